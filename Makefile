@@ -1,0 +1,46 @@
+# Every target sets up what it needs: a fresh machine with Python 3.11 has nothing to type first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup demo test test-slow test-gpu lint bench docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv and install lln into it
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lln needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## simulate, train, roll out 500 steps, draw (a few minutes)
+	$(BIN)/python examples/demo.py --out demo
+
+test: $(STAMP) ## the whole test suite
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-slow: $(STAMP) ## checks of minutes rather than seconds
+	$(BIN)/python -m pytest -m slow tests validation
+
+test-gpu: ## the Triton kernels, on a machine with an NVIDIA GPU (needs torch, NumPy and pytest only)
+	PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/gpu -m gpu -ra
+
+lint: $(STAMP) ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## speed and memory, after the operator's own tests
+	$(BIN)/lln bench --check
+
+docs: $(STAMP) ## the documentation, checked
+	$(BIN)/python -m pytest -q tests/docs
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

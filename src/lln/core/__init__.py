@@ -1,0 +1,1 @@
+"""What every room of the house may lean on: errors, seeds, shapes, provenance. No torch here."""

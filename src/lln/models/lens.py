@@ -1,0 +1,149 @@
+"""The Learnable Lens Network (Section 3, Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lln.core.errors import InputError, choice
+from lln.core.shapes import finite, interval, positive, whole
+from lln.models.base import StateNetwork, seeded_linear
+from lln.ops import lens_transport, reference
+
+INITIAL_ANGLES = ("learned", "zero")
+COEFFICIENT_STD = 0.02
+
+
+class Rays(NamedTuple):
+    """A point of phase space: where the rays are and where they point, each (..., h)."""
+
+    y: Tensor
+    theta: Tensor
+
+
+class LensNetwork(StateNetwork):
+    """Embed a state as rays, carry them through D lenses, read the next state off their positions.
+
+    ``y_0 = W_y x + b_y`` and ``theta_0 = tanh(W_theta x + b_theta)``; then D times
+    ``y <- y + L theta`` and ``theta <- theta + s phi_l(y)``; the output is ``W_o y_D + b_o``. The last lens bends
+    theta_D, which the readout does not see; it is kept, as in the paper, so that all layers are alike.
+
+    Args:
+        n_in: size of the input's last dimension.
+        n_out: size of the output's last dimension.
+        width: number of rays h.
+        depth: number of propagate-refract layers D.
+        basis: number of Gaussian control points K per ray.
+        horizon: total propagation distance T; one layer propagates L = T / D.
+        lens_scale: fixed scale s of every refraction; 0 switches the lenses off.
+        control_range: the control points are spread evenly over this interval (one alone sits in its middle).
+        sigma: width of the Gaussians; None takes the spacing of the control points.
+        initial_angle: "learned", or "zero" for theta_0 = 0.
+        propagation: distance L of one layer, in place of horizon / depth; 0 switches propagation off.
+        generator: source of the initial values, on the CPU; None takes torch's global one.
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        width: int = 128,
+        depth: int = 40,
+        basis: int = 12,
+        horizon: float = 1.0,
+        lens_scale: float = 1.0,
+        control_range: tuple[float, float] = (-3.0, 3.0),
+        sigma: float | None = None,
+        initial_angle: str = "learned",
+        propagation: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_in, self.n_out = whole("n_in", n_in, 1), whole("n_out", n_out, 1)
+        self.width, self.depth, self.basis = (
+            whole("width", width, 1),
+            whole("depth", depth, 1),
+            whole("basis", basis, 1),
+        )
+        self.horizon = finite("horizon", horizon)
+        self.lens_scale = finite("lens_scale", lens_scale)
+        self.control_range = interval("control_range", control_range)
+        self.sigma = self.spacing if sigma is None else positive("sigma", sigma)
+        self.initial_angle = choice("initial_angle", initial_angle, INITIAL_ANGLES)
+        self.length = self.horizon / self.depth if propagation is None else finite("propagation", propagation)
+
+        self.embed_position = seeded_linear(self.n_in, self.width, generator)
+        # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
+        embed_angle = seeded_linear(self.n_in, self.width, generator)
+        self.embed_angle = embed_angle if self.initial_angle == "learned" else None
+        draw = torch.empty(self.depth, self.width, self.basis).normal_(std=COEFFICIENT_STD, generator=generator)
+        self.coefficients = nn.Parameter(draw.to(self.embed_position.weight.device))
+        self.readout = seeded_linear(self.width, self.n_out, generator)
+
+    @property
+    def spacing(self) -> float:
+        """Distance between neighbouring control points (the whole range if there is one alone)."""
+        low, high = self.control_range
+        return (high - low) / max(self.basis - 1, 1)
+
+    @property
+    def centers(self) -> tuple[float, ...]:
+        """The control points c_k, exact in float64 whatever the dtype of the parameters."""
+        low, high = self.control_range
+        if self.basis == 1:
+            return ((low + high) / 2,)
+        return (*(low + self.spacing * k for k in range(self.basis - 1)), high)
+
+    def embed(self, x: Tensor) -> Rays:
+        """The rays that leave the input: (..., n_in) -> y_0 and theta_0, each (..., h)."""
+        self._check(x)
+        y = self.embed_position(x)
+        theta = torch.zeros_like(y) if self.embed_angle is None else torch.tanh(self.embed_angle(x))
+        return Rays(y, theta)
+
+    def transport(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays behind the last lens: the map T_D of phase space."""
+        return Rays(*lens_transport(y, theta, *self._optics()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., n_in) -> (..., n_out)."""
+        y, _ = self.transport(*self.embed(x))
+        out: Tensor = self.readout(y)
+        return out
+
+    def states(self, x: Tensor) -> list[Rays]:
+        """Every (y_l, theta_l), l = 0..D."""
+        coefficients, centers, sigma, length, scale = self._optics()
+        rays = [self.embed(x)]
+        for layer in coefficients.unsqueeze(1).unbind(0):
+            rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
+        return rays
+
+    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays (y_0, theta_0) that arrive as (y_D, theta_D)."""
+        for name, value in (("y_D", y), ("theta_D", theta)):
+            if value.ndim < 1 or value.shape[-1] != self.width:
+                raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
+        return Rays(*reference.inverse_transport(y, theta, *self._optics()))
+
+    def config(self) -> dict[str, Any]:
+        """The arguments that rebuild this network."""
+        return {
+            "n_in": self.n_in,
+            "n_out": self.n_out,
+            "width": self.width,
+            "depth": self.depth,
+            "basis": self.basis,
+            "horizon": self.horizon,
+            "lens_scale": self.lens_scale,
+            "control_range": self.control_range,
+            "sigma": self.sigma,
+            "initial_angle": self.initial_angle,
+            "propagation": self.length,
+        }
+
+    def _optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
+        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale

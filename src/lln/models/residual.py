@@ -1,0 +1,88 @@
+"""The residual comparators: what is added to the state in each layer is all that differs between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lln.core.shapes import finite
+from lln.models.mlp import PlainMLP
+
+
+class ResidualMLP(PlainMLP):
+    """``z <- z + relu(W_l z + b_l)``."""
+
+    def branch(self, index: int, z: Tensor) -> Tensor:
+        """What layer `index` adds to the state."""
+        return torch.relu(self.hidden[index](z))
+
+    def layer(self, index: int, z: Tensor) -> Tensor:
+        """The state after residual layer `index`."""
+        return z + self.branch(index, z)
+
+
+class ScaledResidualMLP(ResidualMLP):
+    """``z <- z + relu(W_l z + b_l) / sqrt(D)``."""
+
+    def branch(self, index: int, z: Tensor) -> Tensor:
+        """What layer `index` adds to the state."""
+        return super().branch(index, z) * (1.0 / math.sqrt(self.depth))
+
+
+class ResidualBatchNormMLP(ResidualMLP):
+    """``z <- z + relu(BatchNorm(W_l z + b_l))``, the normalisation affine."""
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        width: int = 128,
+        depth: int = 40,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(n_in, n_out, width=width, depth=depth, generator=generator)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(self.width) for _ in range(self.depth))
+
+    def branch(self, index: int, z: Tensor) -> Tensor:
+        """What layer `index` adds to the state; every leading dimension counts as batch."""
+        rows = self.hidden[index](z).reshape(-1, self.width)
+        return torch.relu(self.norms[index](rows)).reshape(z.shape)
+
+
+class LayerScaleMLP(ResidualMLP):
+    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate.
+
+    Args:
+        n_in: size of the input's last dimension.
+        n_out: size of the output's last dimension.
+        width: hidden width h.
+        depth: number of residual layers D.
+        initial_scale: the value at which every gamma starts.
+        generator: source of the initial values, on the CPU; None takes torch's global one.
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        width: int = 128,
+        depth: int = 40,
+        initial_scale: float = 1e-2,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(n_in, n_out, width=width, depth=depth, generator=generator)
+        self.initial_scale = finite("initial_scale", initial_scale)
+        self.gamma = nn.Parameter(torch.full((self.depth, self.width), self.initial_scale))
+
+    def branch(self, index: int, z: Tensor) -> Tensor:
+        """What layer `index` adds to the state."""
+        return self.gamma[index] * super().branch(index, z)
+
+    def config(self) -> dict[str, Any]:
+        """The arguments that rebuild this network."""
+        return {**super().config(), "initial_scale": self.initial_scale}
