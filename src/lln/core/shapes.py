@@ -5,8 +5,8 @@ One alphabet for shapes everywhere: B batch, S ensemble members, n state, h widt
 
 from __future__ import annotations
 
-import math
 import operator
+import sys
 from typing import SupportsFloat, SupportsIndex
 
 from lln.core.errors import InputError
@@ -31,7 +31,7 @@ def finite(what: str, value: SupportsFloat) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{what} must be a finite number, got {value!r}") from None
-    if not math.isfinite(number):
+    if not abs(number) <= sys.float_info.max:  # math.isfinite cannot be traced by torch.compile
         raise InputError(f"{what} must be a finite number, got {number}")
     return number
 

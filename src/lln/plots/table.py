@@ -1,0 +1,88 @@
+"""A table as data, so that a terminal, a page and a paper can each draw it their own way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lln.core.errors import InputError
+
+if TYPE_CHECKING:
+    import rich.table
+
+INFINITY = "∞"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under named columns; the first column is flush left, the others are numbers and flush right.
+
+    Args:
+        columns: the names above the columns.
+        rows: one sequence of cells a row, as many cells as columns. Text is kept, numbers go through `number`.
+        title: one line above the table.
+        best: (row, column) of each cell that is set in bold.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int]]
+    title: str = ""
+    best: Sequence[tuple[int, int]] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a row that does not fit under the columns."""
+        for index, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise InputError(f"row {index} of the table must have {len(self.columns)} cells, got {len(row)}")
+
+    def cells(self) -> list[list[str]]:
+        """Every cell as text."""
+        return [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in self.rows]
+
+    def to_markdown(self) -> str:
+        """The table as aligned Markdown, its title as a bold line above."""
+        cells = self.cells()
+        for row, column in self.best:
+            cells[row][column] = f"**{cells[row][column]}**"
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in [list(self.columns), *cells]]
+        widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(self.columns))]
+        lines = ["| " + " | ".join(_pad(cell, widths[j], j) for j, cell in enumerate(row)) + " |" for row in cells]
+        rule = ["-" * width if j == 0 else "-" * (width - 1) + ":" for j, width in enumerate(widths)]
+        lines.insert(1, "| " + " | ".join(rule) + " |")
+        return "\n".join([f"**{self.title}**", "", *lines] if self.title else lines)
+
+    def to_rich(self) -> rich.table.Table:
+        """The table for a terminal."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        drawn = RichTable(title=self.title or None, title_justify="left", title_style="bold")
+        for j, name in enumerate(self.columns):
+            drawn.add_column(Text(name), justify="left" if j == 0 else "right")
+        for i, row in enumerate(self.cells()):
+            drawn.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
+        return drawn
+
+
+def number(value: float | int, digits: int = 3) -> str:
+    """A number for a reader: grouped if whole, `digits` significant digits otherwise, tiny and huge ones in powers.
+
+    >>> number(212867), number(0.01234), number(8.04e-07), number(float("inf")), number(float("nan"))
+    ('212,867', '0.0123', '8.04e-07', '∞', '-')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return INFINITY if value > 0 else f"-{INFINITY}"
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits - 1}e}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else digits - 1
+    return f"{value:.{max(decimals, 0)}f}"
+
+
+def _pad(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)

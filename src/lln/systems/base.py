@@ -1,0 +1,140 @@
+"""What every system declares: its equation, its state, where it starts, how far one step goes, what it claims."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lln.core.errors import InputError
+from lln.core.shapes import finite, positive
+
+Array = NDArray[np.floating[Any]]
+Functional = Callable[[Array], Array]
+
+
+class System(ABC):
+    """An autonomous system of ordinary differential equations x' = f(x) with n coordinates.
+
+    A subclass is final: it states one equation. Its right-hand side works on any (..., n) array and keeps the array's
+    dtype, so that many trajectories advance together and float32 stays float32.
+
+    Attributes:
+        family: short name of the equation.
+        linear: whether f is linear; then the solution is known in closed form and the tests compare with it.
+        dt: time step of one transition.
+    """
+
+    family: ClassVar[str]
+    linear: ClassVar[bool] = False
+    dt: float
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of coordinates n."""
+
+    @abstractmethod
+    def rhs(self, state: Array) -> Array:
+        """The time derivative f(x): (..., n) -> (..., n)."""
+
+    @abstractmethod
+    def start(self) -> Array:
+        """The state at time zero, (n,), in float64."""
+
+    @property
+    def name(self) -> str:
+        """Family and size, as in `springchain-32`; constants other than the preset's do not show in it."""
+        return f"{self.family}-{self.size}"
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> tuple[str, ...]:
+        """A name for each coordinate of the state."""
+
+    @property
+    def grid(self) -> Array | None:
+        """Position of each coordinate in space, (n,), if the state is one field; None otherwise."""
+        return None
+
+    @property
+    @abstractmethod
+    def symbols(self) -> Mapping[str, float]:
+        """The constants of the equation, under the symbols that its docstring uses."""
+
+    def invariants(self) -> Mapping[str, Functional]:
+        """What the exact flow conserves: a name and a function (..., n) -> (...) for each."""
+        return {}
+
+
+class UserSystem(System):
+    """Your own right-hand side as a system.
+
+    Args:
+        rhs: a function of the state, (..., n) -> (..., n), in NumPy.
+        start: the state at time zero, (n,).
+        dt: time step of one transition.
+        name: how it is called in messages and tables.
+        coordinates: a name for each coordinate; `x0`, `x1`, ... if left out.
+        symbols: constants worth showing beside the name.
+
+    >>> import numpy as np
+    >>> oscillator = UserSystem(lambda x: np.stack([x[..., 1], -x[..., 0]], -1), [1.0, 0.0], dt=0.1, name="oscillator")
+    >>> oscillator.size
+    2
+    """
+
+    family = "user"
+
+    def __init__(
+        self,
+        rhs: Functional,
+        start: ArrayLike,
+        dt: float,
+        *,
+        name: str = "user system",
+        coordinates: tuple[str, ...] | None = None,
+        symbols: Mapping[str, float] | None = None,
+    ) -> None:
+        self._start = np.array(start, dtype=np.float64)
+        if self._start.ndim != 1 or self._start.size == 0:
+            raise InputError(f"the start of {name!r} must be one state of shape (n,), got shape {self._start.shape}")
+        self._rhs, self._name, self.dt = rhs, name, positive("dt", dt)
+        self._coordinates = coordinates or tuple(f"x{i}" for i in range(self._start.size))
+        if len(self._coordinates) != self._start.size:
+            raise InputError(f"{name!r} has {self._start.size} coordinates but {len(self._coordinates)} names for them")
+        self._symbols = {key: finite(key, value) for key, value in (symbols or {}).items()}
+        slope = np.shape(rhs(self._start))
+        if slope != self._start.shape:
+            raise InputError(f"the right-hand side of {name!r} must keep shape {self._start.shape}, got {slope}")
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n."""
+        return int(self._start.size)
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def rhs(self, state: Array) -> Array:
+        """The user's function."""
+        return self._rhs(state)
+
+    def start(self) -> Array:
+        """A copy of the state at time zero."""
+        return self._start.copy()
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """A name for each coordinate."""
+        return self._coordinates
+
+    @property
+    def symbols(self) -> Mapping[str, float]:
+        """The constants that were given."""
+        return self._symbols

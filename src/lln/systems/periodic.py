@@ -1,0 +1,58 @@
+"""Fields on a circle: what the three partial differential equations share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lln.core.shapes import finite, positive, whole
+from lln.systems.base import Array, System
+
+LENGTH = 2.0 * math.pi
+
+
+class PeriodicField(System):
+    """One field u(x, t) on the circle [0, 2 pi), held at n equal points; state (u_0 .. u_{n-1}).
+
+    Space is discretised by central differences of second order, so that what is solved is an ordinary differential
+    equation whose own exact solution differs from the field's by O(dx^2).
+    """
+
+    points: int
+
+    def _check(self, **constants: float) -> None:
+        whole("points", self.points, 3)
+        positive("dt", self.dt)
+        for name, value in constants.items():
+            finite(name, value)
+
+    @property
+    def size(self) -> int:
+        """Number of points n."""
+        return self.points
+
+    @property
+    def spacing(self) -> float:
+        """Distance dx of neighbouring points."""
+        return LENGTH / self.points
+
+    @property
+    def grid(self) -> Array:
+        """The points x_j = j dx."""
+        return np.arange(self.points) * self.spacing
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """u0, u1, ..."""
+        return tuple(f"u{i}" for i in range(self.points))
+
+
+def neighbours(u: Array) -> tuple[Array, Array]:
+    """u_{j-1} and u_{j+1} at every point of the circle."""
+    left: np.ndarray[Any, Any] = np.empty_like(u)
+    right: np.ndarray[Any, Any] = np.empty_like(u)
+    left[..., 1:], left[..., :1] = u[..., :-1], u[..., -1:]
+    right[..., :-1], right[..., -1:] = u[..., 1:], u[..., :1]
+    return left, right
