@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from lln.core.errors import InputError, choice
 from lln.core.shapes import finite, positive
-from lln.ops import reference
+from lln.ops import backends, library, reference
 
-BACKENDS = ("auto", "reference")
 BACKWARDS = ("recompute", "inverse")
+_HALVES = (torch.float16, torch.bfloat16)
+_FLOATS = (*_HALVES, torch.float32, torch.float64)
 
 
 def lens_transport(
@@ -28,6 +30,8 @@ def lens_transport(
 ) -> tuple[Tensor, Tensor]:
     """Carry rays through D propagate-refract layers (eq. 5-7, with the scaled update of the appendix).
 
+    An ensemble of S members goes through in one call: give coefficients (S, D, h, K) and rays (S, ..., h).
+
     Args:
         y: positions, (..., h), floating point.
         theta: angles, the shape, dtype and device of `y`.
@@ -36,17 +40,34 @@ def lens_transport(
         sigma: width of every Gaussian, above zero.
         length: propagation distance L of one layer.
         scale: lens scale s.
-        backend: "auto" or the name of a backend.
-        backward: how gradients are computed without stored activations: "recompute" or "inverse".
+        backend: "auto" takes the fastest that serves the call (`lln.ops.explain` says which); or one by name:
+            "triton", "cpu", "eager", "reference". Only "reference" has second derivatives.
+        backward: gradients without stored activations, from the inputs run forward again ("recompute", the exact
+            gradient of what was computed), or from the outputs carried back by the inverse map ("inverse", a little
+            faster, with the rounding drift that `lln.ops.drift` measures).
 
     Returns:
         Positions and angles after the last layer, each (..., h).
     """
-    choice("backend", backend, BACKENDS)
+    choice("backend", backend, ("auto", *backends.BACKENDS))
     choice("backward", backward, BACKWARDS)
     check_transport(y, theta, coefficients, centers)
     sigma, length, scale = positive("sigma", sigma), finite("length", length), finite("scale", scale)
-    return reference.lens_transport(y, theta, coefficients, centers, sigma, length, scale)
+    dtype = common_dtype(y, theta, coefficients)
+    work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
+    y, theta, lenses = (t if t.dtype == work else t.to(work) for t in (y, theta, coefficients))
+    if _wants_reference(backend, work, centers):
+        return _reference(y, theta, lenses, centers, sigma, length, scale)
+    members = coefficients.shape[0] if coefficients.ndim == 4 else 1
+    rays = (y.reshape(members, -1, y.shape[-1]), theta.reshape(members, -1, y.shape[-1]))
+    lenses = lenses.reshape(members, *coefficients.shape[-3:])
+    if isinstance(centers, Tensor) and torch.compiler.is_compiling():  # its values cannot be read while tracing
+        optics: library.Optics = (centers, (), sigma, length, scale, backend)
+    else:
+        optics = (None, _floats(centers), sigma, length, scale, backend)
+    ends = library.transport(*rays, lenses, optics, backward == "inverse")
+    out_y, out_theta = ends[0].reshape(y.shape), ends[1].reshape(y.shape)
+    return (out_y, out_theta) if work == dtype else (out_y.to(dtype), out_theta.to(dtype))
 
 
 def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Tensor | Sequence[float]) -> None:
@@ -54,19 +75,59 @@ def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Ten
     for name, value in (("y", y), ("theta", theta), ("coefficients", coefficients)):
         if not isinstance(value, Tensor):
             raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
-        if not value.dtype.is_floating_point:
+        if value.dtype not in _FLOATS:
             raise InputError(f"{name} must be floating point, got {value.dtype}; convert it with .float()")
         if value.device != y.device:
             raise InputError(f"{name} is on {value.device} but y is on {y.device}; move all operands to one device")
-    if coefficients.ndim != 3:
-        raise InputError(f"coefficients must have shape (D, h, K), got {tuple(coefficients.shape)}")
-    _, width, basis = coefficients.shape
-    if y.ndim < 1 or y.shape[-1] != width:
-        raise InputError(f"y must have shape (..., {width}) to fit coefficients (D, h, K), got {tuple(y.shape)}")
+    if coefficients.ndim not in (3, 4):
+        raise InputError(
+            f"coefficients must have shape (D, h, K), or (S, D, h, K) for an ensemble, got {tuple(coefficients.shape)}"
+        )
+    *members, _, width, basis = coefficients.shape
+    if y.ndim < 1 + len(members) or y.shape[-1] != width or list(y.shape[: len(members)]) != members:
+        lead = "".join(f"{count}, " for count in members)
+        raise InputError(f"y must have shape ({lead}..., {width}) to fit coefficients, got {tuple(y.shape)}")
     if theta.shape != y.shape:
         raise InputError(f"theta must have the shape of y, {tuple(y.shape)}, got {tuple(theta.shape)}")
+    if min(members, default=1) < 1 or width < 1:
+        raise InputError(f"coefficients must have at least one member and one unit, got {tuple(coefficients.shape)}")
     if basis < 1:
         raise InputError("coefficients must have at least one basis function (K >= 1), got K = 0")
     shape = tuple(centers.shape) if isinstance(centers, Tensor) else (len(centers),)
     if shape != (basis,):
         raise InputError(f"centers must have shape ({basis},) to fit coefficients (D, h, K), got {shape}")
+
+
+def common_dtype(*tensors: Tensor) -> torch.dtype:
+    """The type that arithmetic between the tensors would have."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = dtype if tensor.dtype == dtype else torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
+def _wants_reference(backend: str, work: torch.dtype, centers: Tensor | Sequence[float]) -> bool:
+    """Whether plain torch operations serve the call, so that any number of derivatives can be taken."""
+    if backend == "reference" or (isinstance(centers, Tensor) and centers.requires_grad):
+        return True
+    return backend == "auto" and work == torch.float64
+
+
+def _reference(
+    y: Tensor,
+    theta: Tensor,
+    coefficients: Tensor,
+    centers: Tensor | Sequence[float],
+    sigma: float,
+    length: float,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    if coefficients.ndim == 3:
+        return reference.lens_transport(y, theta, coefficients, centers, sigma, length, scale)
+    members = zip(y, theta, coefficients, strict=True)
+    ends = [reference.lens_transport(*operands, centers, sigma, length, scale) for operands in members]
+    return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
+
+
+def _floats(centers: Tensor | Sequence[float]) -> tuple[float, ...]:
+    return tuple(centers.tolist()) if isinstance(centers, Tensor) else tuple(map(float, centers))

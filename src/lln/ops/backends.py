@@ -1,0 +1,163 @@
+"""Which backend serves a call, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lln.core.errors import InputError
+from lln.ops import cpu_backend, factored, reference, triton_backend
+from lln.ops.grid import Grid, even_grid
+
+BACKENDS = ("triton", "cpu", "eager", "reference")
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the choice depends on: where the operands live, their type, and their sizes."""
+
+    device: torch.device
+    dtype: torch.dtype
+    members: int
+    batch: int
+    depth: int
+    width: int
+    grid: Grid | str
+
+    @classmethod
+    def of(cls, y: Tensor, coefficients: Tensor, centers: tuple[float, ...], sigma: float) -> Call:
+        """The call with operands y (S, B, h) and coefficients (S, D, h, K)."""
+        precision = "float64" if y.dtype == torch.float64 else "float32"
+        members, batch, width = y.shape
+        grid = even_grid(centers, sigma, precision)
+        return cls(y.device, y.dtype, members, batch, coefficients.shape[1], width, grid)
+
+
+def refusal(backend: str, call: Call) -> str | None:
+    """Why `backend` cannot serve `call`, in one sentence; None if it can."""
+    if backend == "reference":
+        return None
+    if isinstance(call.grid, str):
+        return call.grid
+    if backend == "eager":
+        return (
+            None
+            if call.dtype in (torch.float32, torch.float64)
+            else f"it computes in float32 or float64, not {call.dtype}"
+        )
+    if call.dtype != torch.float32:
+        return f"it computes in float32, not {call.dtype}"
+    if backend == "triton":
+        return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
+    return f"the operands are on {call.device}" if call.device.type != "cpu" else cpu_backend.unavailable()
+
+
+def choose(call: Call) -> str:
+    """The fastest backend that serves `call`."""
+    if call.dtype == torch.float64 or call.batch * call.width * call.depth * call.members == 0:
+        return "reference"
+    return next(backend for backend in BACKENDS if refusal(backend, call) is None)
+
+
+def resolve(backend: str, call: Call) -> str:
+    """`backend` if it serves `call`, the choice for "auto"; else say why not."""
+    if backend == "auto":
+        return choose(call)
+    reason = refusal(backend, call)
+    if reason is not None:
+        raise InputError(f"backend {backend!r} cannot serve this call: {reason}; use backend='auto'")
+    return backend
+
+
+def forward(
+    y: Tensor,
+    theta: Tensor,
+    coefficients: Tensor,
+    centers: tuple[float, ...],
+    sigma: float,
+    length: float,
+    scale: float,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    """The stack's outputs for (S, B, h) rays and (S, D, h, K) lenses, new tensors."""
+    call = Call.of(y, coefficients, centers, sigma)
+    serves = resolve(backend, call)
+    if serves == "reference" or isinstance(call.grid, str):
+        pairs = [
+            reference.lens_transport(*operands, centers, sigma, length, scale)
+            for operands in zip(y, theta, coefficients, strict=True)
+        ]
+        return _stacked([y for y, _ in pairs], y), _stacked([theta for _, theta in pairs], theta)
+    y, theta, coefficients = (t.detach().contiguous() for t in (y, theta, coefficients))
+    if serves == "cpu":
+        arrays = cpu_backend.forward(
+            y.numpy(), theta.numpy(), coefficients.numpy(), call.grid, length, scale, torch.get_num_threads()
+        )
+        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
+    run = triton_backend.forward if serves == "triton" else factored.forward
+    return run(y, theta, coefficients, call.grid, length, scale)
+
+
+def backward(
+    y: Tensor,
+    theta: Tensor,
+    grad_y: Tensor,
+    grad_theta: Tensor,
+    coefficients: Tensor,
+    centers: tuple[float, ...],
+    sigma: float,
+    length: float,
+    scale: float,
+    backend: str,
+    from_outputs: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
+    call = Call.of(y, coefficients, centers, sigma)
+    serves = resolve(backend, call)
+    if serves == "reference" or isinstance(call.grid, str):
+        return _reference_backward(
+            y, theta, grad_y, grad_theta, coefficients, centers, sigma, length, scale, from_outputs
+        )
+    tensors = (y, theta, grad_y, grad_theta, coefficients)
+    y, theta, grad_y, grad_theta, coefficients = (t.detach().contiguous() for t in tensors)
+    if serves == "cpu":
+        sweep = cpu_backend.backward_inverse if from_outputs else cpu_backend.backward
+        rays = (y.numpy(), theta.numpy(), grad_y.numpy(), grad_theta.numpy())
+        arrays = sweep(*rays, coefficients.numpy(), call.grid, length, scale, torch.get_num_threads())
+        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1]), torch.from_numpy(arrays[2])
+    run = triton_backend.backward if serves == "triton" else factored.backward
+    return run(y, theta, grad_y, grad_theta, coefficients, call.grid, length, scale, from_outputs=from_outputs)
+
+
+def _reference_backward(
+    y: Tensor,
+    theta: Tensor,
+    grad_y: Tensor,
+    grad_theta: Tensor,
+    coefficients: Tensor,
+    centers: tuple[float, ...],
+    sigma: float,
+    length: float,
+    scale: float,
+    from_outputs: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    columns: list[tuple[Tensor, ...]] = []
+    for start_y, start_theta, g_y, g_theta, lenses in zip(y, theta, grad_y, grad_theta, coefficients, strict=True):
+        rays = (start_y, start_theta)
+        if from_outputs:
+            rays = reference.inverse_transport(*rays, lenses, centers, sigma, length, scale)
+        with torch.enable_grad():
+            leaves = [t.detach().requires_grad_() for t in (*rays, lenses)]
+            ends = reference.lens_transport(leaves[0], leaves[1], leaves[2], centers, sigma, length, scale)
+            grads = torch.autograd.grad(ends, leaves, (g_y, g_theta), materialize_grads=True)
+        columns.append(grads)
+    grads_y, grads_theta, grads_lenses = (
+        (list(column) for column in zip(*columns, strict=True)) if columns else ([], [], [])
+    )
+    return _stacked(grads_y, y), _stacked(grads_theta, theta), _stacked(grads_lenses, coefficients)
+
+
+def _stacked(parts: list[Tensor], like: Tensor) -> Tensor:
+    return torch.stack(parts) if parts else torch.empty_like(like)

@@ -1,0 +1,290 @@
+"""Vectors as Python values: a thin layer over the LLVM builder, so that the kernels read like their mathematics.
+
+The kernels are written in Python and compiled by LLVM (through llvmlite, numba's compiler). A `Tile` is a handful of
+SIMD vectors that go through the same arithmetic side by side: one alone would wait for every result of the last
+instruction, four of them keep the processor's ports busy. Python loops in a kernel's text unroll; `Code.loop` makes a
+loop of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+FLOAT, DOUBLE, INT = ir.FloatType(), ir.DoubleType(), ir.IntType(64)
+INT32, VOID, POINTER = ir.IntType(32), ir.VoidType(), ir.PointerType()
+
+# Bits of the control register of x86: treat subnormal operands as zero, flush subnormal results to zero.
+_FLUSH = 0x8040
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the code is compiled for.
+
+    Attributes:
+        name: "avx512", "avx2" or "baseline".
+        lanes: floats in a vector.
+        fused: whether the processor multiplies and adds with one rounding.
+        x86: whether subnormals are switched by the control register of x86.
+        triple: LLVM's name of the platform.
+        cpu: LLVM's name of the processor.
+    """
+
+    name: str
+    lanes: int
+    fused: bool
+    x86: bool
+    triple: str
+    cpu: str
+
+
+class Tile:
+    """Vectors that are computed side by side; a tile of one part combines with tiles of any size."""
+
+    __slots__ = ("code", "parts")
+
+    def __init__(self, code: Code, parts: Sequence[ir.Value]) -> None:
+        self.code, self.parts = code, tuple(parts)
+
+    def __add__(self, other: Tile) -> Tile:
+        return self.code.each(self.code.builder.fadd, self, other)
+
+    def __sub__(self, other: Tile) -> Tile:
+        return self.code.each(self.code.builder.fsub, self, other)
+
+    def __mul__(self, other: Tile) -> Tile:
+        return self.code.each(self.code.builder.fmul, self, other)
+
+    def __truediv__(self, other: Tile) -> Tile:
+        return self.code.each(self.code.builder.fdiv, self, other)
+
+    def __neg__(self) -> Tile:
+        return self.code.each(self.code.builder.fneg, self)
+
+
+class Variable:
+    """A tile that changes in a loop; LLVM turns it into registers."""
+
+    def __init__(self, code: Code, tile: Tile) -> None:
+        self._code = code
+        with code.builder.goto_entry_block():
+            self._slots = [code.builder.alloca(code.vector) for _ in tile.parts]
+        self.set(tile)
+
+    def get(self) -> Tile:
+        """The value now."""
+        return Tile(self._code, [self._code.builder.load(slot, typ=self._code.vector) for slot in self._slots])
+
+    def set(self, tile: Tile) -> None:
+        """Change the value."""
+        for slot, part in zip(self._slots, tile.parts, strict=True):
+            self._code.builder.store(part, slot)
+
+
+class Code:
+    """The body of one machine function: its arguments, and the operations that it may use.
+
+    Args:
+        module: where the function goes.
+        name: its name; `name` is the symbol to call.
+        arguments: name and type of every argument, in order.
+        target: what it is compiled for.
+    """
+
+    def __init__(self, module: ir.Module, name: str, arguments: Sequence[tuple[str, ir.Type]], target: Target) -> None:
+        self.module, self.target, self.lanes = module, target, target.lanes
+        self.vector = ir.VectorType(FLOAT, target.lanes)
+        signature = ir.FunctionType(VOID, [kind for _, kind in arguments])
+        body = ir.Function(module, signature, f"{name}_body")
+        body.linkage = "internal"
+        body.attributes.add("noinline")
+        body.attributes.add("nounwind")
+        body.attributes.alignstack = 4 * target.lanes  # vectors that do not fit the registers must not straddle lines
+        self.arguments = dict(zip((key for key, _ in arguments), body.args, strict=True))
+        for value in body.args:
+            if isinstance(value.type, ir.PointerType):
+                value.add_attribute("noalias")
+        self.builder = ir.IRBuilder(body.append_basic_block("entry"))
+        self._enter(name, signature, body)
+
+    def _enter(self, name: str, signature: ir.FunctionType, body: ir.Function) -> None:
+        """The symbol to call: switches subnormals off around the body, which LLVM therefore cannot move out."""
+        entry = ir.Function(self.module, signature, name)
+        builder = ir.IRBuilder(entry.append_basic_block("entry"))
+        if not self.target.x86:
+            builder.call(body, entry.args)
+            builder.ret_void()
+            return
+        control = ir.FunctionType(VOID, [POINTER])
+        store = self.module.declare_intrinsic("llvm.x86.sse.stmxcsr", (), control)
+        load = self.module.declare_intrinsic("llvm.x86.sse.ldmxcsr", (), control)
+        before, inside = builder.alloca(INT32), builder.alloca(INT32)
+        builder.call(store, [before])
+        builder.store(builder.or_(builder.load(before, typ=INT32), ir.Constant(INT32, _FLUSH)), inside)
+        builder.call(load, [inside])
+        builder.call(body, entry.args)
+        builder.call(load, [before])
+        builder.ret_void()
+
+    def finish(self) -> None:
+        """Return to the caller."""
+        self.builder.ret_void()
+
+    def each(self, operation: Callable[..., ir.Value], *tiles: Tile) -> Tile:
+        """Apply `operation` part by part; a tile of one part goes with every part of the others."""
+        count = max(len(tile.parts) for tile in tiles)
+        columns = [tile.parts * (count // len(tile.parts)) for tile in tiles]
+        return Tile(self, [operation(*column) for column in zip(*columns, strict=True)])
+
+    def fma(self, a: Tile, b: Tile, c: Tile) -> Tile:
+        """The sum a * b + c, with one rounding where the processor can."""
+        if not self.target.fused:
+            return a * b + c
+        kind = f"llvm.fma.v{self.lanes}f32"
+        function = self.module.globals.get(kind) or ir.Function(
+            self.module, ir.FunctionType(self.vector, [self.vector] * 3), kind
+        )
+        return self.each(lambda *parts: self.builder.call(function, parts), a, b, c)
+
+    def exact_fma(self, a: Tile, b: Tile, c: Tile) -> Tile:
+        """The sum a * b + c with one rounding on every processor: without the instruction, by way of float64."""
+        if self.target.fused:
+            return self.fma(a, b, c)
+        wide = ir.VectorType(DOUBLE, self.lanes)
+
+        def one(*parts: ir.Value) -> ir.Value:
+            x, y, z = (self.builder.fpext(part, wide) for part in parts)
+            return self.builder.fptrunc(self.builder.fadd(self.builder.fmul(x, y), z), self.vector)
+
+        return self.each(one, a, b, c)
+
+    def at_most(self, x: Tile, limit: Tile) -> Tile:
+        """min(x, limit), where NaN stays NaN."""
+        return self.each(lambda a, b: self.builder.select(self.builder.fcmp_ordered(">", a, b), b, a), x, limit)
+
+    def at_least(self, x: Tile, limit: Tile) -> Tile:
+        """max(x, limit), where NaN stays NaN."""
+        return self.each(lambda a, b: self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a), x, limit)
+
+    def where_less(self, x: Tile, limit: Tile, then: Tile, otherwise: Tile) -> Tile:
+        """`then` where x < limit, else `otherwise`."""
+
+        def one(a: ir.Value, b: ir.Value, c: ir.Value, d: ir.Value) -> ir.Value:
+            return self.builder.select(self.builder.fcmp_ordered("<", a, b), c, d)
+
+        return self.each(one, x, limit, then, otherwise)
+
+    def power(self, bits: Tile, negative: bool = False) -> Tile:
+        """2^m (or 2^-m) from a float whose lowest bits hold the biased exponent m + 127."""
+        whole = ir.VectorType(INT32, self.lanes)
+        shift, twice = (ir.Constant(whole, [value] * self.lanes) for value in (23, 254 << 23))
+
+        def one(part: ir.Value) -> ir.Value:
+            exponent = self.builder.shl(self.builder.bitcast(part, whole), shift)
+            if negative:
+                exponent = self.builder.sub(twice, exponent)
+            return self.builder.bitcast(exponent, self.vector)
+
+        return self.each(one, bits)
+
+    def constant(self, value: float) -> Tile:
+        """The same number in every lane."""
+        return Tile(self, [ir.Constant(self.vector, [value] * self.lanes)])
+
+    def splat(self, scalar: ir.Value) -> Tile:
+        """The same scalar in every lane."""
+        one = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, ir.Constant(INT32, 0))
+        return Tile(self, [self.shuffle(one, one, [0] * self.lanes)])
+
+    def shuffle(self, a: ir.Value, b: ir.Value, order: Sequence[int]) -> ir.Value:
+        """Lanes picked from a (first) and b (behind it)."""
+        mask = ir.Constant(ir.VectorType(INT32, len(order)), list(order))
+        return self.builder.shuffle_vector(a, b, mask)
+
+    def join(self, parts: Sequence[ir.Value]) -> ir.Value:
+        """Short vectors, a power of two of them, one behind the other."""
+        while len(parts) > 1:
+            size = parts[0].type.count
+            parts = [self.shuffle(a, b, range(2 * size)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def total(self, part: ir.Value) -> ir.Value:
+        """Sum over the lanes of one vector, always in the same order."""
+        size = self.lanes
+        while size > 1:
+            size //= 2
+            low, high = (self.shuffle(part, part, range(start, start + size)) for start in (0, size))
+            part = self.builder.fadd(low, high)
+        return self.builder.extract_element(part, ir.Constant(INT32, 0))
+
+    def at(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
+        """The address of float number `offset` behind `pointer`."""
+        return self.builder.gep(pointer, [self.number(offset)], source_etype=FLOAT)
+
+    def load(self, pointer: ir.Value, offset: ir.Value | int = 0) -> Tile:
+        """One vector from memory."""
+        return Tile(self, [self.builder.load(self.at(pointer, offset), typ=self.vector, align=4)])
+
+    def load_short(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
+        """Four floats from memory."""
+        return self.builder.load(self.at(pointer, offset), typ=ir.VectorType(FLOAT, 4), align=4)
+
+    def load_scalar(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
+        """One float from memory."""
+        return self.builder.load(self.at(pointer, offset), typ=FLOAT, align=4)
+
+    def store(self, value: Tile | ir.Value, pointer: ir.Value, offset: ir.Value | int = 0) -> None:
+        """A tile of one part, a short vector or a scalar to memory."""
+        part = value.parts[0] if isinstance(value, Tile) else value
+        self.builder.store(part, self.at(pointer, offset), align=4)
+
+    def number(self, value: ir.Value | int) -> ir.Value:
+        """An integer of the machine."""
+        return ir.Constant(INT, value) if isinstance(value, int) else value
+
+    def plus(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        """Sum of integers."""
+        return self.builder.add(self.number(a), self.number(b))
+
+    def minus(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        """Difference of integers."""
+        return self.builder.sub(self.number(a), self.number(b))
+
+    def times(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        """Product of integers."""
+        return self.builder.mul(self.number(a), self.number(b))
+
+    def least(self, a: ir.Value | int, b: ir.Value | int) -> ir.Value:
+        """Lesser of two integers."""
+        a, b = self.number(a), self.number(b)
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
+
+    def pick(self, a: ir.Value | int, below: ir.Value | int, then: ir.Value, otherwise: ir.Value) -> ir.Value:
+        """`then` if a < below, else `otherwise` (addresses, usually)."""
+        return self.builder.select(self.builder.icmp_signed("<", self.number(a), self.number(below)), then, otherwise)
+
+    @contextmanager
+    def loop(self, start: ir.Value | int, stop: ir.Value | int, step: int = 1) -> Iterator[ir.Value]:
+        """A loop over range(start, stop, step), whose body is what is emitted inside."""
+        before = self.builder.block
+        head, body, done = (self.builder.append_basic_block(name) for name in ("head", "body", "done"))
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        index = self.builder.phi(INT)
+        index.add_incoming(self.number(start), before)
+        self.builder.cbranch(self.builder.icmp_signed("<", index, self.number(stop)), body, done)
+        self.builder.position_at_end(body)
+        yield index
+        index.add_incoming(self.plus(index, step), self.builder.block)
+        self.builder.branch(head)
+        self.builder.position_at_end(done)
+
+    @contextmanager
+    def loop_down(self, stop: ir.Value) -> Iterator[ir.Value]:
+        """A loop over reversed(range(stop))."""
+        with self.loop(0, stop) as index:
+            yield self.minus(self.minus(stop, 1), index)

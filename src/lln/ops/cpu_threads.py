@@ -1,0 +1,73 @@
+"""Threads and scratch memory of the CPU kernels."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Scratch of up to this many floats stays with its thread for the next call; more is given back.
+_KEPT = 2**20
+_LINE = 16  # floats in a cache line; vectors that straddle two lines are slow
+
+_local = threading.local()
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+
+
+def run(jobs: Sequence[Callable[[], None]], threads: int) -> None:
+    """Do all jobs, every `threads`-th of them in one thread: this one and some of the pool."""
+    if threads <= 1 or len(jobs) == 1:
+        for job in jobs:
+            job()
+        return
+    futures = [_executor().submit(_do, jobs[k::threads]) for k in range(1, min(threads, len(jobs)))]
+    try:
+        _do(jobs[::threads])
+    finally:
+        wait(futures)  # they write to the caller's arrays
+    for future in futures:
+        future.result()
+
+
+def _do(jobs: Sequence[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
+
+
+def scratch(floats: int) -> tuple[int, NDArray[np.float32]]:
+    """Address and owner of memory for this thread, valid while the owner lives and until the thread asks again."""
+    buffer: NDArray[np.float32] | None = getattr(_local, "buffer", None)
+    if buffer is None or buffer.size < floats + _LINE:
+        buffer = np.empty(floats + _LINE, np.float32)
+        if floats > _KEPT:
+            return _aligned(buffer), buffer
+        _local.buffer, _local.address = buffer, _aligned(buffer)
+    return _local.address, buffer
+
+
+def _aligned(buffer: NDArray[np.float32]) -> int:
+    address = int(buffer.ctypes.data)
+    return address + -address % (4 * _LINE)
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(os.cpu_count() or 1, "lln")
+        return _pool
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it starts a pool of its own if it needs one."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

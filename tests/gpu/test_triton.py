@@ -1,0 +1,143 @@
+"""The Triton kernels, on a machine that has an NVIDIA GPU. Needs torch, NumPy, pytest and `src` on the path."""
+
+import copy
+
+import pytest
+import torch
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+import lln
+from lln.bench.contract import FAR, SIZES, assert_far_tails, assert_twice_naive, far_case, make_case, naive, poison, run
+from lln.ops import explain, triton_backend
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(triton_backend.unavailable() is not None, reason=str(triton_backend.unavailable())),
+    pytest.mark.filterwarnings("default"),
+]
+
+
+@pytest.mark.parametrize("backward", ["recompute", "inverse"])
+@pytest.mark.parametrize("size", SIZES)
+def test_errs_at_most_twice_as_much_as_naive_float32(size, backward):
+    case = make_case(*size, device="cuda")
+    poison(case.y.shape, case.coefficients.shape, device="cuda")
+    assert_twice_naive(case, run(case, backend="triton", backward=backward))
+
+
+@pytest.mark.parametrize("rows", [64, 1000, 5000])
+def test_paper_sized_stacks(rows):
+    case = make_case(rows, 128, 40, 12, spread=1.0, strength=0.02, device="cuda")
+    assert_twice_naive(case, run(case, backend="triton"))
+
+
+def test_a_stack_deeper_than_one_segment():
+    case = make_case(20, 40, triton_backend.SEGMENT * 2 + 5, 12, strength=0.01, device="cuda")
+    assert_twice_naive(case, run(case, backend="triton"))
+
+
+def test_eager_on_the_gpu():
+    case = make_case(device="cuda")
+    assert_twice_naive(case, run(case, backend="eager"))
+
+
+@pytest.mark.parametrize(("position", "ratio"), FAR)
+def test_far_tails(position, ratio):
+    case = far_case(position, ratio, device="cuda")
+    assert_far_tails(case, run(case, backend="triton"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_non_finite_rays_stay_where_they_are(value):
+    case = make_case(rows=9, width=20, device="cuda")
+    case.y[3, 7] = value
+    for ours, theirs in zip(run(case, backend="triton")[:2], naive(case)[:2], strict=True):
+        assert torch.equal(torch.isnan(ours), torch.isnan(theirs))
+        assert torch.equal(torch.isinf(ours), torch.isinf(theirs))
+
+
+def test_ensemble_is_its_members_one_by_one():
+    case = make_case(rows=40, width=70, members=3, device="cuda")
+    whole = run(case)
+    for s in range(3):
+        fields = ("y", "theta", "coefficients", "grad_y", "grad_theta")
+        alone = type(case)(**{**vars(case), **{name: getattr(case, name)[s] for name in fields}})
+        for together, single in zip(whole, run(alone), strict=True):
+            torch.testing.assert_close(together[s], single, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [100, 20000])
+def test_the_same_bits_every_time(rows):
+    case = make_case(rows, 96, 10, device="cuda")
+    first = run(case)
+    for _ in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(first, run(case), strict=True))
+
+
+def test_auto_takes_triton():
+    case = make_case(device="cuda")
+    said = explain(case.y, case.theta, case.coefficients, case.centers, case.sigma)
+    assert said.serves == "triton"
+    assert "the operands are on cuda" in said.reasons["cpu"]
+
+
+@pytest.fixture
+def network():
+    return lln.LensNetwork(3, 3, width=48, depth=6, generator=torch.Generator().manual_seed(0)).cuda()
+
+
+def test_vmap_of_grad():
+    members = [lln.LensNetwork(3, 3, width=48, depth=4).cuda() for _ in range(3)]
+    parameters, _ = stack_module_state(members)
+    skeleton = copy.deepcopy(members[0]).to("meta")
+    x = torch.randn(3, 6, 3, device="cuda")
+    got = vmap(grad(lambda p, z: functional_call(skeleton, p, (z,)).square().mean()))(parameters, x)
+    want = torch.autograd.grad(members[1](x[1]).square().mean(), members[1].coefficients)[0]
+    torch.testing.assert_close(got["coefficients"][1], want)
+
+
+def test_compile_fullgraph(network):
+    x = torch.randn(8, 3, device="cuda")
+    torch.compile(network, fullgraph=True)(x).square().mean().backward()
+    got = network.coefficients.grad.clone()
+    network.zero_grad()
+    network(x).square().mean().backward()
+    torch.testing.assert_close(got, network.coefficients.grad)
+
+
+def test_export_with_dynamic_batch(network):
+    program = torch.export.export(
+        network, (torch.randn(4, 3, device="cuda"),), dynamic_shapes={"x": {0: torch.export.Dim("batch")}}
+    )
+    x = torch.randn(9, 3, device="cuda")
+    torch.testing.assert_close(program.module()(x), network(x))
+
+
+def test_autocast(network):
+    x = torch.randn(8, 3, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = network(x)
+    out.float().sum().backward()
+    torch.testing.assert_close(out.float(), network(x), atol=0.05, rtol=0.05)
+
+
+def test_cuda_graph_of_a_training_step(network):
+    x = torch.randn(32, 3, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            network.zero_grad()
+            network(x).square().mean().backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    network.zero_grad()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        network(x).square().mean().backward()
+    network.zero_grad(set_to_none=False)
+    x.copy_(torch.randn(32, 3, device="cuda"))
+    graph.replay()
+    got = network.coefficients.grad.clone()
+    network.zero_grad()
+    network(x).square().mean().backward()
+    torch.testing.assert_close(got, network.coefficients.grad)

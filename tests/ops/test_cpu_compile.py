@@ -1,0 +1,96 @@
+"""Polynomials, targets and the cache of machine code."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lln.core.errors import InputError
+from lln.ops import cpu_backend
+from lln.ops.grid import even_grid
+
+if cpu_backend.unavailable():
+    pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
+
+from lln.ops import cpu_compile
+from lln.ops.cpu_lens import EXP2, TANH
+
+RUN = """
+import numpy as np
+from lln.ops import cpu_backend
+from lln.ops.grid import even_grid
+y = np.ones((1, 2, 3), np.float32)
+out = cpu_backend.forward(y, y, np.ones((1, 1, 3, 2), np.float32), even_grid((-1.0, 1.0), 1.0), 0.5, 0.5)
+print(float(out[1].sum()))
+"""
+
+
+def test_power_of_two_is_fitted_below_rounding():
+    f = np.linspace(-0.5, 0.5, 10001)
+    fit = 1.0 + f * np.polyval(EXP2[::-1], f)
+    assert np.abs(fit / 2.0**f - 1.0).max() < 3e-9
+
+
+def test_tanh_is_fitted_below_rounding():
+    x = np.linspace(1e-6, 0.625, 10001)
+    fit = x * (1.0 + x**2 * np.polyval(TANH[::-1], x**2))
+    assert np.abs(fit / np.tanh(x) - 1.0).max() < 1e-8
+
+
+def test_the_best_level_that_the_processor_has():
+    old = {"sse2": True}
+    middle = dict.fromkeys(("avx2", "fma", "bmi", "bmi2", "lzcnt", "movbe", "f16c"), True)
+    new = middle | dict.fromkeys(("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"), True)
+    assert [cpu_compile.best(f) for f in (old, middle, new)] == ["baseline", "avx2", "avx512"]
+    assert cpu_compile.best(new | {"fma": False}) == "baseline"
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(InputError, match="did you mean 'baseline'"), cpu_backend.forced("bassline"):
+        pass
+
+
+def run(folder):
+    environment = dict(os.environ) | {"XDG_CACHE_HOME": str(folder)}
+    done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def test_machine_code_is_stored_once_and_a_broken_file_is_replaced(tmp_path):
+    first = run(tmp_path)
+    (file,) = (tmp_path / "lln" / "kernels").iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content[:-7])
+    assert run(tmp_path) == first
+    assert file.read_bytes() == content
+
+
+def test_without_a_folder_it_compiles_every_time(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    y = np.ones((1, 2, 3), np.float32)
+    grid = even_grid((-1.0, 1.0), 1.0)
+    here = cpu_backend.forward(y, y, np.ones((1, 1, 3, 2), np.float32), grid, 0.5, 0.5)
+    assert run(blocked) == float(here[1].sum())
+
+
+def test_code_that_others_could_have_written_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = cpu_compile.cache_folder()
+    assert folder is not None
+    folder.chmod(0o777)
+    assert cpu_compile.cache_folder() is None
+
+
+def test_llvm_is_not_imported_before_it_is_needed():
+    code = "import sys, lln.ops.cpu_backend, lln.ops.cpu_rollout; sys.exit('llvmlite' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_scratch_stays_small_at_great_depth():
+    grid = even_grid(tuple(np.linspace(-3.0, 3.0, 12)), 6.0 / 11.0)
+    assert not isinstance(grid, str)
+    plan = cpu_backend._plan("backward", 64, 64, 10_000, grid, 1e-4, 1e-4, None)
+    assert 2 * 4 * plan.floats < 40 * 2**20  # two threads
