@@ -52,6 +52,9 @@ class StateNetwork(nn.Module, ABC):
         device = self.readout.weight.device
         if x.device != device:
             raise InputError(f"the input is on {x.device} but the network is on {device}; move one with .to(...)")
+        dtype = self.readout.weight.dtype
+        if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+            raise InputError(f"the input is {x.dtype} but the network is {dtype}; convert one with .to(...)")
 
 
 def seeded_linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
@@ -59,7 +62,7 @@ def seeded_linear(n_in: int, n_out: int, generator: torch.Generator | None) -> n
 
     The default draws weight and bias uniformly from +-1/sqrt(n_in).
     """
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device=torch.get_default_device())  # no draw of its own
     bound = 1.0 / math.sqrt(n_in)
     with torch.no_grad():
         for parameter in layer.parameters():

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from lln import __version__
 from lln.core.errors import InputError
@@ -24,6 +22,8 @@ FORMAT = 1
 
 def save_model(model: StateNetwork, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`."""
+    from safetensors.torch import save
+
     header = {"format": FORMAT, "lln": __version__, "model": name_of(model), "config": model.config()}
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     target = Path(path)
@@ -53,6 +53,8 @@ def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu")
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected a network written by lln.models.save_model")
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -61,8 +63,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         raise InputError(f"{path}: not a whole safetensors file ({error}); was it cut short?") from error
     if "lln" not in metadata:
         raise InputError(f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration")
-    header: dict[str, Any] = json.loads(metadata["lln"])
-    if header["format"] > FORMAT:
+    try:
+        header: dict[str, Any] = json.loads(metadata["lln"])
+        newer = header["format"] > FORMAT
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: its lln configuration is damaged ({error}); save the network again") from error
+    if newer:
         raise InputError(
             f"{path}: written by lln {header['lln']} in format {header['format']}, this lln {__version__} reads up to "
             f"format {FORMAT}; update lln"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lln.core.errors import InputError, choice
 from lln.core.shapes import finite, interval, positive, whole
 from lln.models.base import StateNetwork, seeded_linear
-from lln.ops import lens_transport, reference
+from lln.ops import Networks, Scaling, lens_transport, reference, rollout
 
 INITIAL_ANGLES = ("learned", "zero")
 COEFFICIENT_STD = 0.02
@@ -43,6 +43,9 @@ class LensNetwork(StateNetwork):
         initial_angle: "learned", or "zero" for theta_0 = 0.
         propagation: distance L of one layer, in place of horizon / depth; 0 switches propagation off.
         generator: source of the initial values, on the CPU; None takes torch's global one.
+
+    Attributes:
+        backend: which implementation of the transport serves; "auto" unless set (see `lln.lens_transport`).
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class LensNetwork(StateNetwork):
         self.control_range = interval("control_range", control_range)
         self.sigma = self.spacing if sigma is None else positive("sigma", sigma)
         self.initial_angle = choice("initial_angle", initial_angle, INITIAL_ANGLES)
+        self.backend = "auto"
         self.length = self.horizon / self.depth if propagation is None else finite("propagation", propagation)
 
         self.embed_position = seeded_linear(self.n_in, self.width, generator)
@@ -106,13 +110,45 @@ class LensNetwork(StateNetwork):
 
     def transport(self, y: Tensor, theta: Tensor) -> Rays:
         """The rays behind the last lens: the map T_D of phase space."""
-        return Rays(*lens_transport(y, theta, *self._optics()))
+        return Rays(*lens_transport(y, theta, *self._optics(), backend=self.backend))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
         y, _ = self.transport(*self.embed(x))
         out: Tensor = self.readout(y)
         return out
+
+    def rollout(self, x0: Tensor, steps: int, *, increments: bool = False, scaling: Scaling | None = None) -> Tensor:
+        """The states after x0 when every output becomes the next input, as one kernel and without gradients.
+
+        Args:
+            x0: one start (n,) or many (..., n); the network must map n coordinates to n.
+            steps: how many.
+            increments: whether the network's output is added to the state instead of replacing it.
+            scaling: units around the network (see `lln.ops.Scaling`); None leaves them alone.
+
+        Returns:
+            (..., steps, n).
+        """
+        self._check(x0)
+        starts = x0.reshape(1, -1, self.n_in)
+        states = rollout(self.stacked(), starts, whole("steps", steps, 0), increments=increments, scaling=scaling)
+        return states[0].movedim(0, -2).reshape(*x0.shape[:-1], steps, self.n_in)
+
+    def stacked(self) -> Networks:
+        """The parameters as an ensemble of one."""
+        angle = self.embed_angle
+        return Networks(
+            self.embed_position.weight.unsqueeze(0),
+            self.embed_position.bias.unsqueeze(0),
+            None if angle is None else angle.weight.unsqueeze(0),
+            None if angle is None else angle.bias.unsqueeze(0),
+            self.coefficients.unsqueeze(0),
+            self.readout.weight.unsqueeze(0),
+            self.readout.bias.unsqueeze(0),
+            *self._optics()[1:],
+            self.backend,
+        )
 
     def states(self, x: Tensor) -> list[Rays]:
         """Every (y_l, theta_l), l = 0..D."""
@@ -125,8 +161,17 @@ class LensNetwork(StateNetwork):
     def inverse(self, y: Tensor, theta: Tensor) -> Rays:
         """The rays (y_0, theta_0) that arrive as (y_D, theta_D)."""
         for name, value in (("y_D", y), ("theta_D", theta)):
+            if not isinstance(value, Tensor):
+                raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
+            if not value.dtype.is_floating_point:
+                raise InputError(f"{name} must be floating point, got {value.dtype}; convert it with .float()")
             if value.ndim < 1 or value.shape[-1] != self.width:
                 raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
+            if value.device != self.coefficients.device:
+                raise InputError(
+                    f"{name} is on {value.device} but the network is on {self.coefficients.device}; "
+                    "move one with .to(...)"
+                )
         return Rays(*reference.inverse_transport(y, theta, *self._optics()))
 
     def config(self) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+"""Apply a step again and again. Nothing here knows what makes the step: a network, a simulator, anybody's function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lln.core.errors import InputError
+from lln.core.shapes import whole
+
+Array = NDArray[np.floating[Any]]
+State = TypeVar("State", Tensor, Array)
+Stepper = Callable[[State], State]
+
+
+class Ending(Enum):
+    """How a rollout can end."""
+
+    FINISHED = "finished"
+    DIVERGED = "diverged"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of one rollout, as a value.
+
+    Attributes:
+        ending: finished or diverged.
+        step: the first step whose state was not finite, or beyond the limit; None if it finished.
+    """
+
+    ending: Ending = Ending.FINISHED
+    step: int | None = None
+
+    def __str__(self) -> str:
+        return self.ending.value if self.step is None else f"{self.ending.value} at step {self.step}"
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """The states that a step visited.
+
+    Attributes:
+        states: (..., steps + 1, n), the start first; rows from the divergence on are NaN.
+        outcomes: one for each start, in the order of the flattened leading dimensions.
+    """
+
+    states: Array
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def predicted(self) -> Array:
+        """The states after the start, (..., steps, n)."""
+        return self.states[..., 1:, :]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The earliest divergence among all starts, or finished."""
+        diverged = [outcome for outcome in self.outcomes if outcome.step is not None]
+        return min(diverged, key=lambda outcome: outcome.step or 0, default=Outcome())
+
+
+def rollout(step: Stepper[State], x0: State, steps: int, *, limit: float = math.inf) -> Rollout:
+    """Apply `step` to `x0` and its results, `steps` times, without gradients.
+
+    Args:
+        step: a function (..., n) -> (..., n) on torch tensors or on NumPy arrays, whichever `x0` is. If it has a method
+            `rollout(x0, steps)` that returns the states after x0, (..., steps, n), that is used in place of the loop.
+        x0: one start (n,) or many at once (..., n), finite.
+        steps: how many times.
+        limit: a coordinate beyond this, in absolute value, counts as divergence; by default only NaN and infinity do.
+
+    Returns:
+        The states as a NumPy array, and how it ended. Divergence is an outcome, not an error.
+    """
+    steps = whole("steps", steps, 1)
+    start: Array = _numpy(x0)
+    if start.ndim < 1 or not np.isfinite(start).all():
+        raise InputError(f"x0 must be finite states of shape (..., n), got shape {start.shape}, finite or not")
+    with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
+        whole_rollout = getattr(step, "rollout", None)
+        rows = _numpy(whole_rollout(x0, steps)) if callable(whole_rollout) else _loop(step, x0, steps, limit)
+    expected = (*start.shape[:-1], steps, start.shape[-1])
+    if rows.shape != expected:
+        raise InputError(f"the stepper's rollout must return states of shape {expected}, got {rows.shape}")
+    return _judge(np.concatenate([start[..., None, :].astype(rows.dtype), rows], axis=-2), limit)
+
+
+def _loop(step: Stepper[State], x0: State, steps: int, limit: float) -> Array:
+    state, rows = x0, []
+    for _ in range(steps):
+        state = step(state)
+        if state.shape != x0.shape:
+            raise InputError(f"a step must keep the shape {tuple(x0.shape)} of its state, got {tuple(state.shape)}")
+        rows.append(_numpy(state))
+        if not _alive(rows[-1], limit).any():
+            break
+    lost = [np.full_like(rows[-1], np.nan)] * (steps - len(rows))
+    return np.stack(rows + lost, axis=-2)
+
+
+def _judge(states: Array, limit: float) -> Rollout:
+    """Find each rollout's divergence and blank what follows it."""
+    dead = ~np.logical_and.accumulate(_alive(states, limit), axis=-1)
+    dead[..., 0] = False
+    states = np.where(dead[..., None], np.nan, states).astype(states.dtype)
+    firsts = np.where(dead.any(-1), dead.argmax(-1), 0).reshape(-1)
+    outcomes = tuple(Outcome(Ending.DIVERGED, int(k)) if k else Outcome() for k in firsts)
+    return Rollout(states, outcomes)
+
+
+def _alive(states: Array, limit: float) -> NDArray[np.bool_]:
+    return np.asarray((np.isfinite(states) & (np.abs(states) <= limit)).all(axis=-1))
+
+
+def _numpy(value: Any) -> Array:
+    array: Array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if array.dtype.kind != "f":
+        raise InputError(f"states must be floating point, got {array.dtype}; convert them first")
+    return array

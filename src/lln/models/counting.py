@@ -1,0 +1,71 @@
+"""What a network costs, in closed form: parameters, arithmetic operations, exponentials, hyperbolic tangents.
+
+The paper's convention (Appendix A, "Parameter and operation scaling"), for one sample and one forward pass: a
+multiply-add is two operations; a bias is one addition; a ReLU is one operation; exponentials and hyperbolic tangents
+are counted apart. No network is built and torch is not needed: n inputs, m outputs, width h, depth D and basis K
+settle everything. The terminal lens counts, although the readout does not see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lln.core.errors import choice
+from lln.core.shapes import whole
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one network holds and what one forward pass of one sample takes."""
+
+    parameters: int
+    operations: int
+    exponentials: int = 0
+    tangents: int = 0
+
+
+# What one hidden layer adds to the plain network's, per coordinate: (parameters, operations).
+_LAYER_EXTRAS = MappingProxyType(
+    {
+        "mlp": (0, 0),
+        "residual": (0, 1),  # the addition
+        "scaled-residual": (0, 2),  # scale, add
+        "residual-batchnorm": (2, 5),  # subtract the mean, scale by 1/std, then scale, shift; add
+        "layerscale": (1, 2),  # scale, add
+    }
+)
+
+
+def lens_cost(n_in: int, n_out: int, *, width: int, depth: int, basis: int, initial_angle: str = "learned") -> Cost:
+    """The lens network's cost (Proposition 2 and the operation count below it).
+
+    Per layer and coordinate: 4K for the basis coordinates (subtract, divide, square, negate), 2K - 1 for the weighted
+    sum, 4 for the two updates with their factors L and s.
+
+    >>> lens_cost(3, 3, width=128, depth=40, basis=12)
+    Cost(parameters=62851, operations=386563, exponentials=61440, tangents=128)
+    """
+    n, m, h = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1)
+    d, k = whole("depth", depth, 1), whole("basis", basis, 1)
+    embeddings = 2 if choice("initial_angle", initial_angle, ("learned", "zero")) == "learned" else 1
+    return Cost(
+        parameters=embeddings * h * (n + 1) + d * h * k + m * (h + 1),
+        operations=2 * (embeddings * n * h + h * m) + (embeddings * h + m) + d * h * (6 * k + 3),
+        exponentials=d * h * k,
+        tangents=h if initial_angle == "learned" else 0,
+    )
+
+
+def comparator_cost(name: str, n_in: int, n_out: int, *, width: int, depth: int) -> Cost:
+    """The cost of the comparator that `build` knows as `name`.
+
+    >>> comparator_cost("mlp", 3, 3, width=128, depth=40)
+    Cost(parameters=661379, operations=1322755, exponentials=0, tangents=0)
+    """
+    more_parameters, more_operations = _LAYER_EXTRAS[choice("comparator", name, _LAYER_EXTRAS)]
+    n, m, h, d = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1), whole("depth", depth, 1)
+    return Cost(
+        parameters=h * (n + 1) + d * h * (h + 1) + m * (h + 1) + d * h * more_parameters,
+        operations=2 * (n * h + d * h * h + h * m) + 2 * (d + 1) * h + m + d * h * more_operations,
+    )

@@ -1,0 +1,174 @@
+"""Several networks of one shape as one: all members of an ensemble in a single pass, lens network or comparator.
+
+Weights are kept transposed, (S, in, out), which is the order in which a batched product reads them fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lln.core.errors import InputError
+from lln.models.base import StateNetwork
+from lln.models.ensemble import LensEnsemble
+from lln.models.lens import LensNetwork
+from lln.models.mlp import PlainMLP
+from lln.models.residual import LayerScaleMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
+
+
+class ComparatorEnsemble(nn.Module):
+    """S comparators with stacked parameters: each sees its own input, and every layer is one batched product.
+
+    Args:
+        members: networks of one class and configuration; their parameters and running statistics are copied.
+    """
+
+    def __init__(self, members: Sequence[PlainMLP]) -> None:
+        super().__init__()
+        first = members[0]
+        self.kind, self.size = type(first), len(members)
+        self.n_in, self.n_out, self.width, self.depth = first.n_in, first.n_out, first.width, first.depth
+        self._config = first.config()
+        self.embedding = _StackedLinear([member.embedding for member in members])
+        self.hidden = nn.ModuleList(_StackedLinear(layers) for layers in _columns(members, "hidden"))
+        self.readout = _StackedLinear([member.readout for member in members])
+        self.gamma: nn.ParameterList | None = None
+        self.norms: nn.ModuleList | None = None
+        if issubclass(self.kind, LayerScaleMLP):
+            scales = [torch.stack(list(layer)).detach().unsqueeze(1) for layer in _columns(members, "gamma")]
+            self.gamma = nn.ParameterList(nn.Parameter(scale) for scale in scales)
+        if issubclass(self.kind, ResidualBatchNormMLP):
+            self.norms = nn.ModuleList(_StackedBatchNorm(norms) for norms in _columns(members, "norms"))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""
+        if x.ndim < 2 or x.shape[0] != self.size or x.shape[-1] != self.n_in:
+            raise InputError(
+                f"the input must have shape ({self.size}, ..., {self.n_in}), one part for each member, "
+                f"got {tuple(x.shape)}"
+            )
+        z = torch.relu(self.embedding(x.reshape(self.size, -1, self.n_in)))
+        for index in range(self.depth):
+            z = self._layer(index, z)
+        out: Tensor = self.readout(z)
+        return out.reshape(*x.shape[:-1], self.n_out)
+
+    def _layer(self, index: int, z: Tensor) -> Tensor:
+        inner = self.hidden[index](z)
+        if self.norms is not None:
+            inner = self.norms[index](inner)
+        branch = torch.relu(inner)
+        if self.gamma is not None:
+            return torch.addcmul(z, self.gamma[index], branch)
+        if self.kind is ScaledResidualMLP:
+            return torch.add(z, branch, alpha=1.0 / math.sqrt(self.depth))
+        return z + branch if issubclass(self.kind, ResidualMLP) else branch
+
+    def member(self, index: int) -> PlainMLP:
+        """A copy of one member as a network of its own."""
+        if not 0 <= index < self.size:
+            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+        network: Any = self.kind(**self._config).to(self.readout.weight)
+        with torch.no_grad():
+            self.embedding.write(network.embedding, index)
+            self.readout.write(network.readout, index)
+            layers: Any = self.hidden
+            for layer, target in zip(layers, network.hidden, strict=True):
+                layer.write(target, index)
+            if self.gamma is not None:
+                network.gamma.copy_(torch.stack([gamma[index, 0] for gamma in self.gamma]))
+            norms: Any = self.norms or ()
+            for norm, target in zip(norms, getattr(network, "norms", ()), strict=True):
+                norm.write(target, index)
+        return cast("PlainMLP", network)
+
+
+class _StackedLinear(nn.Module):
+    """S linear layers: weight (S, in, out), bias (S, 1, out)."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.stack([layer.weight.detach().T for layer in layers]).contiguous())
+        self.bias = nn.Parameter(torch.stack([layer.bias.detach() for layer in layers]).unsqueeze(1))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(S, B, in) -> (S, B, out)."""
+        return torch.baddbmm(self.bias, z, self.weight)
+
+    def write(self, layer: nn.Linear, index: int) -> None:
+        """Copy member `index` into `layer`."""
+        layer.weight.copy_(self.weight[index].T)
+        layer.bias.copy_(self.bias[index, 0])
+
+
+class _StackedBatchNorm(nn.Module):
+    """S batch normalisations of h coordinates, as one of S h coordinates."""
+
+    def __init__(self, norms: Sequence[nn.BatchNorm1d]) -> None:
+        super().__init__()
+        self.momentum, self.eps = float(norms[0].momentum or 0.0), norms[0].eps
+        self.weight = nn.Parameter(torch.stack([norm.weight.detach() for norm in norms]))
+        self.bias = nn.Parameter(torch.stack([norm.bias.detach() for norm in norms]))
+        self.running_mean: Tensor
+        self.running_var: Tensor
+        self.register_buffer("running_mean", torch.stack([_given(norm.running_mean) for norm in norms]))
+        self.register_buffer("running_var", torch.stack([_given(norm.running_var) for norm in norms]))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(S, B, h) -> (S, B, h), each member and coordinate over its own B."""
+        members, rows, width = z.shape
+        flat = z.transpose(0, 1).reshape(rows, members * width)
+        flat = F.batch_norm(
+            flat,
+            self.running_mean.view(-1),
+            self.running_var.view(-1),
+            self.weight.view(-1),
+            self.bias.view(-1),
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        return flat.view(rows, members, width).transpose(0, 1)
+
+    def write(self, norm: nn.BatchNorm1d, index: int) -> None:
+        """Copy member `index` into `norm`."""
+        norm.weight.copy_(self.weight[index])
+        norm.bias.copy_(self.bias[index])
+        _given(norm.running_mean).copy_(self.running_mean[index])
+        _given(norm.running_var).copy_(self.running_var[index])
+
+
+def _columns(members: Sequence[Any], name: str) -> Iterator[Any]:
+    """For each layer, the part called `name` of every member."""
+    return zip(*(getattr(member, name) for member in members), strict=True)
+
+
+def _given(value: Tensor | None) -> Tensor:
+    if value is None:
+        raise InputError("a batch normalisation without running statistics cannot be stacked")
+    return value
+
+
+def stack(members: Sequence[StateNetwork]) -> LensEnsemble | ComparatorEnsemble:
+    """The ensemble of `members`, which must be lln's own networks of one class and one configuration."""
+    if not members:
+        raise InputError("an ensemble needs at least one member, got none")
+    first = members[0]
+    for index, member in enumerate(members):
+        if type(member) is not type(first) or member.config() != first.config():
+            raise InputError(f"member {index} is not like member 0; an ensemble shares one class and configuration")
+    lenses = [member for member in members if isinstance(member, LensNetwork)]
+    if lenses:
+        return LensEnsemble(lenses)
+    plain = [member for member in members if isinstance(member, PlainMLP)]
+    if not plain:
+        raise InputError(f"{type(first).__name__} is not one of lln's own networks and cannot be stacked")
+    return ComparatorEnsemble(plain)
