@@ -7,6 +7,10 @@ import sys
 import typer
 
 from lln import __version__
+from lln.cli.audit import audit
+from lln.cli.bench import bench
+from lln.cli.doctor import doctor
+from lln.cli.reproduce import reproduce
 from lln.core.errors import InputError
 
 app = typer.Typer(
@@ -28,6 +32,12 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     del version
+
+
+app.command()(audit)
+app.command()(bench)
+app.command()(doctor)
+app.command()(reproduce)
 
 
 def main() -> None:

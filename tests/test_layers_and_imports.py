@@ -1,0 +1,80 @@
+import inspect
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import lln
+
+
+def modules_after(code):
+    """Names of the modules loaded once a fresh interpreter has run `code`."""
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines())
+
+
+HELP = """
+from typer.testing import CliRunner
+from lln.cli.app import app
+assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+"""
+
+
+@pytest.mark.parametrize("code", ["import lln", "import lln.cli", HELP, "import lln.core.provenance, lln.core.shapes"])
+def test_no_torch_at_the_front_door(code):
+    heavy = {"torch", "numpy", "scipy", "pandas", "matplotlib", "pydantic"}
+    assert heavy & modules_after(code) == set()
+
+
+@pytest.mark.parametrize("room", ["core.errors", "core.seeding", "plots", "plots.table"])
+def test_rooms_that_never_import_torch(room):
+    assert "torch" not in modules_after(f"import lln.{room}")
+
+
+def test_help_answers_in_less_than_four_tenths_of_a_second():
+    command = [sys.executable, "-c", "from lln.cli import main; main()", "--help"]
+
+    def once():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # Processor time, which is what it takes on an idle machine: a busy one adds waiting to the wall clock.
+    assert min(once() for _ in range(8)) < 0.4
+
+
+def test_at_most_twenty_public_names_and_all_of_them_load():
+    assert len(lln.__all__) <= 20
+    for name in lln.__all__:
+        assert getattr(lln, name) is not None
+    assert {"LensNetwork", "lens_transport", "InputError"} <= set(lln.__all__)
+    assert set(lln.__all__) <= set(dir(lln))
+
+
+def test_unknown_public_name():
+    with pytest.raises(AttributeError, match="module 'lln' has no attribute 'LensNet'"):
+        lln.LensNet  # noqa: B018
+
+
+def test_the_promised_signatures():
+    network = inspect.signature(lln.LensNetwork)
+    assert (
+        str(network)
+        .replace("'", "")
+        .startswith(
+            "(n_in: int, n_out: int, *, width: int = 128, depth: int = 40, basis: int = 12, horizon: float = 1.0, "
+            "lens_scale: float = 1.0, control_range: tuple[float, float] = (-3.0, 3.0), sigma: float | None = None, "
+            "initial_angle: str = learned, propagation: float | None = None, generator: torch.Generator | None = None)"
+        )
+    )
+    for transport in (lln.lens_transport, lln.ops.reference.lens_transport):
+        parameters = inspect.signature(transport).parameters
+        names = ["y", "theta", "coefficients", "centers", "sigma", "length", "scale", "backend", "backward"]
+        assert list(parameters) == names
+        assert parameters["scale"].default == 1.0
+        assert parameters["backend"].kind is parameters["backward"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert inspect.signature(lln.lens_transport).parameters["backend"].default == "auto"
+    assert inspect.signature(lln.lens_transport).parameters["backward"].default == "recompute"
