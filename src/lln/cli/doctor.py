@@ -1,0 +1,79 @@
+"""`lln doctor`: what this installation runs on, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+PACKAGES = ("torch", "numpy", "scipy", "numba", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
+OPTIONAL = {"onnxruntime": "lln[bench]", "onnxscript": "lln[bench]", "onnx": "lln[bench]"}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")] = False,
+) -> None:
+    """Say which backend serves, why the others do not, and what is missing."""
+    import json
+
+    facts = examine()
+    typer.echo(json.dumps(facts, indent=2) if as_json else to_text(facts))
+
+
+def examine() -> dict[str, Any]:
+    """Versions, machine, backends by device, threads, cache folder, and a sentence for everything that is missing."""
+    import torch
+
+    from lln.core.provenance import provenance, version_of
+    from lln.ops import cpu_backend
+
+    unusable = cpu_backend.unavailable()
+    folder = None
+    if unusable is None:
+        from lln.ops.cpu_compile import cache_folder
+
+        folder = cache_folder()
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    facts = {
+        "versions": provenance(*PACKAGES, *OPTIONAL),
+        "instructions": None if unusable else cpu_backend.level(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "cache": None if folder is None else str(folder),
+        "backends": {device: _backends(device) for device in devices},
+    }
+    missing = [] if unusable is None else [f"fused CPU kernels: {unusable} (pip install numba)"]
+    if unusable is None and folder is None:
+        missing.append("a cache folder for kernels: none can be written, so every process compiles them again")
+    missing += [f"{name}: pip install '{extra}'" for name, extra in OPTIONAL.items() if version_of(name) is None]
+    return {**facts, "missing": missing}
+
+
+def _backends(device: str) -> dict[str, Any]:
+    """Which backend takes a small float32 stack on `device`, and what every backend says to it."""
+    import torch
+
+    from lln.ops import explain
+
+    rays = torch.zeros(4, 16, device=device)
+    lenses = torch.zeros(2, 16, 12, device=device)
+    said = explain(rays, rays, lenses, [float(k) for k in range(12)], 1.0)
+    return {"serves": said.serves, "reasons": said.reasons}
+
+
+def to_text(facts: dict[str, Any]) -> str:
+    """The facts as a page of text."""
+    versions = facts["versions"]
+    machine = ("processor", "cores", "system", "python", "commit", "date")
+    lines = [f"lln {versions['lln']} on {versions['processor']}, {versions['cores']} cores, {versions['system']}"]
+    packages = [f"{name} {version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
+    lines.append(f"python {versions['python']}, {', '.join(packages)}")
+    lines.append(f"CPU instructions: {facts['instructions'] or 'no fused kernels'}; threads: {facts['threads']}")
+    lines.append(f"GPU: {facts['gpu'] or 'none'}")
+    lines.append(f"cache of kernels: {facts['cache'] or 'none'}")
+    for device, said in facts["backends"].items():
+        lines.append(f"\nfloat32 on {device}: backend {said['serves']!r} serves")
+        lines += [f"  {name:<10} {reason}" for name, reason in said["reasons"].items()]
+    missing = facts["missing"]
+    lines.append("\nmissing:" if missing else "\nnothing is missing")
+    return "\n".join([*lines, *(f"  {line}" for line in missing)])
