@@ -83,7 +83,8 @@ def amount(number: float, unit: str) -> str:
         for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
             if number >= factor or name == "us":
                 return f"{number / factor:.3g} {name}"
-    return f"{number:.3g} MiB" if unit == "MiB" else f"{number:.3g}"
+    digits = f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+    return f"{digits} MiB" if unit == "MiB" else digits
 
 
 def _cell(row: Record) -> str:

@@ -42,7 +42,7 @@ def _sizes(setting: Setting) -> list[tuple[int, int]]:
 def _race(setting: Setting, quantity: str, rows: int, width: int) -> list[Row]:
     case = make_case(rows, width, DEPTH, BASIS, spread=1.0, strength=0.02, device=setting.device)
     gradients = quantity == "stack gradients"
-    contenders = {name: _contender(case, call, gradients) for name, call in _calls(setting, case, gradients).items()}
+    contenders = {name: _contender(case, call, gradients) for name, call in _calls(setting, case).items()}
     if setting.fused == "cpu" and cpu_backend.level() == "avx512" and width == 128 and rows > 1:
         contenders["cpu avx2"] = _narrow(contenders["cpu"])
     if setting.device == "cuda":
@@ -51,7 +51,7 @@ def _race(setting: Setting, quantity: str, rows: int, width: int) -> list[Row]:
     return timed(quantity, {"B": rows, "h": width, "D": DEPTH, "K": BASIS}, times)
 
 
-def _calls(setting: Setting, case: Case, gradients: bool) -> dict[str, Call]:
+def _calls(setting: Setting, case: Case) -> dict[str, Call]:
     points = torch.tensor(case.centers, device=setting.device)  # as a tensor, or the naive form converts it every layer
     optics = case.optics()
 
@@ -64,10 +64,10 @@ def _calls(setting: Setting, case: Case, gradients: bool) -> dict[str, Call]:
     calls: dict[str, Call] = {"naive": naive}
     calls[setting.fused] = fused(setting.fused)
     rows, width = case.y.shape
-    if width == 128:  # as slow as the naive form, so not at every size
+    if width == 128 and rows <= 1024:  # as slow as the naive form, so not at every size
         calls["eager"] = fused("eager")
-    # Compiling takes a minute, so the CPU has it at one size and a GPU's forward at the largest.
-    wanted = (rows, width) == (256, 128) if setting.device == "cpu" else gradients or (rows, width) == GPU_SIZES[-1]
+    # Compiling takes a minute or more, so each device has it at one size.
+    wanted = (rows, width) == ((256, 128) if setting.device == "cpu" else GPU_SIZES[-1])
     if wanted and not setting.quick:
         reason = no_compiler(setting.device)
         if reason is None:

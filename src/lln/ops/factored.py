@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lln.ops.grid import Grid, Group
 
-_SCRATCH = 1 << 21  # elements of positions kept at a time by the backward
+# Elements of positions that the backward keeps at a time: little on the CPU, where tiles are cheap.
+_SCRATCH = {"cpu": 1 << 21, "cuda": 1 << 26}
 _LN2 = 0.6931471805599453
 
 
@@ -46,7 +47,8 @@ def backward(
     """
     packed = _pack(coefficients, grid)
     grad_packed = torch.zeros_like(packed)
-    rows = max(1, _SCRATCH // max(1, len(packed) * y.shape[0] * y.shape[2]))
+    scratch = _SCRATCH.get(y.device.type, _SCRATCH["cpu"])
+    rows = max(1, scratch // max(1, len(packed) * y.shape[0] * y.shape[2]))
     y, theta, grad_y, grad_theta = y.clone(), theta.clone(), grad_y.clone(), grad_theta.clone()
     sweep = _sweep_inverse if from_outputs else _sweep_recompute
     for first in range(0, y.shape[1], rows):

@@ -11,7 +11,7 @@ from torch import Tensor
 from lln.ops.grid import Grid
 
 LANES = 32
-WARPS = 2112  # programs of one warp each that keep a large card busy
+WARPS = 1056  # programs of one warp that a large card holds at once, at the backward's register use
 SUMS_BYTES = 128 << 20  # partial sums of coefficient gradients kept at most
 SEGMENT = 128  # layers of one backward sweep; deeper stacks keep the rays at every segment's start
 
@@ -119,7 +119,7 @@ def _backward(
 
 def _rows(batch: int, columns: int, choices: tuple[int, ...]) -> int:
     """Samples a lane carries: many where that still leaves enough programs to fill the card."""
-    return max((rows for rows in choices if -(-batch // rows) * columns >= WARPS // 2), default=choices[0])
+    return max((rows for rows in choices if -(-batch // rows) * columns >= WARPS), default=choices[0])
 
 
 def _pack(coefficients: Tensor, grid: Grid) -> Tensor:

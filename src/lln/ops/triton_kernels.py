@@ -29,8 +29,9 @@ def _exp2_pair(a, b, c, low, BOTH: tl.constexpr):
     exponent = shifted.to(tl.int32, bitcast=True) << 23
     value = tl.exp2(rest) * exponent.to(tl.float32, bitcast=True)
     if BOTH:
-        flipped = (254 << 23) - exponent
-        return value, tl.exp2(-rest) * flipped.to(tl.float32, bitcast=True)
+        return value, tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [value], dtype=tl.float32, is_pure=True, pack=1
+        )
     else:
         return value, value
 
@@ -178,7 +179,7 @@ def _backward_tile(
         lens = lenses
         for _ in range(D):
             y += length * theta
-            tl.store(step + slot, y)
+            tl.store(step + slot, y, eviction_policy="evict_first")  # the cache is for the lenses
             theta += scale * _field(
                 y, lens, units, inside, h, kappa, gamma, gamma_low, offset, clamp, ANCHORS, BELOW, ABOVE
             )
@@ -190,7 +191,8 @@ def _backward_tile(
         layer = D - 1 - back
         if not INVERSE:
             y = ahead
-            ahead = tl.load(path + tl.maximum(layer - 1, 0) * (ROWS * LANES) + slot)
+            before = path + tl.maximum(layer - 1, 0) * (ROWS * LANES) + slot
+            ahead = tl.load(before, eviction_policy="evict_first")
         field, slope = _adjoint(
             y, grad_theta, lenses + layer * K * h, sums + layer * K * h, units, inside, h,
             kappa, gamma, gamma_low, offset, clamp, ANCHORS, BELOW, ABOVE, SINGLE,
