@@ -29,9 +29,9 @@ def _exp2_pair(a, b, c, low, BOTH: tl.constexpr):
     exponent = shifted.to(tl.int32, bitcast=True) << 23
     value = tl.exp2(rest) * exponent.to(tl.float32, bitcast=True)
     if BOTH:
-        return value, tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [value], dtype=tl.float32, is_pure=True, pack=1
-        )
+        # A reciprocal would be faster, but its error is tied to that of `value` and breaks the bound on gradients.
+        flipped = (254 << 23) - exponent
+        return value, tl.exp2(-rest) * flipped.to(tl.float32, bitcast=True)
     else:
         return value, value
 
