@@ -84,6 +84,7 @@ class Geometry:
     round_trip: float
 
 
+@torch.no_grad()
 def geometry_at(optics: Optics, y: Tensor, theta: Tensor) -> Geometry:
     """All claims of the theory at one point (y, theta), each of shape (h,)."""
     _check(optics, y, theta, batch=False)

@@ -92,10 +92,10 @@ def forward(
         return _stacked([y for y, _ in pairs], y), _stacked([theta for _, theta in pairs], theta)
     y, theta, coefficients = (t.detach().contiguous() for t in (y, theta, coefficients))
     if serves == "cpu":
-        arrays = cpu_backend.forward(
-            y.numpy(), theta.numpy(), coefficients.numpy(), call.grid, length, scale, torch.get_num_threads()
-        )
-        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
+        out = (torch.empty_like(y), torch.empty_like(theta))
+        rays = (y, theta, coefficients)
+        cpu_backend.transport("forward", rays, out, call.grid, length, scale, torch.get_num_threads())
+        return out
     run = triton_backend.forward if serves == "triton" else factored.forward
     return run(y, theta, coefficients, call.grid, length, scale)
 
@@ -123,10 +123,10 @@ def backward(
     tensors = (y, theta, grad_y, grad_theta, coefficients)
     y, theta, grad_y, grad_theta, coefficients = (t.detach().contiguous() for t in tensors)
     if serves == "cpu":
-        sweep = cpu_backend.backward_inverse if from_outputs else cpu_backend.backward
-        rays = (y.numpy(), theta.numpy(), grad_y.numpy(), grad_theta.numpy())
-        arrays = sweep(*rays, coefficients.numpy(), call.grid, length, scale, torch.get_num_threads())
-        return torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1]), torch.from_numpy(arrays[2])
+        out = (torch.empty_like(y), torch.empty_like(theta), torch.empty_like(coefficients))
+        kind, given = "inverse" if from_outputs else "backward", (y, theta, grad_y, grad_theta, coefficients)
+        cpu_backend.transport(kind, given, out, call.grid, length, scale, torch.get_num_threads())
+        return out
     run = triton_backend.backward if serves == "triton" else factored.backward
     return run(y, theta, grad_y, grad_theta, coefficients, call.grid, length, scale, from_outputs=from_outputs)
 

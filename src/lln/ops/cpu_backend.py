@@ -102,7 +102,7 @@ def forward(
         Positions and angles behind the last lens, each (S, B, h).
     """
     out = out or (np.empty_like(y), np.empty_like(theta))
-    _transport("forward", (y, theta, coefficients), out, grid, length, scale, threads)
+    transport("forward", (y, theta, coefficients), out, grid, length, scale, threads)
     return out
 
 
@@ -136,7 +136,7 @@ def backward(
         Gradients of the positions and angles in front of the stack, each (S, B, h), and of the coefficients.
     """
     out = out or (np.empty_like(y), np.empty_like(theta), np.empty_like(coefficients))
-    _transport("backward", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
+    transport("backward", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
     return out
 
 
@@ -157,40 +157,52 @@ def backward_inverse(
     Needs no scratch for the path, but follows it only as well as rounding lets the inverse meet the forward.
     """
     out = out or (np.empty_like(y), np.empty_like(theta), np.empty_like(coefficients))
-    _transport("inverse", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
+    transport("inverse", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
     return out
 
 
-def _transport(
+def transport(
     kind: str,
-    inputs: Sequence[Array],
-    outputs: Sequence[Array],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
     grid: Grid,
     length: float,
     scale: float,
     threads: int,
 ) -> None:
-    """Run one kind of kernel on arrays whose third dimension is the units, the last input being the coefficients."""
+    """Run one kind of kernel, "forward", "backward" or "inverse".
+
+    The third dimension of every operand is the units, and the last input is the coefficients. Operands are arrays, or
+    tensors without gradients: a tensor tells its address ten times sooner than an array does.
+    """
     members, batch, units = inputs[0].shape
     depth = inputs[-1].shape[1]
-    if not inputs[0].size:
-        for array in outputs:
-            array.fill(0.0)
+    if not members * batch * units:
+        for operand in outputs:
+            np.asarray(operand).fill(0.0)
         return
     plan = _plan(kind, batch, units, depth, grid, length, scale, _level)
     width = plan.kernel.width
     if units < width:
         narrow, outputs = outputs, [np.empty(_widened(a.shape, width), np.float32) for a in outputs]
-        inputs = [_padded(a, width) for a in inputs]
+        inputs = [_padded(np.asarray(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
     threads = min(threads, members * batch * units * depth // _THREAD_WORK)
-    pointers = [*(array.ctypes.data for array in (*inputs, *outputs)), plan.address]
+    pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
-    parts = _split(members * blocks, batch, threads, kind)
-    run([partial(plan.call, pointers, sizes, part) for part in parts], threads)
+    if threads <= 1:
+        plan.call(pointers, sizes, (0, members * blocks, 0, batch))
+    else:
+        parts = _split(members * blocks, batch, threads, kind)
+        run([partial(plan.call, pointers, sizes, part) for part in parts], threads)
     if units < width:
         for small, wide in zip(narrow, outputs, strict=True):
-            small[...] = wide[:, :, :units]
+            np.asarray(small)[...] = wide[:, :, :units]
+
+
+def _address(operand: Any) -> int:
+    address: int = operand.ctypes.data if isinstance(operand, np.ndarray) else operand.data_ptr()
+    return address
 
 
 def _split(tasks: int, batch: int, threads: int, kind: str) -> list[tuple[int, int, int, int]]:

@@ -58,9 +58,11 @@ class Group:
         return self.below + 1 + self.above
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Equally spaced centres, ready for the factored evaluation (symbols: see the module's text).
+
+    `even_grid` gives the same object for the same centres, so that caches may tell grids apart by identity.
 
     Attributes:
         kappa: scale from positions to z.

@@ -8,6 +8,7 @@ plain floats, known without reading a device; a caller who has only a tensor whi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
@@ -29,12 +30,19 @@ Optics = tuple[Tensor | None, tuple[float, ...], float, float, float, str]
 
 
 def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, inverse: bool) -> tuple[Tensor, Tensor]:
-    """The transport of (S, B, h) rays through (S, D, h, K) lenses, differentiable once."""
-    operands = (y, theta, coefficients, inverse, *optics)
+    """The operator on (..., h) rays and (D, h, K) lenses, or on (S, ..., h) and (S, D, h, K)."""
+    operands = (*_folded(y, theta, coefficients), inverse, *optics)
     # torch.func transforms need the class (and hide `requires_grad`); tracing is content with the operator.
     wrapped = torch.is_grad_enabled() and not torch.compiler.is_compiling()
     out: tuple[Tensor, Tensor] = _Transport.apply(*operands) if wrapped else torch.ops.lln.transport(*operands)
-    return out
+    return out[0].reshape(y.shape), out[1].reshape(y.shape)
+
+
+def _folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The operands as (S, B, h), (S, B, h), (S, D, h, K)."""
+    members = coefficients.shape[0] if coefficients.ndim == 4 else 1
+    shape = (members, -1, y.shape[-1])
+    return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
 
 
 def _points(points: Tensor | None, centers: list[float]) -> tuple[float, ...]:
@@ -192,6 +200,59 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> None:
         """Nothing is kept: there is no second derivative."""
+
+
+class _PlainTransport(torch.autograd.Function):
+    """The same without the operator: half the cost per call, for eager code on ordinary tensors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Positions and angles behind the stack."""
+        folded = _folded(y, theta, coefficients)
+        ends = backends.forward(*folded, *optics)
+        ctx.save_for_backward(*(ends if inverse else folded[:2]), folded[2])
+        ctx.inverse, ctx.optics, ctx.shapes = inverse, optics, (y.shape, theta.shape, coefficients.shape)
+        return ends[0].view(y.shape), ends[1].view(y.shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of positions, angles and coefficients."""
+        y, theta, coefficients = ctx.saved_tensors
+        incoming = (grad_y.reshape(y.shape), grad_theta.reshape(y.shape))
+        if torch.is_grad_enabled():
+            grads = _Once.apply(y, theta, *incoming, coefficients, ctx.inverse, None, *ctx.optics)
+        else:
+            centers, sigma, length, scale, backend = ctx.optics
+            optics = (centers, sigma, length, scale, backend)
+            grads = backends.backward(y, theta, *incoming, coefficients, *optics, ctx.inverse)
+        shaped = (grad.reshape(shape) for grad, shape in zip(grads, ctx.shapes, strict=True))
+        return (*shaped, None, *(None for _ in ctx.optics))
+
+
+def plain_transport(
+    y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
+) -> tuple[Tensor, Tensor]:
+    """The transport of ordinary tensors in eager code; shapes as in `transport`."""
+    out: tuple[Tensor, Tensor] = _PlainTransport.apply(y, theta, coefficients, inverse, *optics)
+    return out
+
+
+def plain(*tensors: Tensor) -> bool:
+    """Whether nothing but eager autograd looks at these tensors: no tracing, no transform, no subclass."""
+    return (
+        all(type(tensor) in _ORDINARY for tensor in tensors)
+        and not torch.compiler.is_compiling()
+        and not _transforms_active()
+        and not _modes_active()
+    )
+
+
+_ORDINARY = (Tensor, torch.nn.Parameter)
+# torch's own classes ask these; if a release drops one, the operator is taken, which is always right.
+_transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_modes_active: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
 # The operators carry gradients of their own as well: traced and exported programs call them without the classes above.

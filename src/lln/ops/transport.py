@@ -58,16 +58,23 @@ def lens_transport(
     y, theta, lenses = (t if t.dtype == work else t.to(work) for t in (y, theta, coefficients))
     if _wants_reference(backend, work, centers):
         return _reference(y, theta, lenses, centers, sigma, length, scale)
-    members = coefficients.shape[0] if coefficients.ndim == 4 else 1
-    rays = (y.reshape(members, -1, y.shape[-1]), theta.reshape(members, -1, y.shape[-1]))
-    lenses = lenses.reshape(members, *coefficients.shape[-3:])
+    ends = _fused(y, theta, lenses, centers, (sigma, length, scale, backend), backward == "inverse")
+    return ends if work == dtype else (ends[0].to(dtype), ends[1].to(dtype))
+
+
+def _fused(
+    y: Tensor,
+    theta: Tensor,
+    coefficients: Tensor,
+    centers: Tensor | Sequence[float],
+    optics: tuple[float, float, float, str],
+    inverse: bool,
+) -> tuple[Tensor, Tensor]:
+    if library.plain(y, theta, coefficients):
+        return library.plain_transport(y, theta, coefficients, inverse, _floats(centers), *optics)
     if isinstance(centers, Tensor) and torch.compiler.is_compiling():  # its values cannot be read while tracing
-        optics: library.Optics = (centers, (), sigma, length, scale, backend)
-    else:
-        optics = (None, _floats(centers), sigma, length, scale, backend)
-    ends = library.transport(*rays, lenses, optics, backward == "inverse")
-    out_y, out_theta = ends[0].reshape(y.shape), ends[1].reshape(y.shape)
-    return (out_y, out_theta) if work == dtype else (out_y.to(dtype), out_theta.to(dtype))
+        return library.transport(y, theta, coefficients, (centers, (), *optics), inverse)
+    return library.transport(y, theta, coefficients, (None, _floats(centers), *optics), inverse)
 
 
 def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Tensor | Sequence[float]) -> None:

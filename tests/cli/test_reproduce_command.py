@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import lln.study
+from lln.cli.app import app
+from lln.cli.reproduce import ORDER, TABLES, _clock, _line, _studies
+from lln.core.errors import InputError
+from lln.records import read_records
+from lln.study.reproduce import Progress
+from lln.study.spec import paper_studies
+
+SMOKE = Path(lln.study.__file__).parent / "smoke" / "trajectories.toml"
+
+
+def test_blocks_go_by_code_or_table_in_one_order():
+    assert set(ORDER) == set(paper_studies())
+    assert {code for codes in TABLES.values() for code in codes} == set(ORDER)
+    assert [study.block for study in _studies([], None)] == list(ORDER)
+    assert [study.block for study in _studies(["g0", "depth-40"], None)] == ["R0", "SC-C", "L28-C", "G0"]
+
+
+def test_an_unknown_block_names_the_nearest():
+    with pytest.raises(InputError, match="unknown block 'gradient'; did you mean 'gradients'"):
+        _studies(["gradient"], None)
+    with pytest.raises(InputError, match="not both"):
+        _studies(["G0"], SMOKE)
+
+
+def test_progress_says_done_running_failed_and_time_left():
+    progress = Progress("R0", total=9, done=4, failed=1, running=2)
+    assert _line(progress) == "R0: 4 of 9 runs done, 2 running, 1 failed"
+    progress.seconds_left = 61.0
+    assert _line(progress).endswith("1 failed,   1 min 01 s left")
+    assert _clock(7199.6) == "120 min 00 s"
+
+
+def test_a_study_file_runs_and_a_second_call_does_nothing(tmp_path):
+    words = ["reproduce", "--study", str(SMOKE), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    first = CliRunner().invoke(app, words)
+    assert first.exit_code == 0, first.output
+    assert "SMOKE-MT" in first.stdout
+    assert "3 of 3 runs" in first.stdout
+    lines = (tmp_path / "out" / "records.jsonl").read_bytes()
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert (tmp_path / "out" / "records.jsonl").read_bytes() == lines
+    assert {record.kind for record in read_records(tmp_path / "out").values()} == {"multi-trajectory"}
+    assert json.loads((tmp_path / "out" / "times.jsonl").read_text().splitlines()[0])["seconds"] > 0
