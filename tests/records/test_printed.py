@@ -4,8 +4,19 @@ import pytest
 
 from lln import InputError
 from lln.models import COMPARATORS, MODELS
+from lln.records.printed import (
+    SYSTEMS,
+    AblationRow,
+    AllDepthsRow,
+    Deployment,
+    ablation,
+    case_errors,
+    case_statements,
+    gradient_transport,
+    multi_trajectory,
+    parse_rows,
+)
 from lln.study import all_depths, deployments, depth40, ratio_rows
-from lln.records.printed import AllDepthsRow, Deployment, parse_rows
 from lln.systems import PRESETS
 
 
@@ -107,3 +118,39 @@ def test_a_score_is_a_pair_or_infinity():
     for bad in ("[1.0]", "1.0", '"inf"', "[1.0, 2.0, 3.0]"):
         with pytest.raises(InputError, match=r"t\.toml, row 1: mlp = .*must be \[mean, deviation\] or inf"):
             parse_rows(good.replace("mlp = inf", f"mlp = {bad}", 1), AllDepthsRow, "t.toml")
+
+
+def test_the_other_tables_cover_the_ten_systems_in_order():
+    for table in (gradient_transport(), ablation(), multi_trajectory()):
+        assert [row.system for row in table] == list(PRESETS)
+    assert tuple(PRESETS) == SYSTEMS
+
+
+def test_divergent_ablation_means_have_no_deviation():
+    lorenz = ablation()[1].scores()
+    assert (lorenz["zero-angle"].mean, lorenz["zero-angle"].deviation) == (Decimal("5.6e10"), None)
+    assert ablation()[0].no_propagation.mean == Decimal("Infinity")
+    assert sum(score.deviation is None for row in ablation() for score in row.scores().values()) == 6
+    row = '[[row]]\nsystem = "a"\nfull = 3.0\nno-lens = inf\nzero-angle = inf\nno-propagation = inf\n'
+    with pytest.raises(InputError, match=r"must be \[mean, deviation\] or inf"):
+        parse_rows(row, AblationRow, "t.toml")
+
+
+def test_the_printed_trajectory_ratio_is_the_quotient_of_the_printed_means():
+    for row in multi_trajectory():
+        halves = [Decimal(5).scaleb(value.as_tuple().exponent - 1) for value in (row.lens, row.comparator_mse)]
+        low = (row.lens - halves[0]) / (row.comparator_mse + halves[1])
+        high = (row.lens + halves[0]) / (row.comparator_mse - halves[1])
+        half = Decimal(5).scaleb(row.mse_ratio.as_tuple().exponent - 1)
+        assert low - half <= row.mse_ratio <= high + half
+        assert row.interval[0] < row.mse_ratio < row.interval[1]
+
+
+def test_the_case_study_tells_one_story():
+    errors, statements = case_errors(), case_statements()
+    assert [row.rank for row in errors] == list(range(statements.errors))
+    assert statements.errors + statements.correct == 400
+    confidence = [row.confidence for row in errors]
+    assert confidence == sorted(confidence)
+    assert sorted(row.largest_turn for row in errors)[3] == statements.error_turn
+    assert all(row.true_class != row.predicted_class for row in errors)

@@ -4,9 +4,9 @@ from fractions import Fraction
 import pytest
 
 import lln.study.audit as audit_module
+from lln.records.printed import RatioRow
 from lln.study import audit_ratios, ratio_rows
 from lln.study.audit import ratios_of, rounded
-from lln.records.printed import RatioRow
 
 
 def test_all_hundred_ratios_agree():

@@ -57,7 +57,7 @@ def test_a_value_alone_is_a_list_of_one():
         ("[0, 1]", "[]", ["seeds", "at least one"]),
         ("[5, 10]", "[5, 10.0]", ["runs.0.depth: must be an integer of at least 1, got 10.0"]),
         ("[5, 10]", "0", ["runs.0.depth: must be an integer of at least 1, got 0"]),
-        ("pairs = 100", "pairs = 1", ["data.pairs must be greater than or equal to 2, got 1"]),
+        ("pairs = 100", "pairs = 1", ["data.pairs: must be greater than or equal to 2, got 1"]),
         ("pairs = 100", 'pairs = "many"', ["data.pairs", "must be a valid integer, got 'many'"]),
         ("depth = [5, 10]", "horizon = nan", ["runs.0.horizon", "finite"]),
         ("depth = [5, 10]", 'width = "rwo"', ["runs.0.width", "'rwo'", "did you mean 'row'"]),

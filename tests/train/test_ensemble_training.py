@@ -18,6 +18,14 @@ RECIPES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # tiny products: two threads would only wait for each other
+    yield
+    torch.set_num_threads(before)
+
+
 def members(name, seeds=SEEDS, dtype=torch.float64, n=3):
     options = {"basis": 5} if name == "lens" else {}
     return [

@@ -28,7 +28,12 @@ def results(crew, payloads):
 
 
 def test_every_task_comes_back_once_and_a_failed_one_is_a_result():
-    found = results(LocalCrew(2), [2, "raise", 3, "die", "leave", 4, 5])
+    with LocalCrew(2) as crew:
+        found = results(crew, [2, "raise", 3, "die", "leave", 4, 5])
+        survivors = [worker.process.pid for worker in crew._workers]
+        assert results(crew, [6])["0"].value == 36
+        assert [worker.process.pid for worker in crew._workers] == survivors, "workers stay between calls"
+    assert crew._workers == []
     assert {key: one.value for key, one in found.items() if one.error is None} == {"0": 4, "2": 9, "5": 16, "6": 25}
     assert "ValueError: this one is wrong" in found["1"].error
     assert "SIGKILL" in found["3"].error
@@ -37,7 +42,8 @@ def test_every_task_comes_back_once_and_a_failed_one_is_a_result():
 
 def test_one_worker_keeps_the_order():
     tasks = [Task(str(number), number) for number in range(4)]
-    assert [finished.value for finished in LocalCrew(1).run(square_or_worse, tasks)] == [0, 1, 4, 9]
+    with LocalCrew(1) as crew:
+        assert [finished.value for finished in crew.run(square_or_worse, tasks)] == [0, 1, 4, 9]
 
 
 def test_no_tasks_and_no_workers():
@@ -53,6 +59,7 @@ def test_a_crew_left_in_the_middle_leaves_no_process_behind():
     workers = [worker.process for worker in crew._workers]
     assert crew.running == 2
     running.close()
+    crew.close()
     assert [process.is_alive() for process in workers] == [False, False]
 
 

@@ -20,7 +20,7 @@ from lln.ops import cpu_backend
 
 FORMAT = 1
 ORDER = ("error", "stack", "forward", "training", "rollout", "ensemble", "memory", "first-call", "sweep")
-_PACKAGES = ("torch", "numpy", "numba", "llvmlite", "triton", "onnxruntime")
+_PACKAGES = ("torch", "numpy", "llvmlite", "triton", "onnxruntime")
 
 
 def machine(device: str) -> dict[str, Any]:

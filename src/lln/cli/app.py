@@ -10,6 +10,7 @@ from lln import __version__
 from lln.cli.audit import audit
 from lln.cli.bench import bench
 from lln.cli.doctor import doctor
+from lln.cli.report import report
 from lln.cli.reproduce import reproduce
 from lln.core.errors import InputError
 
@@ -37,6 +38,7 @@ def _options(
 app.command()(audit)
 app.command()(bench)
 app.command()(doctor)
+app.command()(report)
 app.command()(reproduce)
 
 

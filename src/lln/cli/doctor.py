@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-PACKAGES = ("torch", "numpy", "scipy", "numba", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
+PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
 OPTIONAL = {"onnxruntime": "lln[bench]", "onnxscript": "lln[bench]", "onnx": "lln[bench]"}
 
 
@@ -42,7 +42,7 @@ def examine() -> dict[str, Any]:
         "cache": None if folder is None else str(folder),
         "backends": {device: _backends(device) for device in devices},
     }
-    missing = [] if unusable is None else [f"fused CPU kernels: {unusable} (pip install numba)"]
+    missing = [] if unusable is None else [f"fused CPU kernels: {unusable}"]
     if unusable is None and folder is None:
         missing.append("a cache folder for kernels: none can be written, so every process compiles them again")
     missing += [f"{name}: pip install '{extra}'" for name, extra in OPTIONAL.items() if version_of(name) is None]

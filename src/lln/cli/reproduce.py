@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,8 +61,7 @@ def reproduce(
         studies = [shortened(one) for one in studies]
     folder = out or Path("results/quick" if quick else "results/paper")
     began, failed = time.perf_counter(), 0
-    with Store(folder) as store, _shown() as listener:
-        crew = _crew(jobs, scheduler)
+    with Store(folder) as store, _shown() as listener, closing(_crew(jobs, scheduler)) as crew:
         for one in studies:
             progress = run_study(one, store, crew, listener)
             failed += progress.failed
@@ -106,9 +105,9 @@ def _summary(study: Study, progress: Progress) -> None:
 
 
 def _write_report(folder: Path) -> None:
-    from lln.report import write_report
+    from lln.cli.report import render
 
-    for path in write_report(folder):
+    for path in render(folder):
         typer.echo(f"wrote {path}")
 
 

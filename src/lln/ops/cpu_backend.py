@@ -7,6 +7,7 @@ many threads there are. All arrays are C-contiguous float32. Nothing of LLVM is 
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import math
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float32]
 
+_LLVMLITE = (0, 46)  # the first whose LLVM reads untyped pointers without being told
+
 # Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
 _THREAD_WORK = 100_000
 # A wide tile packs four times the coefficients of a tall one; beyond this many floats that no longer fits the cache.
@@ -41,7 +44,10 @@ _level: str | None = None
 def unavailable() -> str | None:
     """Why this backend cannot run here, in one sentence; None if it can."""
     if importlib.util.find_spec("llvmlite") is None:
-        return "llvmlite, which comes with numba, is not installed"
+        return "llvmlite is not installed (pip install llvmlite)"
+    version = importlib.metadata.version("llvmlite")
+    if tuple(map(int, version.split(".")[:2])) < _LLVMLITE:
+        return f"llvmlite {version} is too old: it needs {'.'.join(map(str, _LLVMLITE))} or newer"
     try:
         from lln.ops.cpu_compile import target
 

@@ -1,6 +1,6 @@
 """Vectors as Python values: a thin layer over the LLVM builder, so that the kernels read like their mathematics.
 
-The kernels are written in Python and compiled by LLVM (through llvmlite, numba's compiler). A `Tile` is a handful of
+The kernels are written in Python and compiled by LLVM (through llvmlite). A `Tile` is a handful of
 SIMD vectors that go through the same arithmetic side by side: one alone would wait for every result of the last
 instruction, four of them keep the processor's ports busy. Python loops in a kernel's text unroll; `Code.loop` makes a
 loop of the machine.

@@ -122,7 +122,7 @@ def cluster_ratio(
     with np.errstate(divide="ignore", invalid="ignore"):
         by_seed = (np.log(top) - np.log(bottom)).mean(axis=1)
         draws = _resampled_means(by_seed[:, None], resamples, seed)[:, 0]
-        low, high = np.quantile(draws, _tails(level), method="linear") if np.isfinite(draws).all() else _ends(draws)
+        low, high = _quantiles(draws, level)
         return Interval(float(np.exp(by_seed.mean())), float(np.exp(low)), float(np.exp(high)))
 
 
@@ -146,7 +146,7 @@ def geometric_band(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(errors)
         draws = _resampled_means(logs, resamples, seed)
-        low, high = np.quantile(draws, _tails(level), axis=0)
+        low, high = _quantiles(draws, level)
         return np.exp(logs.mean(axis=0)), np.exp(low), np.exp(high)
 
 
@@ -160,13 +160,13 @@ def _resampled_means(values: Array, resamples: int, seed: int) -> Array:
     return total / rows
 
 
-def _ends(draws: Array) -> tuple[float, float]:
-    """Quantiles cannot interpolate between infinities: take the extremes, NaN if a draw is."""
-    return float(draws.min()), float(draws.max())
+def _quantiles(draws: Array, level: float) -> Array:
+    """Both ends of the central `level` of the draws along the first axis; NaN where a draw is.
 
-
-def _tails(level: float) -> tuple[float, float]:
-    return (1 - _level(level)) / 2, (1 + _level(level)) / 2
+    Draws are taken as they are: interpolation between a number and infinity would give neither.
+    """
+    tails = ((1 - _level(level)) / 2, (1 + level) / 2)
+    return np.asarray(np.quantile(draws, tails, axis=0, method="inverted_cdf"))
 
 
 def _level(level: float) -> float:

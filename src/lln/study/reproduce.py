@@ -18,7 +18,7 @@ from lln.study.select import confirmations
 from lln.study.spec import Study
 from lln.workers import Crew, Task
 
-PACKAGES = ("torch", "numpy", "numba", "scipy", "scikit-learn")
+PACKAGES = ("torch", "numpy", "llvmlite", "scipy", "scikit-learn")
 
 
 @dataclass

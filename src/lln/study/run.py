@@ -22,7 +22,7 @@ from lln.evaluate.rollout import Rollout
 from lln.models import build
 from lln.models.base import StateNetwork
 from lln.models.stacked import stack
-from lln.systems import perturbed_start, preset
+from lln.systems import perturbed_start, preset, simulate
 from lln.train import LinearMap, TrainConfig, TrainingMean
 from lln.train.ensemble import fit_ensemble
 
@@ -161,14 +161,14 @@ def problem_of(spec: Mapping[str, Any]) -> Problem:
     return _one_trajectory(spec["system"], data["burn_in"], data["pairs"], data["steps"], data["dtype"])
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _one_trajectory(system: str, burn_in: int, pairs: int, steps: int, dtype: str) -> Problem:
     trajectory = simulated(preset(system), burn_in + pairs + steps, dtype=dtype)
     cut: Split = split(trajectory, burn_in=burn_in, pairs=pairs, horizon=steps)
     return _standardised(cut.inputs, cut.targets, cut.start[None], cut.truth[None])
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=10)
 def _many_trajectories(
     name: str,
     burn_in: int,
@@ -182,11 +182,12 @@ def _many_trajectories(
 ) -> Problem:
     system = preset(name)
 
-    def states(seed: int, length: int) -> Array:
-        return simulated(system, length, start=perturbed_start(system, seed, perturbation), dtype=dtype).states
+    def trajectories(seeds: Sequence[int], length: int) -> Array:
+        starts = np.stack([perturbed_start(system, seed, perturbation) for seed in seeds])
+        return simulate(system, length, starts=starts, dtype=dtype)
 
-    couples = [one_step_pairs(states(seed, burn_in + pairs)[burn_in:]) for seed in train]
-    tests = [states(seed, max(windows) + steps) for seed in test]
+    couples = [one_step_pairs(states[burn_in:]) for states in trajectories(train, burn_in + pairs)]
+    tests = trajectories(test, max(windows) + steps)
     return _standardised(
         np.concatenate([x for x, _ in couples]),
         np.concatenate([y for _, y in couples]),

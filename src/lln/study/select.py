@@ -24,9 +24,11 @@ def lowest(runs: Iterable[RunSpec], records: Mapping[str, Record]) -> RunSpec:
 
 
 def confirmations(runs: Iterable[RunSpec], records: Mapping[str, Record], confirm: Confirm) -> list[RunSpec]:
-    """The lowest run of each system and family, on the seeds that confirm."""
+    """The lowest run of each system and family, on the seeds that confirm; references need none."""
     groups: dict[tuple[str, str], list[RunSpec]] = {}
     for run in runs:
+        if family_of(run.content["model"]) == "reference":
+            continue
         groups.setdefault((run.content["system"], family_of(run.content["model"])), []).append(run)
     return [
         lowest(group, records).again(confirm.seeds, curve=confirm.curve, role="confirmation")

@@ -34,7 +34,7 @@ LENS_KEYS = ("basis", "horizon", "lens_scale", "initial_angle", "propagation")
 
 
 def _listed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else (value,)
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _each(check: Callable[[Any], Any]) -> BeforeValidator:

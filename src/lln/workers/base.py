@@ -46,5 +46,8 @@ class Crew(Protocol):
     def running(self) -> int:
         """How many tasks are being worked on at this moment."""
 
+    def close(self) -> None:
+        """Let go of the workers."""
+
     def run(self, function: Function, tasks: Sequence[Task]) -> Iterator[Finished]:
         """Call `function` on every task, the first ones first; a call that fails is a result like any other."""

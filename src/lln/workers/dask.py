@@ -12,7 +12,7 @@ from lln.core.errors import InputError
 from lln.workers.base import Finished, Function, Task
 from lln.workers.local import call
 
-_CONNECT_SECONDS = 20
+_CONNECT_SECONDS = 10
 
 
 class DaskCrew:
@@ -47,14 +47,19 @@ class DaskCrew:
                 for index, task in enumerate(tasks)
             }
             self._left = len(futures)
-            for future in distributed.as_completed(futures):
+            for future in distributed.as_completed(futures, loop=self._client.loop):
                 self._left -= 1
                 yield _outcome(future, futures.pop(future))
                 future.release()
         finally:
             self._left = 0
-            self._client.close()
-            self._client = None
+            self.close()
+
+    def close(self) -> None:
+        """Leave the scheduler; its workers stay."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
 
 def _outcome(future: Any, key: str) -> Finished:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.context import SpawnProcess
+from types import TracebackType
 
 from lln.core.shapes import whole
 from lln.workers.base import Finished, Function, Task
@@ -28,7 +29,7 @@ _GOODBYE_SECONDS = 5.0
 
 
 class LocalCrew:
-    """`jobs` processes of this machine.
+    """`jobs` processes of this machine. Use it as a context, or close it.
 
     Args:
         jobs: how many; each is meant to keep one core busy.
@@ -37,6 +38,14 @@ class LocalCrew:
     def __init__(self, jobs: int = 2) -> None:
         self.jobs = whole("jobs", jobs, 1)
         self._workers: list[_Worker] = []
+
+    def __enter__(self) -> LocalCrew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def running(self) -> int:
@@ -53,7 +62,11 @@ class LocalCrew:
                 self._hand_out(function, waiting)  # before the results are looked at: no worker waits for the parent
                 yield from found
         finally:
-            self._dismiss()
+            self._dismiss([worker for worker in self._workers if worker.task is not None])
+
+    def close(self) -> None:
+        """Send all workers home. They stay between calls of `run`, because to start one takes seconds."""
+        self._dismiss(self._workers)
 
     def _hand_out(self, function: Function, waiting: deque[Task]) -> None:
         while waiting and self.running < self.jobs:
@@ -61,7 +74,7 @@ class LocalCrew:
 
     def _idle_worker(self, function: Function) -> _Worker:
         for worker in self._workers:
-            if worker.task is None:
+            if worker.task is None and worker.function is function:
                 return worker
         self._workers.append(_Worker.start(function))
         return self._workers[-1]
@@ -78,17 +91,17 @@ class LocalCrew:
             found.append(finished)
         return found
 
-    def _dismiss(self) -> None:
-        for worker in self._workers:
+    def _dismiss(self, workers: Sequence[_Worker]) -> None:
+        for worker in workers:
             worker.pipe.close()  # an idle worker leaves when its pipe closes
             if worker.task is not None:
                 worker.process.kill()
-        for worker in self._workers:
+        for worker in workers:
             worker.process.join(_GOODBYE_SECONDS)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-        self._workers = []
+        self._workers = [worker for worker in self._workers if worker not in workers]
 
 
 @dataclass(eq=False)
@@ -97,6 +110,7 @@ class _Worker:
 
     process: SpawnProcess
     pipe: connection.Connection
+    function: Function
     task: Task | None = None
     began: float = 0.0
 
@@ -107,7 +121,7 @@ class _Worker:
         process = context.Process(target=_serve, args=(theirs, function, os.getpid()), daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours)
+        return cls(process, ours, function)
 
     def give(self, task: Task) -> None:
         self.task, self.began = task, time.perf_counter()
