@@ -74,6 +74,7 @@ class LensNetwork(StateNetwork):
         self.horizon = finite("horizon", horizon)
         self.lens_scale = finite("lens_scale", lens_scale)
         self.control_range = interval("control_range", control_range)
+        self._centers = self._spread()
         self.sigma = self.spacing if sigma is None else positive("sigma", sigma)
         self.initial_angle = choice("initial_angle", initial_angle, INITIAL_ANGLES)
         self.backend = "auto"
@@ -96,6 +97,9 @@ class LensNetwork(StateNetwork):
     @property
     def centers(self) -> tuple[float, ...]:
         """The control points c_k, exact in float64 whatever the dtype of the parameters."""
+        return self._centers
+
+    def _spread(self) -> tuple[float, ...]:
         low, high = self.control_range
         if self.basis == 1:
             return ((low + high) / 2,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -71,6 +72,16 @@ def resolve(backend: str, call: Call) -> str:
     return backend
 
 
+@lru_cache(maxsize=1024)
+def _served(
+    backend: str, device: torch.device, dtype: torch.dtype, empty: bool, centers: tuple[float, ...], sigma: float
+) -> tuple[str, Grid | str]:
+    """Backend and grid of a call: remembered, since the next call is mostly like the last."""
+    grid = even_grid(centers, sigma, "float64" if dtype == torch.float64 else "float32")
+    size = 0 if empty else 1
+    return resolve(backend, Call(device, dtype, size, size, size, size, grid)), grid
+
+
 def forward(
     y: Tensor,
     theta: Tensor,
@@ -82,22 +93,21 @@ def forward(
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     """The stack's outputs for (S, B, h) rays and (S, D, h, K) lenses, new tensors."""
-    call = Call.of(y, coefficients, centers, sigma)
-    serves = resolve(backend, call)
-    if serves == "reference" or isinstance(call.grid, str):
+    serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
+    if serves == "reference" or isinstance(grid, str):
         pairs = [
             reference.lens_transport(*operands, centers, sigma, length, scale)
             for operands in zip(y, theta, coefficients, strict=True)
         ]
         return _stacked([y for y, _ in pairs], y), _stacked([theta for _, theta in pairs], theta)
-    y, theta, coefficients = (t.detach().contiguous() for t in (y, theta, coefficients))
+    y, theta, coefficients = y.contiguous(), theta.contiguous(), coefficients.contiguous()
     if serves == "cpu":
         out = (torch.empty_like(y), torch.empty_like(theta))
         rays = (y, theta, coefficients)
-        cpu_backend.transport("forward", rays, out, call.grid, length, scale, torch.get_num_threads())
+        cpu_backend.transport("forward", rays, out, grid, length, scale, torch.get_num_threads())
         return out
     run = triton_backend.forward if serves == "triton" else factored.forward
-    return run(y, theta, coefficients, call.grid, length, scale)
+    return run(y, theta, coefficients, grid, length, scale)
 
 
 def backward(
@@ -114,21 +124,20 @@ def backward(
     from_outputs: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
-    call = Call.of(y, coefficients, centers, sigma)
-    serves = resolve(backend, call)
-    if serves == "reference" or isinstance(call.grid, str):
+    serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
+    if serves == "reference" or isinstance(grid, str):
         return _reference_backward(
             y, theta, grad_y, grad_theta, coefficients, centers, sigma, length, scale, from_outputs
         )
-    tensors = (y, theta, grad_y, grad_theta, coefficients)
-    y, theta, grad_y, grad_theta, coefficients = (t.detach().contiguous() for t in tensors)
+    y, theta, grad_y, grad_theta = y.contiguous(), theta.contiguous(), grad_y.contiguous(), grad_theta.contiguous()
+    coefficients = coefficients.contiguous()
     if serves == "cpu":
         out = (torch.empty_like(y), torch.empty_like(theta), torch.empty_like(coefficients))
         kind, given = "inverse" if from_outputs else "backward", (y, theta, grad_y, grad_theta, coefficients)
-        cpu_backend.transport(kind, given, out, call.grid, length, scale, torch.get_num_threads())
+        cpu_backend.transport(kind, given, out, grid, length, scale, torch.get_num_threads())
         return out
     run = triton_backend.backward if serves == "triton" else factored.backward
-    return run(y, theta, grad_y, grad_theta, coefficients, call.grid, length, scale, from_outputs=from_outputs)
+    return run(y, theta, grad_y, grad_theta, coefficients, grid, length, scale, from_outputs=from_outputs)
 
 
 def _reference_backward(

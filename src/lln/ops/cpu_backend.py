@@ -34,6 +34,8 @@ _LLVMLITE = (0, 46)  # the first whose LLVM reads untyped pointers without being
 _THREAD_WORK = 100_000
 # A wide tile packs four times the coefficients of a tall one; beyond this many floats that no longer fits the cache.
 _WIDE_SCRATCH = 2**20
+# Very deep stacks run on fewer threads rather than hold more scratch than this many floats (32 MiB) in all.
+_ALL_SCRATCH = 2**23
 # The gradient keeps the factors of all lenses of a tile up to this depth, beyond it only the positions.
 KEPT_DEPTH = 2048
 
@@ -185,15 +187,15 @@ def transport(
     depth = inputs[-1].shape[1]
     if not members * batch * units:
         for operand in outputs:
-            np.asarray(operand).fill(0.0)
+            _array(operand).fill(0.0)
         return
     plan = _plan(kind, batch, units, depth, grid, length, scale, _level)
     width = plan.kernel.width
     if units < width:
         narrow, outputs = outputs, [np.empty(_widened(a.shape, width), np.float32) for a in outputs]
-        inputs = [_padded(np.asarray(a), width) for a in inputs]
+        inputs = [_padded(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
-    threads = min(threads, members * batch * units * depth // _THREAD_WORK)
+    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.floats)
     pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
     if threads <= 1:
@@ -203,7 +205,12 @@ def transport(
         run([partial(plan.call, pointers, sizes, part) for part in parts], threads)
     if units < width:
         for small, wide in zip(narrow, outputs, strict=True):
-            np.asarray(small)[...] = wide[:, :, :units]
+            _array(small)[...] = wide[:, :, :units]
+
+
+def _array(operand: Any) -> Array:
+    array: Array = operand if isinstance(operand, np.ndarray) else operand.detach().numpy()
+    return array
 
 
 def _address(operand: Any) -> int:

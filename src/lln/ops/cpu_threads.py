@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -43,9 +44,12 @@ def scratch(floats: int) -> tuple[int, NDArray[np.float32]]:
     """Address and owner of memory for this thread, valid while the owner lives and until the thread asks again."""
     buffer: NDArray[np.float32] | None = getattr(_local, "buffer", None)
     if buffer is None or buffer.size < floats + _LINE:
-        buffer = np.empty(floats + _LINE, np.float32)
         if floats > _KEPT:
-            return _aligned(buffer), buffer
+            # Straight from the system and back to it: from the heap it would lie between tensors of a similar size,
+            # and what it leaves when it is freed could not be given back.
+            large = np.frombuffer(mmap.mmap(-1, 4 * (floats + _LINE)), np.float32)
+            return _aligned(large), large
+        buffer = np.empty(floats + _LINE, np.float32)
         _local.buffer, _local.address = buffer, _aligned(buffer)
     return _local.address, buffer
 

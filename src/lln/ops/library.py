@@ -235,6 +235,9 @@ def plain_transport(
     y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
 ) -> tuple[Tensor, Tensor]:
     """The transport of ordinary tensors in eager code; shapes as in `transport`."""
+    if not (torch.is_grad_enabled() and (y.requires_grad or theta.requires_grad or coefficients.requires_grad)):
+        ends = backends.forward(*_folded(y, theta, coefficients), *optics)
+        return ends[0].view(y.shape), ends[1].view(y.shape)
     out: tuple[Tensor, Tensor] = _PlainTransport.apply(y, theta, coefficients, inverse, *optics)
     return out
 

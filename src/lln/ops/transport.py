@@ -12,6 +12,7 @@ from lln.core.shapes import finite, positive
 from lln.ops import backends, library, reference
 
 BACKWARDS = ("recompute", "inverse")
+_NAMES = ("auto", *backends.BACKENDS)
 _HALVES = (torch.float16, torch.bfloat16)
 _FLOATS = (*_HALVES, torch.float32, torch.float64)
 
@@ -49,13 +50,14 @@ def lens_transport(
     Returns:
         Positions and angles after the last layer, each (..., h).
     """
-    choice("backend", backend, ("auto", *backends.BACKENDS))
-    choice("backward", backward, BACKWARDS)
+    if backend not in _NAMES or backward not in BACKWARDS:
+        choice("backend", backend, _NAMES)
+        choice("backward", backward, BACKWARDS)
     check_transport(y, theta, coefficients, centers)
     sigma, length, scale = positive("sigma", sigma), finite("length", length), finite("scale", scale)
     dtype = common_dtype(y, theta, coefficients)
     work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
-    y, theta, lenses = (t if t.dtype == work else t.to(work) for t in (y, theta, coefficients))
+    y, theta, lenses = _as(y, work), _as(theta, work), _as(coefficients, work)
     if _wants_reference(backend, work, centers):
         return _reference(y, theta, lenses, centers, sigma, length, scale)
     ends = _fused(y, theta, lenses, centers, (sigma, length, scale, backend), backward == "inverse")
@@ -105,6 +107,10 @@ def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Ten
         raise InputError(f"centers must have shape ({basis},) to fit coefficients (D, h, K), got {shape}")
 
 
+def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
 def common_dtype(*tensors: Tensor) -> torch.dtype:
     """The type that arithmetic between the tensors would have."""
     dtype = tensors[0].dtype
@@ -137,4 +143,6 @@ def _reference(
 
 
 def _floats(centers: Tensor | Sequence[float]) -> tuple[float, ...]:
+    if type(centers) is tuple:
+        return centers
     return tuple(centers.tolist()) if isinstance(centers, Tensor) else tuple(map(float, centers))

@@ -1,9 +1,9 @@
 """The optical case study (protocol CS): two moons, one small lens network, and every ray of its errors.
 
 The seeds were searched once and then frozen: data seeds from 0 upwards with model seed 0, until a network made seven
-errors on the 400 held-out points, as many as the paper shows; the first seed did. The batch was chosen after looking at
-results as well: batches of 64 were tried first (data seeds 0 to 7: 8 to 18 errors, turns about 40 degrees), then the full
-batch (seeds 0 to 15: turns of 19 to 31 degrees), which is nearer to print and was kept.
+errors on the 400 held-out points, as many as the paper shows; the first seed did. The batch was chosen after looking
+at results as well: batches of 64 were tried first (data seeds 0 to 7: 8 to 18 errors, turns about 40 degrees), then
+the full batch (seeds 0 to 15: turns of 19 to 31 degrees), which is nearer to print and was kept.
 """
 
 from __future__ import annotations
