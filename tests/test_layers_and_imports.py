@@ -28,7 +28,9 @@ def test_no_torch_at_the_front_door(code):
     assert heavy & modules_after(code) == set()
 
 
-@pytest.mark.parametrize("room", ["core.errors", "core.seeding", "plots", "plots.table", "records", "workers", "report"])
+@pytest.mark.parametrize(
+    "room", ["core.errors", "core.seeding", "plots", "plots.table", "records", "workers", "report"]
+)
 def test_rooms_that_never_import_torch(room):
     assert "torch" not in modules_after(f"import lln.{room}")
 
