@@ -24,7 +24,7 @@ test: $(STAMP) ## the whole test suite
 	$(BIN)/python -m pytest -m "not slow and not gpu"
 
 test-slow: $(STAMP) ## checks of minutes rather than seconds
-	$(BIN)/python -m pytest -m slow tests validation
+	$(BIN)/python -m pytest -m slow
 
 test-gpu: ## the Triton kernels, on a machine with an NVIDIA GPU (needs torch, NumPy and pytest only)
 	PYTHONPATH=src $(PYTHON) -m pytest -p no:cacheprovider tests/gpu -m gpu -ra
