@@ -225,7 +225,7 @@ def _split(tasks: int, batch: int, threads: int, kind: str) -> list[tuple[int, i
     if kind != "forward" or threads <= tasks:
         return [(a, b, 0, batch) for a, b in pairwise(cuts)]
     share = -(-batch // -(-threads // tasks))
-    share += -share % 4
+    share += -share % 8
     return [(t, t + 1, row, min(row + share, batch)) for t in range(tasks) for row in range(0, batch, share)]
 
 
@@ -249,14 +249,15 @@ def _plan(
     kind: str, batch: int, units: int, depth: int, grid: Grid, length: float, scale: float, name: str | None
 ) -> _Plan:
     from lln.ops.cpu_compile import target
-    from lln.ops.cpu_kernels import TALL, WIDE, Kernel
+    from lln.ops.cpu_kernels import LONG, TALL, WIDE, Kernel
     from lln.ops.cpu_lens import Shape
 
     goal, shape = target(name), Shape.of(grid)
     wide = Kernel(kind, shape, WIDE, goal, False)
     fits = batch < TALL.rows and units >= wide.width and wide.scratch(depth) <= _WIDE_SCRATCH
     keeps = kind == "backward" and len(shape.groups) == 1 and depth <= KEPT_DEPTH
-    kernel = Kernel(kind, shape, WIDE if fits else TALL, goal, keeps)
+    tall = LONG if kind == "forward" and goal.lanes == 16 and batch >= LONG.rows else TALL
+    kernel = Kernel(kind, shape, WIDE if fits else tall, goal, keeps)
     numbers = constants(grid, length, scale)
     return _Plan(kernel, _function(kernel), numbers, numbers.ctypes.data, kernel.scratch(depth))
 

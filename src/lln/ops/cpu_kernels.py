@@ -27,6 +27,7 @@ class Form:
 
 
 TALL = Form(4, 1)  # batches: four rows share every coefficient that is loaded
+LONG = Form(8, 1)  # the forward alone, where registers are many: more rows hide more of each other's latency
 WIDE = Form(1, 4)  # single rows: only units are left to fill the processor with
 
 
