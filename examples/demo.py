@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import nn
 
 from lln.core.errors import InputError
+from lln.core.folders import output_folder
 from lln.data import Split, Standardizer, Trajectory, increments, simulated, split
 from lln.evaluate import Outcome, mse_by_step, rollout, valid_prediction_steps
 from lln.evaluate.metrics import VALID_RMSE
@@ -167,6 +168,7 @@ def draw(system: System, before: Array, part: Split, judged: Sequence[Judged], o
 
 def run(settings: Settings, console: Console) -> None:
     """Both systems, with live progress, then the tables and the list of figures."""
+    output_folder(settings.out)
     tables, written = [], []
     columns = (
         TextColumn("{task.fields[system]:<16}"),

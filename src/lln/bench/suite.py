@@ -16,6 +16,7 @@ from lln.bench.setting import Setting
 from lln.bench.store import ORDER, write_group
 from lln.bench.timing import threads
 from lln.core.errors import InputError, choice
+from lln.core.folders import output_folder
 
 _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
     sweeps.errors,
@@ -75,6 +76,7 @@ def run(
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' needs an NVIDIA GPU that torch can see, and there is none; use 'cpu'")
     names = [choice("group of measurements", name, GROUPS) for name in only] or list(GROUPS)
+    output_folder(folder)
     outcome = Outcome([], [], [])
     setting = Setting(device, quick, say, outcome.skipped)
     with threads(1), warnings.catch_warnings():

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from lln.core.errors import InputError
+from lln.core.folders import output_folder
 from lln.records.schema import Record, Timing, canonical
 
 RECORDS, TIMES, BLOCKS, LOCK = "records.jsonl", "times.jsonl", "blocks.json", ".lock"
@@ -65,8 +66,7 @@ class Store:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = output_folder(folder)
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

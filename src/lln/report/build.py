@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lln.core.folders import output_folder
 from lln.plots.table import Table
 from lln.report.case_figures import case_figure, overview_figure, refraction_figure
 from lln.report.claims import FAILS, HOLDS, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
@@ -67,8 +68,9 @@ def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequ
     Returns:
         The files that were written.
     """
-    target = Path(folder if out is None else out)
-    document = build_document(Evidence.read(folder), ratios)
+    evidence = Evidence.read(folder)
+    target = output_folder(folder if out is None else out)
+    document = build_document(evidence, ratios)
     pictures = write_pictures(document.pictures, target / "figures")
     files = {
         "summary.md": to_markdown(Document(document.title, document.sections[:1])),
