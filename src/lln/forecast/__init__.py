@@ -1,0 +1,1 @@
+"""From trajectories to a surrogate: the estimator, its recipe, files and exports."""

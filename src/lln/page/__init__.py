@@ -1,0 +1,1 @@
+"""The optical bench in the browser: one self-contained page that runs a model."""
