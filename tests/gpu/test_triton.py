@@ -8,6 +8,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 import lln
 from lln.bench.contract import FAR, SIZES, assert_far_tails, assert_twice_naive, far_case, make_case, naive, poison, run
+from lln.models import LensEnsemble, LensNetwork
 from lln.ops import explain, triton_backend
 
 pytestmark = [
@@ -141,3 +142,41 @@ def test_cuda_graph_of_a_training_step(network):
     network.zero_grad()
     network(x).square().mean().backward()
     torch.testing.assert_close(got, network.coefficients.grad)
+
+
+def _network(n=5, width=40, depth=6, seed=0):
+    return LensNetwork(n, n, width=width, depth=depth, generator=torch.Generator().manual_seed(seed)).cuda()
+
+
+def _looped(network, x, steps, increments):
+    states = []
+    for _ in range(steps):
+        x = x + network(x) if increments else network(x)
+        states.append(x)
+    return torch.stack(states, dim=-2)
+
+
+@pytest.mark.parametrize("increments", [False, True])
+@pytest.mark.parametrize("steps", [1, 25, 60])
+def test_a_rollout_as_a_graph_is_the_loop(steps, increments):
+    network, starts = _network(), torch.randn(3, 5, device="cuda")
+    with torch.no_grad():
+        looped = _looped(network, starts, steps, increments)
+    graph = network.rollout(starts, steps, increments=increments)
+    # The embedding of a stack of one is a batched product, whose sums may round in another order.
+    torch.testing.assert_close(graph, looped, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rollout_is_the_same_twice_and_leaves_its_starts_alone():
+    network, starts = _network(), torch.randn(4, 5, device="cuda")
+    kept = starts.clone()
+    assert torch.equal(network.rollout(starts, 40), network.rollout(starts, 40))
+    assert torch.equal(starts, kept)
+
+
+def test_an_ensemble_rolls_out_as_its_members_do():
+    members = [_network(seed=seed) for seed in range(3)]
+    starts = torch.randn(4, 5, device="cuda")
+    together = LensEnsemble(members).rollout(starts.expand(3, 4, 5), 30)
+    alone = torch.stack([member.rollout(starts, 30) for member in members])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
