@@ -1,7 +1,25 @@
 """Trajectories, their scaling, and how they are cut into training and test parts."""
 
+from lln.data.dataset import Dataset, Series, as_dataset
 from lln.data.scaling import Standardizer
+from lln.data.stream import Moments, Pairs, moments, pair_batches, pairs
 from lln.data.trajectory import Trajectory, simulated
 from lln.data.windows import Split, increments, one_step_pairs, split
 
-__all__ = ["Split", "Standardizer", "Trajectory", "increments", "one_step_pairs", "simulated", "split"]
+__all__ = [
+    "Dataset",
+    "Moments",
+    "Pairs",
+    "Series",
+    "Split",
+    "Standardizer",
+    "Trajectory",
+    "as_dataset",
+    "increments",
+    "moments",
+    "one_step_pairs",
+    "pair_batches",
+    "pairs",
+    "simulated",
+    "split",
+]

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
 from lln.core.shapes import positive
-from lln.systems import System, simulate
+from lln.data.cache import simulated_states
+from lln.systems import System
 
 Array = NDArray[np.floating[Any]]
 
@@ -83,6 +84,6 @@ def as_states(values: ArrayLike, name: str) -> Array:
 
 
 def simulated(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:
-    """The trajectory of `system` over `steps` steps, the start first."""
-    states = simulate(system, steps, starts=start, dtype=dtype)
+    """The trajectory of `system` over `steps` steps, the start first; computed once and kept by its content."""
+    states = simulated_states(system, steps, starts=start, dtype=dtype)
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -74,7 +75,7 @@ class UserSystem(System):
     """Your own right-hand side as a system.
 
     Args:
-        rhs: a function of the state, (..., n) -> (..., n), in NumPy.
+        rhs: a function of the state, (..., n) -> (..., n), in NumPy or in torch.
         start: the state at time zero, (n,).
         dt: time step of one transition.
         name: how it is called in messages and tables.
@@ -91,7 +92,7 @@ class UserSystem(System):
 
     def __init__(
         self,
-        rhs: Functional,
+        rhs: Callable[[Any], Any],
         start: ArrayLike,
         dt: float,
         *,
@@ -107,7 +108,8 @@ class UserSystem(System):
         if len(self._coordinates) != self._start.size:
             raise InputError(f"{name!r} has {self._start.size} coordinates but {len(self._coordinates)} names for them")
         self._symbols = {key: finite(key, value) for key, value in (symbols or {}).items()}
-        slope = np.shape(rhs(self._start))
+        self._tensors = _tensor_kinds(rhs, self._start)
+        slope = np.shape(self.rhs(self._start))
         if slope != self._start.shape:
             raise InputError(f"the right-hand side of {name!r} must keep shape {self._start.shape}, got {slope}")
 
@@ -122,8 +124,16 @@ class UserSystem(System):
         return self._name
 
     def rhs(self, state: Array) -> Array:
-        """The user's function."""
-        return self._rhs(state)
+        """The user's function; one written in torch gets and returns tensors, and arrays are turned on the way."""
+        if not self._tensors or not isinstance(state, np.ndarray):
+            slope: Array = self._rhs(state)
+            return slope
+        import torch
+
+        kind = state.dtype.name if state.dtype.name in self._tensors else self._tensors[0]
+        with torch.no_grad():
+            found = self._rhs(torch.from_numpy(state.astype(kind)))
+        return np.asarray(found.detach().cpu().numpy(), dtype=state.dtype)
 
     def start(self) -> Array:
         """A copy of the state at time zero."""
@@ -138,3 +148,29 @@ class UserSystem(System):
     def symbols(self) -> Mapping[str, float]:
         """The constants that were given."""
         return self._symbols
+
+
+def _tensor_kinds(rhs: Callable[[Any], Any], start: Array) -> tuple[str, ...]:
+    """The kinds of tensor that `rhs` takes if it is written in torch, else none.
+
+    Found out by calling it. torch is never imported here: a function that needs it has it loaded.
+    """
+    torch = sys.modules.get("torch")
+    try:
+        if type(rhs(start)).__module__.partition(".")[0] != "torch":
+            return ()
+    except (TypeError, AttributeError, RuntimeError):  # functions of torch refuse arrays
+        if torch is None:
+            raise
+    kinds = []
+    refusal: Exception | None = None
+    for kind in ("float64", "float32"):
+        try:
+            rhs(torch.from_numpy(start.astype(kind)))  # type: ignore[union-attr]
+        except (TypeError, AttributeError, RuntimeError) as error:  # a network of float32 refuses float64
+            refusal = error
+        else:
+            kinds.append(kind)
+    if not kinds and refusal is not None:
+        raise refusal
+    return tuple(kinds)

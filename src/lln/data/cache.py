@@ -1,0 +1,185 @@
+"""Simulated trajectories, computed once: kept by their content in this process and in the user's cache folder.
+
+A trajectory's name hashes everything that its numbers depend on: the equation's class and constants, start, step,
+number of steps, dtype, the source text of the systems, NumPy's version and the machine. A changed equation is thus
+never served old numbers. Files appear whole or not at all and carry a hash of their content, so that many processes may
+share the folder and a kill or a damaged disk costs no more than computing again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import platform
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import lln.systems
+from lln.core.provenance import processor
+from lln.systems import System, simulate
+from lln.systems.base import Array
+
+MEMORY = 1 << 27  # bytes kept in this process
+DISK = 1 << 30  # bytes kept in the folder
+LARGEST = 1 << 26  # bytes of a trajectory that is worth keeping
+
+_held: OrderedDict[str, Array] = OrderedDict()
+_lock = threading.Lock()
+
+
+def simulated_states(
+    system: System, steps: int, *, starts: ArrayLike | None = None, dtype: str = "float32", dt: float | None = None
+) -> Array:
+    """What `simulate` returns, from the cache if the same was simulated before; the array is the caller's own.
+
+    Right-hand sides given as functions are simulated anew each time: what a function does cannot be read off it.
+    """
+
+    def compute() -> Array:
+        return simulate(system, steps, starts=starts, dtype=dtype, dt=dt)
+
+    name = _name(system, steps, starts, dtype, dt)
+    return compute() if name is None else _remembered(name, compute)
+
+
+def cache_folder() -> Path | None:
+    """Where trajectories are kept on the disk, or None if it cannot be made or others may write to it."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = base / "lln" / "trajectories"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        return None
+    return folder
+
+
+def _name(system: System, steps: int, starts: ArrayLike | None, dtype: str, dt: float | None) -> str | None:
+    kind = type(system)
+    if not is_dataclass(system) or not kind.__module__.startswith("lln.systems."):
+        return None
+    try:
+        first = np.asarray(system.start() if starts is None else starts, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    content = {
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "constants": {one.name: repr(getattr(system, one.name)) for one in fields(system)},
+        "starts": [list(first.shape), hashlib.sha256(first.tobytes()).hexdigest()],
+        "steps": repr(steps),
+        "dtype": dtype,
+        "dt": repr(dt),
+        "code": _code(),
+        "numpy": np.__version__,
+        "machine": [platform.machine(), processor()],  # other vector units may round differently
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """A hash of the source text of the systems."""
+    folder = Path(lln.systems.__file__).parent
+    text = b"".join(path.name.encode() + path.read_bytes() for path in sorted(folder.glob("*.py")))
+    return hashlib.sha256(text).hexdigest()
+
+
+def _remembered(name: str, compute: Callable[[], Array]) -> Array:
+    with _lock:
+        states = _held.get(name)
+    if states is None:
+        states = _load(name)
+    if states is None:
+        states = compute()
+        _save(name, states)
+    if states.nbytes <= LARGEST:
+        with _lock:
+            _held[name] = states
+            _held.move_to_end(name)
+            while sum(one.nbytes for one in _held.values()) > MEMORY:
+                _held.popitem(last=False)
+    return states.copy()
+
+
+def _forget_lock() -> None:
+    """A forked child may find the lock taken by a thread that it does not have."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
+
+
+def _load(name: str) -> Array | None:
+    folder = cache_folder()
+    if folder is None:
+        return None
+    path = folder / f"{name}.npy"
+    try:
+        with path.open("rb") as file:
+            digest = file.read(32)
+            begin = file.tell()
+            if hashlib.file_digest(file, "sha256").digest() != digest:
+                raise ValueError("damaged")
+            file.seek(begin)
+            states: Array = np.lib.format.read_array(file, allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # the least recently used goes first
+    return states
+
+
+def _save(name: str, states: Array) -> None:
+    """Keep `states` on the disk if that is possible; nothing depends on it."""
+    folder = cache_folder()
+    if folder is None or states.nbytes > LARGEST:
+        return
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, states, allow_pickle=False)
+    content = buffer.getvalue()
+    partial = None
+    with contextlib.suppress(OSError):
+        # A name of its own for each writer: two processes may compute the same at once.
+        handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name[:16]}.", suffix=".partial")
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        Path(partial).replace(folder / f"{name}.npy")
+        partial = None
+        _tidy(folder)
+    if partial is not None:
+        Path(partial).unlink(missing_ok=True)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what was used longest ago once the folder is full, and what killed processes left."""
+    entries = []
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            entries.append((path.stat().st_mtime, path.stat().st_size, path))
+    newest = max((when for when, _, _ in entries), default=0.0)
+    total = sum(size for _, size, _ in entries)
+    for when, size, path in sorted(entries):
+        left_behind = path.suffix == ".partial" and when < newest - 3600
+        if total > DISK or left_behind:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size

@@ -1,0 +1,121 @@
+"""Whatever holds trajectories, as a `Dataset`: arrays, lists of them, frames, xarray objects, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lln.core.errors import InputError
+from lln.data.arrays import as_array, from_array, nested_numbers, shares
+from lln.data.assemble import from_xarray
+from lln.data.formats import read
+from lln.data.frames import from_frame
+from lln.data.series import Dataset, Series
+from lln.data.tracks import join
+from lln.data.trajectory import Trajectory
+
+__all__ = ["Dataset", "Series", "as_dataset"]
+
+
+def as_dataset(
+    x: Any,
+    *,
+    dt: float | None = None,
+    inputs: Any = None,
+    weights: Any = None,
+    names: Sequence[str] | None = None,
+    grid: Any = None,
+    time: Any = None,
+    states: str | Sequence[str] | None = None,
+    trajectory: str | None = None,
+    resample: bool = False,
+) -> Dataset:
+    """Trajectories from whatever holds them.
+
+    Args:
+        x: an array (time, n) or (trajectories, time, n), a list of arrays (time, n) of any lengths, an xarray object, a
+            DataFrame, a `Trajectory`, a path or a list of paths, or a list of these. A `Dataset` is returned as it is.
+        dt: time between rows; found from the times if there are any, else 1.
+        inputs: known forcing or parameters. For arrays: (time, m), or (m,) if constant, for one trajectory, a list of
+            these for several, or a mapping from names to such. For files, frames and xarray: names of variables.
+        weights: how much each row counts: (time,), a list of these for several trajectories, or a variable's name.
+        names: a name for each column.
+        grid: for states that are fields: lengths of the grid, or positions along each dimension, or a mapping from
+            names of dimensions to positions. Columns run through the fields, then through space in C order.
+        time: for arrays: the times of the rows, or the axis of time (0 or 1) where rows and columns could be mistaken.
+            For files, frames and xarray: the name of time.
+        states: name or names of the variables or columns that are the state.
+        trajectory: name of the dimension or column that tells trajectories apart.
+        resample: interpolate uneven times onto an even grid instead of refusing them.
+    """
+    if isinstance(x, Dataset):
+        return x
+    options: dict[str, Any] = {
+        "dt": dt,
+        "inputs": inputs,
+        "weights": weights,
+        "names": names,
+        "grid": grid,
+        "time": time,
+    }
+    named: dict[str, Any] = {"states": states, "trajectory": trajectory, "resample": resample}
+    if isinstance(x, (str, os.PathLike)):
+        return read(x, **options, **named)
+    if isinstance(x, Trajectory):
+        return _of_trajectory(x)
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "xarray":
+        return from_xarray(x, **options, **named)
+    if kind == "pandas":
+        return from_frame(x, **options, **named)
+    if isinstance(x, Mapping):
+        raise InputError(
+            "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
+        )
+    if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
+        return _of_list(list(x), options, named)
+    if states is not None or trajectory is not None:
+        raise InputError(
+            "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
+        )
+    return from_array(as_array(x), resample=resample, **options)
+
+
+def _of_trajectory(x: Trajectory) -> Dataset:
+    plain = Dataset((Series(x.states, name=x.name),), x.dt, x.names, source=x.name)
+    if x.grid is None:
+        return plain
+    channel = x.names[0].rstrip("0123456789") or "states"
+    return replace(plain, space=(x.size,), channels=(channel,), coords={"x": np.asarray(x.grid)})
+
+
+def _of_list(items: list[Any], options: dict[str, Any], named: dict[str, Any]) -> Dataset:
+    """A list of trajectories, each with its own share of what was given for all."""
+    split = {key: shares(key, options[key], len(items)) for key in ("inputs", "weights", "time")}
+    parts = []
+    for index, item in enumerate(items):
+        mine = options | {key: share[index] for key, share in split.items()}
+        plain = not isinstance(item, (str, os.PathLike, Trajectory, Dataset))
+        part = as_dataset(_list_item(item, index, mine["grid"]) if plain else item, **mine, **named)
+        if part.source == "array":
+            renamed = tuple(replace(one, name=f"trajectory {index}") for one in part.series)
+            part = replace(part, series=renamed)
+        parts.append(part)
+    return join(parts)
+
+
+def _list_item(item: Any, index: int, grid: Any) -> Any:
+    if type(item).__module__.partition(".")[0] in ("xarray", "pandas"):
+        return item
+    array = as_array(item)
+    if grid is None and len(array.shape) != 2:
+        raise InputError(
+            f"trajectory {index} of the list must have shape (time, n), got {array.shape}; one column is x[:, None], "
+            "and fields need grid="
+        )
+    # One more axis in front says that this is one trajectory, so that (time, channels, x) is not misread.
+    return array[None] if isinstance(array, np.ndarray) and len(array.shape) > 2 else array

@@ -1,0 +1,403 @@
+"""Trajectories as people bring them: several, of unequal length, with gaps and known inputs, perhaps beyond memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.core.shapes import positive, whole
+from lln.data.trajectory import Array, as_states
+
+BLOCK_BYTES = 1 << 24  # read at a time where data stays on the disk
+SAMPLED_BLOCKS = 16  # of data on the disk that go into its digest
+
+
+class Rows(Protocol):
+    """What states must offer if they are no array: rows read when asked for, as HDF5 and Zarr do."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(time, n)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Kind of number."""
+
+    def __getitem__(self, rows: slice, /) -> Any:
+        """Those rows as an array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One trajectory of a `Dataset`: a row for each time, a column for each coordinate.
+
+    Args:
+        states: (time, n); NaN marks a gap. An array, or `Rows` that stay on the disk until they are asked for.
+        inputs: known forcing or parameters at each time, (time, m).
+        weights: how much each row counts, (time,), zero or more; a pair of states counts as its lightest row.
+        name: what it is called in messages.
+        start: time of the first row.
+    """
+
+    states: Array | Rows
+    inputs: Array | Rows | None = None
+    weights: Array | None = None
+    name: str = "trajectory"
+    start: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check everything, and say where the first fault is."""
+        object.__setattr__(self, "states", _checked(self.states, self.name, "states"))
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", _checked(self.inputs, self.name, "inputs"))
+            if self.inputs.shape[0] != len(self):
+                raise InputError(
+                    f"{self.name}: inputs have {self.inputs.shape[0]} rows but states have {len(self)}; give one row "
+                    "of inputs for each time"
+                )
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.shape != (len(self),):
+                raise InputError(
+                    f"{self.name}: weights must have shape ({len(self)},), one for each time, got {weights.shape}"
+                )
+            if not (np.isfinite(weights).all() and (weights >= 0).all()):
+                raise InputError(f"{self.name}: weights must be finite and not negative")
+            object.__setattr__(self, "weights", weights)
+
+    def __len__(self) -> int:
+        return int(self.states.shape[0])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n."""
+        return int(self.states.shape[1])
+
+    @property
+    def lazy(self) -> bool:
+        """Whether the states stay on the disk until they are asked for."""
+        return not isinstance(self.states, np.ndarray)
+
+    def rows(self, first: int, last: int) -> Array:
+        """States first to last - 1, (last - first, n)."""
+        return _block(self.states, first, last, self.name)
+
+    def input_rows(self, first: int, last: int) -> Array | None:
+        """Inputs first to last - 1, (last - first, m), or None."""
+        return None if self.inputs is None else _block(self.inputs, first, last, self.name)
+
+    def cut(self, first: int, last: int) -> Series:
+        """Rows first to last - 1; the caller, who knows dt, sets the clock."""
+        states = self.states[first:last] if not self.lazy else _Cut(self.states, first, last)
+        inputs: Array | Rows | None = self.inputs
+        if inputs is not None:
+            inputs = inputs[first:last] if isinstance(inputs, np.ndarray) else _Cut(inputs, first, last)
+        weights = None if self.weights is None else self.weights[first:last]
+        return Series(states, inputs, weights, self.name, self.start)
+
+    def blocks(self, overlap: int = 0) -> Iterator[tuple[int, Array]]:
+        """The rows in order, a few at a time: (first row, states); each repeats the last `overlap` rows before it."""
+        step = max(1, BLOCK_BYTES // (8 * self.size))
+        for first in range(0, len(self), step):
+            begin = max(0, first - overlap)
+            yield begin, self.rows(begin, min(first + step, len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """Part of rows on the disk."""
+
+    whole: Any
+    first: int
+    last: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (max(0, min(self.last, self.whole.shape[0]) - self.first), *self.whole.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        kind: np.dtype[Any] = np.dtype(self.whole.dtype)
+        return kind
+
+    def __getitem__(self, rows: slice, /) -> Any:
+        begin, end, _ = rows.indices(self.shape[0])
+        return self.whole[self.first + begin : self.first + end]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Trajectories of one system at one time step, with what is known of their columns.
+
+    Args:
+        series: at least one, all with n columns and m inputs.
+        dt: time between neighbouring rows.
+        names: a name for each of the n columns; made up if left out.
+        input_names: a name for each of the m inputs.
+        space: shape of the grid if the state is made of fields; () for plain states. Then n = channels * prod(space),
+            and the columns run through the channels, and within a channel through space in C order.
+        channels: names of the fields.
+        coords: positions along each dimension of space, (length,) each, in the order of `space`.
+        time_name: what time is called in files.
+        units: by name of column, channel, dimension or time.
+        source: where it came from.
+        notes: sentences that a user should read: rows filled in, columns that do not vary, guesses made.
+    """
+
+    series: tuple[Series, ...]
+    dt: float = 1.0
+    names: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()
+    space: tuple[int, ...] = ()
+    channels: tuple[str, ...] = ()
+    coords: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    time_name: str = "time"
+    units: Mapping[str, str] = field(default_factory=dict)
+    source: str = "array"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together, and make up names that are missing."""
+        object.__setattr__(self, "series", tuple(self.series))
+        if not self.series:
+            raise InputError(f"{self.source}: no trajectory in it; give at least one")
+        first = self.series[0]
+        for index, one in enumerate(self.series):
+            if one.size != first.size:
+                raise InputError(
+                    f"{self.source}: trajectory {index} has {one.size} columns but trajectory 0 has {first.size}; all "
+                    "must have the same coordinates"
+                )
+            if _inputs(one) != _inputs(first):
+                raise InputError(
+                    f"{self.source}: trajectory {index} has {_inputs(one)} inputs but trajectory 0 has "
+                    f"{_inputs(first)}; all must have the same inputs"
+                )
+        object.__setattr__(self, "dt", positive(f"{self.source}: dt", self.dt))
+        _check_space(self)
+        names = tuple(str(name) for name in self.names) or _made_up(self)
+        input_names = tuple(str(name) for name in self.input_names) or tuple(f"input{i}" for i in range(_inputs(first)))
+        for what, given, count in (("columns", names, self.size), ("inputs", input_names, _inputs(first))):
+            if len(given) != count:
+                raise InputError(f"{self.source}: {count} {what} but {len(given)} names; give one name for each")
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "input_names", input_names)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n."""
+        return self.series[0].size
+
+    @property
+    def inputs(self) -> int:
+        """Number of known inputs m."""
+        return _inputs(self.series[0])
+
+    @property
+    def rows(self) -> int:
+        """Number of states in all trajectories together."""
+        return sum(len(one) for one in self.series)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether some states stay on the disk until they are asked for."""
+        return any(one.lazy for one in self.series)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Number of rows of each trajectory."""
+        return tuple(len(one) for one in self.series)
+
+    def times(self, index: int = 0) -> Array:
+        """Time of each row of one trajectory, (time,)."""
+        return self.series[index].start + np.arange(len(self.series[index])) * self.dt
+
+    def stretches(self, rows: int = 2) -> list[tuple[int, int, int]]:
+        """Where the data has no gap for at least `rows` rows: (trajectory, first row, last row + 1), in order."""
+        rows = whole("rows", rows, 1)
+        return [(index, a, b) for index, a, b in self._stretches if b - a >= rows]
+
+    @cached_property
+    def _stretches(self) -> list[tuple[int, int, int]]:
+        return [(index, a, b) for index, one in enumerate(self.series) for a, b in _good_rows(one)]
+
+    def transitions(self, history: int = 1) -> int:
+        """Number of usable pairs: `history` states and the one after them, without a gap."""
+        history = whole("history", history, 1)
+        return sum(max(0, b - a - history) for _, a, b in self._stretches)
+
+    def windows(self, rows: int, count: int | None = None) -> NDArray[np.float64]:
+        """Stretches of `rows` rows without a gap and without overlap, (W, rows, n); at most `count`, evenly chosen."""
+        rows = whole("rows", rows, 1)
+        starts = [(i, k) for i, a, b in self.stretches(rows) for k in range(a, b - rows + 1, rows)]
+        if count is not None and len(starts) > whole("count", count, 1):
+            starts = [starts[int(k)] for k in np.linspace(0, len(starts) - 1, count).round()]
+        out = np.empty((len(starts), rows, self.size))
+        for row, (i, k) in zip(out, starts, strict=True):
+            row[:] = self.series[i].rows(k, k + rows)
+        return out
+
+    def select(self, parts: Sequence[tuple[int, int, int]]) -> Dataset:
+        """Parts of trajectories as a dataset of their own: (trajectory, first row, last row + 1) for each."""
+        chosen = []
+        for index, first, last in parts:
+            one = self.series[index]
+            first, last = max(0, first), min(last, len(one))
+            if last > first:
+                chosen.append(replace(one.cut(first, last), start=one.start + first * self.dt))
+        return replace(self, series=tuple(chosen))
+
+    def cut(self, first: int, last: int | None = None) -> Dataset:
+        """Rows first to last - 1 of every trajectory that has them; negative numbers count from the end."""
+        spans = [slice(first, last).indices(len(one)) for one in self.series]
+        return self.select([(index, begin, end) for index, (begin, end, _) in enumerate(spans)])
+
+    def split(self, fraction: float, overlap: int = 0) -> tuple[Dataset, Dataset]:
+        """The first part of every trajectory, and the last `fraction` of its rows: split in time, never at random.
+
+        The second part repeats the last `overlap` rows of the first, so that a rollout may start from them.
+        """
+        if not 0 < fraction < 1:
+            raise InputError(f"fraction must be between 0 and 1, got {fraction}")
+        ends = [len(one) - max(1, round(fraction * len(one))) for one in self.series]
+        early = [(i, 0, end) for i, end in enumerate(ends)]
+        late = [(i, end - overlap, len(self.series[i])) for i, end in enumerate(ends)]
+        return self.select(early), self.select(late)
+
+    def shaped(self, states: NDArray[Any]) -> NDArray[Any]:
+        """Columns back on the grid: (..., n) -> (..., channels, *space), or without channels if there is one."""
+        if not self.space:
+            return states
+        channels = () if len(self.channels) == 1 else (len(self.channels),)
+        return states.reshape(*states.shape[:-1], *channels, *self.space)
+
+    def digest(self) -> str:
+        """A name for the content: the same numbers, step and names have the same, wherever they came from.
+
+        Of data on the disk the shape and blocks spread over its length are taken, so that 20 GB need not be read.
+        """
+        head = {
+            "dt": self.dt,
+            "names": self.names,
+            "input_names": self.input_names,
+            "space": self.space,
+            "series": [
+                [*map(int, one.states.shape), str(np.dtype(one.states.dtype)), one.start] for one in self.series
+            ],
+        }
+        hasher = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+        for one in self.series:
+            for first, last in _sampled(one):
+                hasher.update(np.ascontiguousarray(one.rows(first, last)).tobytes())
+                inputs = one.input_rows(first, last)
+                if inputs is not None:
+                    hasher.update(np.ascontiguousarray(inputs).tobytes())
+            if one.weights is not None:
+                hasher.update(one.weights.tobytes())
+        return hasher.hexdigest()[:32]
+
+
+def _checked(values: Array | Rows, name: str, what: str) -> Array | Rows:
+    if isinstance(values, (np.ndarray, list, tuple)):
+        if np.asarray(values).dtype.kind == "c":
+            raise InputError(f"{name}: {what} are complex; give real and imaginary parts as columns of their own")
+        array = as_states(values, name)
+        if not len(array):
+            raise InputError(f"{name}: {what} have no rows (shape {array.shape}); give at least one time")
+        _refuse_infinity(array, name, 0)
+        return array
+    if len(values.shape) != 2 or 0 in values.shape or np.dtype(values.dtype).kind not in "fiu":
+        raise InputError(f"{name}: {what} must be numbers of shape (time, n), got {values.dtype} of {values.shape}")
+    return values
+
+
+def _block(values: Array | Rows, first: int, last: int, name: str) -> Array:
+    if isinstance(values, np.ndarray):
+        part: Array = values[first:last]
+        return part
+    part = as_states(np.asarray(values[first:last]), name)
+    _refuse_infinity(part, name, first)
+    return part
+
+
+def _refuse_infinity(array: Array, name: str, first: int) -> None:
+    bad = np.isinf(array)
+    if bad.any():
+        row, column = map(int, np.argwhere(bad)[0])
+        raise InputError(
+            f"{name}: {array[row, column]} at row {first + row}, column {column}; cut those rows, or set them to NaN "
+            "to have them left out"
+        )
+
+
+def _good_rows(one: Series) -> Iterator[tuple[int, int]]:
+    """Runs of rows that are finite in states and inputs and weigh something."""
+    begin: int | None = None
+    for first, block in one.blocks():
+        good = np.isfinite(block).all(axis=1)
+        inputs = one.input_rows(first, first + len(block))
+        if inputs is not None:
+            good &= np.isfinite(inputs).all(axis=1)
+        if one.weights is not None:
+            good &= one.weights[first : first + len(block)] > 0
+        edges = np.flatnonzero(np.diff(good, prepend=begin is not None)) + first
+        for edge in edges.tolist():
+            if begin is None:
+                begin = edge
+            else:
+                yield begin, edge
+                begin = None
+    if begin is not None:
+        yield begin, len(one)
+
+
+def _sampled(one: Series) -> Iterator[tuple[int, int]]:
+    step = max(1, BLOCK_BYTES // (8 * one.size))
+    starts = range(0, len(one), step)
+    if one.lazy and len(starts) > SAMPLED_BLOCKS:
+        step = max(1, step // SAMPLED_BLOCKS)
+        starts = range(0, len(one), len(one) // SAMPLED_BLOCKS)
+    for first in starts:
+        yield first, min(first + step, len(one))
+
+
+def _inputs(one: Series) -> int:
+    return 0 if one.inputs is None else int(one.inputs.shape[1])
+
+
+def _check_space(data: Dataset) -> None:
+    space = tuple(whole(f"{data.source}: a length of the grid", length, 1) for length in data.space)
+    channels = tuple(str(name) for name in data.channels)
+    if space and not channels:
+        count = data.size // int(np.prod(space))
+        channels = ("states",) if count == 1 else tuple(f"field{i}" for i in range(count))
+    if space and len(channels) * int(np.prod(space)) != data.size:
+        raise InputError(
+            f"{data.source}: a grid of {' x '.join(map(str, space))} points and {len(channels)} fields need "
+            f"{len(channels) * int(np.prod(space))} columns, got {data.size}; check the shape of the grid"
+        )
+    coords = {str(key): np.asarray(value) for key, value in data.coords.items()}
+    if not coords:
+        letters = "xyzw" if len(space) <= 4 else tuple(f"d{i}" for i in range(len(space)))
+        coords = {letters[i]: np.arange(length, dtype=np.float64) for i, length in enumerate(space)}
+    if tuple(value.shape for value in coords.values()) != tuple((length,) for length in space):
+        found = {key: value.shape for key, value in coords.items()}
+        raise InputError(f"{data.source}: the coordinates {found} do not fit a grid of shape {space}")
+    object.__setattr__(data, "space", space)
+    object.__setattr__(data, "channels", channels if space else ())
+    object.__setattr__(data, "coords", coords)
+
+
+def _made_up(data: Dataset) -> tuple[str, ...]:
+    if not data.space:
+        return tuple(f"x{i}" for i in range(data.size))
+    points = int(np.prod(data.space))
+    return tuple(f"{channel}{i}" for channel in data.channels for i in range(points))

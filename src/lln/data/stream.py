@@ -1,0 +1,220 @@
+"""From trajectories to pairs of states, all at once or a block at a time, and the sums that a linear fit needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.core.shapes import whole
+from lln.data.series import BLOCK_BYTES, Dataset
+
+Float64 = NDArray[np.float64]
+PIECES = 16  # places that a shuffled batch is put together from
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Windows of states and what came next, in the units of the data, float64.
+
+    Attributes:
+        window: (P, H, n), oldest first, the present state last.
+        inputs: known inputs at the present, (P, m), or None.
+        target: the state after the window, (P, n).
+        weights: (P,), or None.
+        left_out: pairs that were not used because they touch a gap (or a row of weight zero).
+        index: trajectory and row of the present state, (P, 2).
+    """
+
+    window: Float64
+    inputs: Float64 | None
+    target: Float64
+    weights: Float64 | None
+    left_out: int
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.target.shape[0])
+
+    @property
+    def increments(self) -> Float64:
+        """Target minus present state, (P, n)."""
+        return self.target - self.window[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weighted mean and scatter of what a linear fit looks at, exact over any number of blocks.
+
+    The vector of one pair is v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]. Differences are
+    summed as differences: from sums over states, small ones could not be told from rounding.
+
+    Attributes:
+        pairs: number of pairs.
+        weight: sum of their weights.
+        mean: of v, (n (H + 1) + m,).
+        scatter: sum of w (v - mean)(v - mean)^T, (V, V).
+        size: n.
+        history: H.
+        left_out: pairs that touch a gap.
+        least: smallest value of each coordinate, (n,).
+        most: largest.
+    """
+
+    pairs: int
+    weight: float
+    mean: Float64
+    scatter: Float64
+    size: int
+    history: int
+    left_out: int
+    least: Float64
+    most: Float64
+
+    @property
+    def features(self) -> int:
+        """Number of entries of v before the increment, F = n H + m."""
+        return int(self.mean.shape[0]) - self.size
+
+    @property
+    def std(self) -> Float64:
+        """Standard deviation of each entry of v, (V,)."""
+        return np.sqrt(np.maximum(np.diagonal(self.scatter), 0.0) / self.weight)
+
+
+def pairs(dataset: Dataset, history: int = 1) -> Pairs:
+    """Every usable pair of `dataset`; those that touch a gap are left out and counted."""
+    history = whole("history", history, 1)
+    spans = _spans(dataset, history)
+    if not spans:
+        raise InputError(_no_pairs(dataset, history))
+    return _gather(dataset, history, spans, _possible(dataset, history) - dataset.transitions(history))
+
+
+def pair_batches(
+    dataset: Dataset, history: int = 1, *, rows: int | None = None, shuffle: int | None = None
+) -> Iterator[Pairs]:
+    """The usable pairs a batch at a time, so that data on the disk never has to fit into memory.
+
+    Args:
+        dataset: where they come from.
+        history: number of states in a window.
+        rows: pairs in a batch; by default what fits into 16 MiB. The last batch may be smaller.
+        shuffle: seed of the order. A batch is then put together from up to 16 random places and mixed, and every pair
+            comes once in a pass; None keeps the order of time.
+    """
+    history = whole("history", history, 1)
+    fitting = max(1, BLOCK_BYTES // (8 * dataset.size * (history + 1)))
+    rows = fitting if rows is None else whole("rows", rows, 1)
+    left_out = _possible(dataset, history) - dataset.transitions(history)
+    rng = None if shuffle is None else np.random.default_rng(whole("shuffle", shuffle, 0))
+    longest = rows if rng is None else max(1, rows // PIECES)
+    spans = [(i, a, min(a + longest, b)) for i, first, b in _spans(dataset, history) for a in range(first, b, longest)]
+    if not spans:
+        raise InputError(_no_pairs(dataset, history))
+    order = np.arange(len(spans)) if rng is None else rng.permutation(len(spans))
+    held: list[tuple[int, int, int]] = []
+    count = 0
+    for position in order.tolist():
+        i, a, b = spans[position]
+        while a < b:
+            take = min(b - a, rows - count)
+            held.append((i, a, a + take))
+            a, count = a + take, count + take
+            if count == rows:
+                yield _mixed(_gather(dataset, history, held, left_out), rng)
+                held, count, left_out = [], 0, 0
+    if held:
+        yield _mixed(_gather(dataset, history, held, left_out), rng)
+
+
+def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None) -> Moments:
+    """Mean and scatter of windows, inputs and increments in one pass over `dataset`, in float64."""
+    weight, count, left_out = 0.0, 0, 0
+    mean = scatter = np.zeros(0)
+    least, most = np.full(dataset.size, np.inf), np.full(dataset.size, -np.inf)
+    for batch in pair_batches(dataset, history, rows=rows):
+        present, past = batch.window[:, -1], batch.window
+        parts = [present, *(past[:, -j] - past[:, -j - 1] for j in range(1, history))]
+        parts += [batch.inputs] if batch.inputs is not None else []
+        v = np.concatenate([*parts, batch.increments], axis=1)
+        w = np.ones(len(v)) if batch.weights is None else batch.weights
+        total = float(w.sum())
+        centre = w @ v / total
+        spread = (v - centre) * np.sqrt(w)[:, None]
+        if not count:
+            mean, scatter = np.zeros(v.shape[1]), np.zeros((v.shape[1],) * 2)
+        # The scatter of two parts is the sum of theirs and that of their means.
+        shift = centre - mean
+        scatter += spread.T @ spread + np.outer(shift, shift) * (weight * total / (weight + total))
+        mean += shift * (total / (weight + total))
+        weight, count, left_out = weight + total, count + len(v), left_out + batch.left_out
+        least, most = np.minimum(least, present.min(axis=0)), np.maximum(most, present.max(axis=0))
+    return Moments(count, weight, mean, scatter, dataset.size, history, left_out, least, most)
+
+
+def _spans(dataset: Dataset, history: int) -> list[tuple[int, int, int]]:
+    """Runs of usable pairs: (trajectory, first present row, last present row + 1)."""
+    return [(i, a + history - 1, b - 1) for i, a, b in dataset.stretches(history + 1)]
+
+
+def _possible(dataset: Dataset, history: int) -> int:
+    return sum(max(0, length - history) for length in dataset.lengths)
+
+
+def _gather(dataset: Dataset, history: int, spans: list[tuple[int, int, int]], left_out: int) -> Pairs:
+    """The pairs of `spans`, in that order."""
+    count, n = sum(b - a for _, a, b in spans), dataset.size
+    window, target = np.empty((count, history, n)), np.empty((count, n))
+    inputs = np.empty((count, dataset.inputs)) if dataset.inputs else None
+    weighted = any(one.weights is not None for one in dataset.series)
+    weights = np.ones(count) if weighted else None
+    index = np.empty((count, 2), dtype=np.int64)
+    at = 0
+    for i, a, b in spans:
+        one, here = dataset.series[i], slice(at, at + b - a)
+        begin = a - history + 1
+        states = one.rows(begin, b + 1)
+        for k in range(history):
+            window[here, k] = states[k : k + b - a]
+        target[here] = states[history:]
+        if inputs is not None:
+            inputs[here] = one.input_rows(a, b)
+        if weights is not None and one.weights is not None:
+            run = np.lib.stride_tricks.sliding_window_view(one.weights[begin : b + 1], history + 1)
+            weights[here] = run.min(axis=1)
+        index[here, 0], index[here, 1] = i, np.arange(a, b)
+        at += b - a
+    return Pairs(window, inputs, target, weights, left_out, index)
+
+
+def _mixed(batch: Pairs, rng: np.random.Generator | None) -> Pairs:
+    if rng is None:
+        return batch
+    order = rng.permutation(len(batch))
+    return Pairs(
+        batch.window[order],
+        None if batch.inputs is None else batch.inputs[order],
+        batch.target[order],
+        None if batch.weights is None else batch.weights[order],
+        batch.left_out,
+        batch.index[order],
+    )
+
+
+def _no_pairs(dataset: Dataset, history: int) -> str:
+    longest = max(dataset.lengths)
+    if longest == 1:
+        return f"{dataset.source}: one time step (one sample) has no transition to learn from; give at least two rows"
+    if longest <= history:
+        return (
+            f"{dataset.source}: a history of {history} needs at least {history + 1} rows, the longest trajectory has "
+            f"{longest}; give longer ones or a shorter history"
+        )
+    return (
+        f"{dataset.source}: every pair of states touches a gap (NaN), none is left to learn from; look at the columns "
+        "for one that is missing throughout"
+    )

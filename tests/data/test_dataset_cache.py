@@ -1,0 +1,150 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from lln.data import cache, simulated
+from lln.systems import Lorenz, UserSystem, preset, simulate
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache._held.clear()
+    yield tmp_path / "lln" / "trajectories"
+    cache._held.clear()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    made = []
+
+    def counted(*args, **options):
+        made.append(args)
+        return simulate(*args, **options)
+
+    monkeypatch.setattr(cache, "simulate", counted)
+    return made
+
+
+def test_computed_once_and_the_same(folder, calls):
+    first, second = (simulated(preset("lorenz-28"), 50).states for _ in range(2))
+    cache._held.clear()
+    third = simulated(preset("lorenz-28"), 50).states
+    assert len(calls) == 1
+    assert len(list(folder.iterdir())) == 1
+    for found in (first, second, third):
+        np.testing.assert_array_equal(found, simulate(preset("lorenz-28"), 50))
+        assert found.dtype == np.float32
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_the_caller_does_to_its_array_stays_with_the_caller():
+    simulated(preset("lorenz-28"), 50).states[:] = 0
+    np.testing.assert_array_equal(simulated(preset("lorenz-28"), 50).states, simulate(preset("lorenz-28"), 50))
+
+
+@pytest.mark.usefixtures("folder")
+def test_everything_that_matters_is_part_of_the_name(calls):
+    system = Lorenz()
+    variants = [
+        (system, 50, {}),
+        (system, 51, {}),
+        (system, 50, {"dtype": "float64"}),
+        (system, 50, {"dt": 0.02}),
+        (system, 50, {"starts": [1.0, 1.0, 1.5]}),
+        (system, 50, {"starts": np.ones((2, 3))}),
+        (Lorenz(rho=28.0000001), 50, {}),
+        (preset("burgers-32"), 50, {}),
+    ]
+    for kind, steps, options in variants:
+        np.testing.assert_array_equal(cache.simulated_states(kind, steps, **options), simulate(kind, steps, **options))
+    assert len(calls) == len(variants)
+
+
+@pytest.mark.usefixtures("folder")
+def test_changed_code_is_computed_again(calls, monkeypatch):
+    simulated(Lorenz(), 50)
+    cache._held.clear()
+    monkeypatch.setattr(cache, "_code", lambda: "another")
+    simulated(Lorenz(), 50)
+    assert len(calls) == 2
+
+
+def test_a_function_of_the_user_is_never_cached(folder, calls):
+    for _ in range(2):
+        cache.simulated_states(UserSystem(lambda x: -x, [1.0], 0.1), 5)
+    assert len(calls) == 2
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-7], lambda b: b[:-9] + b"!" + b[-8:], lambda _: b"", lambda b: b[:20]]
+)
+def test_a_damaged_file_costs_only_time(folder, calls, damage):
+    expected = simulated(preset("lorenz-28"), 50).states
+    (path,) = folder.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    cache._held.clear()
+    np.testing.assert_array_equal(simulated(preset("lorenz-28"), 50).states, expected)
+    assert len(calls) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_bad_input_is_refused_as_without_a_cache():
+    with pytest.raises(ValueError, match="steps must be an integer"):
+        cache.simulated_states(Lorenz(), 0)
+    with pytest.raises(ValueError, match="starts of lorenz-28 must have shape"):
+        cache.simulated_states(Lorenz(), 5, starts=np.zeros(4))
+
+
+def test_no_folder_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    cache._held.clear()
+    assert simulated(Lorenz(), 5).states.shape == (6, 3)
+    cache._held.clear()
+
+
+def test_the_folder_and_the_memory_stay_within_their_limits(folder, monkeypatch):
+    size = simulated(Lorenz(), 1000).states.nbytes
+    monkeypatch.setattr(cache, "DISK", 3 * size + 2000)
+    monkeypatch.setattr(cache, "MEMORY", 2 * size + 2000)
+    for rho in range(20, 27):
+        simulated(Lorenz(rho=float(rho)), 1000)
+    assert len(list(folder.iterdir())) <= 3
+    assert len(cache._held) == 2
+
+
+WRITER = """
+from lln.data import cache
+from lln.systems import Lorenz
+for k in range(100000):
+    cache.simulated_states(Lorenz(rho=20.0 + k % 7), 200)
+    cache._held.clear()
+    for path in cache.cache_folder().glob("*.npy"):
+        if k % 3 == 0:
+            path.unlink(missing_ok=True)
+    print("ok", flush=True)
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_several_processes_and_a_kill():
+    crew = [subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for one in crew:
+            assert one.stdout.readline() == b"ok\n"
+        time.sleep(0.3)
+    finally:
+        for one in crew:
+            os.kill(one.pid, signal.SIGKILL)
+            one.communicate()
+    for k in range(7):
+        np.testing.assert_array_equal(
+            cache.simulated_states(Lorenz(rho=20.0 + k), 200), simulate(Lorenz(rho=20.0 + k), 200)
+        )
