@@ -1,22 +1,51 @@
-"""Judging models: rollouts, errors, gradient transport, geometry. Nothing here knows how a model was made."""
+"""Judging models: rollouts, errors, chaos, long-run statistics, geometry. Nothing here knows how a model was made."""
 
+from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapunov
+from lln.evaluate.distribution import distribution_distance, sliced_distance
 from lln.evaluate.geometry import Geometry, Optics, geometry_at
 from lln.evaluate.gradients import GradientTransport, gradient_transport
-from lln.evaluate.metrics import mse_by_step, normalized_mse, valid_prediction_steps
+from lln.evaluate.invariants import Drift, invariant_drift
+from lln.evaluate.metrics import (
+    ValidPrediction,
+    mse_by_step,
+    normalized_mse,
+    normalized_rmse,
+    rmse_by_step,
+    valid_prediction,
+    valid_prediction_steps,
+)
 from lln.evaluate.rollout import Ending, Outcome, Rollout, Stepper, rollout
+from lln.evaluate.spectra import PowerSpectrum, power_spectrum, spectrum_distance
+from lln.evaluate.spread import SpreadSkill, spread_skill
 
 __all__ = [
+    "Drift",
     "Ending",
     "Geometry",
     "GradientTransport",
+    "LyapunovSpectrum",
     "Optics",
     "Outcome",
+    "PowerSpectrum",
     "Rollout",
+    "SpreadSkill",
     "Stepper",
+    "ValidPrediction",
+    "distribution_distance",
     "geometry_at",
     "gradient_transport",
+    "invariant_drift",
+    "lyapunov_spectrum",
     "mse_by_step",
     "normalized_mse",
+    "normalized_rmse",
+    "power_spectrum",
+    "rmse_by_step",
     "rollout",
+    "sliced_distance",
+    "spectrum_distance",
+    "spread_skill",
+    "system_lyapunov",
+    "valid_prediction",
     "valid_prediction_steps",
 ]

@@ -5,17 +5,33 @@ A prediction that is not finite counts as infinitely wrong, so that a diverged r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
-from lln.core.shapes import positive
+from lln.core.shapes import finite, positive
 
 Array = NDArray[np.floating[Any]]
 
 VALID_RMSE = 0.4
+
+
+def finite_truth(truth: Array) -> Array:
+    """`truth` itself, which must be finite: only predictions may fail."""
+    if not np.isfinite(truth).all():
+        raise InputError("truth must be finite, got NaN or infinity")
+    return truth
+
+
+def unit_of(scale: ArrayLike, truth: Array) -> Array:
+    """`scale` as one number above zero for each column of `truth`, (n,)."""
+    unit = np.asarray(scale, dtype=np.float64)
+    if unit.shape != truth.shape[-1:] or not (unit > 0).all():
+        raise InputError(f"scale must be {truth.shape[-1]} numbers above zero, got shape {unit.shape}")
+    return unit
 
 
 def mse_by_step(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> Array:
@@ -33,19 +49,25 @@ def mse_by_step(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None 
     guess, right = np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if right.ndim < 2 or guess.shape[-2:] != right.shape[-2:]:
         raise InputError(f"predicted and truth must both be (..., steps, n), got {guess.shape} and {right.shape}")
-    if not np.isfinite(right).all():
-        raise InputError("truth must be finite, got NaN or infinity")
-    unit = np.ones(right.shape[-1]) if scale is None else np.asarray(scale, dtype=np.float64)
-    if unit.shape != right.shape[-1:] or not (unit > 0).all():
-        raise InputError(f"scale must be {right.shape[-1]} numbers above zero, got shape {unit.shape}")
+    unit = unit_of(np.ones(right.shape[-1]) if scale is None else scale, finite_truth(right))
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.square((guess - right) / unit).mean(axis=-1)
     return np.where(np.isfinite(error), error, np.inf)
 
 
+def rmse_by_step(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> Array:
+    """Root of `mse_by_step`: the size of the error at each step in units of `scale`, (..., steps)."""
+    return np.sqrt(mse_by_step(predicted, truth, scale))
+
+
 def normalized_mse(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> float:
     """The paper's score: `mse_by_step` averaged over all steps (and starts, if there are several)."""
     return float(mse_by_step(predicted, truth, scale).mean())
+
+
+def normalized_rmse(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> float:
+    """Root of `normalized_mse`: the typical size of the error over all steps and starts."""
+    return float(np.sqrt(normalized_mse(predicted, truth, scale)))
 
 
 def valid_prediction_steps(
@@ -59,3 +81,47 @@ def valid_prediction_steps(
     wrong = np.sqrt(mse_by_step(predicted, truth, scale)) > positive("threshold", threshold)
     steps = np.where(wrong.any(axis=-1), wrong.argmax(axis=-1), wrong.shape[-1])
     return np.asarray(steps, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ValidPrediction:
+    """How long a prediction can be used, in three units.
+
+    Attributes:
+        steps: number of steps before the error first exceeds the threshold, (...).
+        time: the same in units of time, (...); with dt = 1 equal to the steps.
+        lyapunov_times: the same in units of 1 / (largest Lyapunov exponent), (...); None without an exponent above
+            zero, since then nearby states do not part and there is no such unit.
+        threshold: the error that ended it, in units of the scale.
+    """
+
+    steps: NDArray[np.int64]
+    time: Array
+    lyapunov_times: Array | None
+    threshold: float
+
+
+def valid_prediction(
+    predicted: ArrayLike,
+    truth: ArrayLike,
+    scale: ArrayLike | None = None,
+    *,
+    threshold: float = VALID_RMSE,
+    dt: float = 1.0,
+    exponent: float | None = None,
+) -> ValidPrediction:
+    """`valid_prediction_steps` in steps, in units of time and in Lyapunov times.
+
+    Args:
+        predicted: states after the start, (..., steps, n).
+        truth: the true ones, (..., steps, n) or (steps, n).
+        scale: what counts as one in each coordinate, (n,); None if the states are standardised already.
+        threshold: root mean square error, in units of `scale`, that ends the prediction.
+        dt: time between rows.
+        exponent: the true system's largest Lyapunov exponent, per unit of time (see `lyapunov_spectrum`); None if
+            it is not known.
+    """
+    steps = valid_prediction_steps(predicted, truth, scale, threshold)
+    time = np.asarray(steps * positive("dt", dt))
+    chaotic = exponent is not None and finite("exponent", exponent) > 0
+    return ValidPrediction(steps, time, np.asarray(time * exponent) if chaotic else None, float(threshold))

@@ -25,6 +25,7 @@ class Ending(Enum):
     """How a rollout can end."""
 
     FINISHED = "finished"
+    LEFT = "left the region that training covered"
     DIVERGED = "diverged"
 
 
@@ -33,15 +34,46 @@ class Outcome:
     """The end of one rollout, as a value.
 
     Attributes:
-        ending: finished or diverged.
-        step: the first step whose state was not finite, or beyond the limit; None if it finished.
+        ending: finished, diverged, or ran to the end but outside the region that was asked about.
+        step: the first step whose state was not finite or beyond the limit, or the first outside the region (the start
+            is step 0); None if it finished.
+        left: the first step outside the region, also of a rollout that diverged later; None if it stayed inside, or if
+            no region was given.
     """
 
     ending: Ending = Ending.FINISHED
     step: int | None = None
+    left: int | None = None
 
     def __str__(self) -> str:
         return self.ending.value if self.step is None else f"{self.ending.value} at step {self.step}"
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A box in state space.
+
+    Attributes:
+        low: smallest value of each coordinate, (n,).
+        high: largest, (n,).
+    """
+
+    low: Array
+    high: Array
+
+    def __post_init__(self) -> None:
+        """Check that it is a box."""
+        low, high = np.asarray(self.low, dtype=np.float64), np.asarray(self.high, dtype=np.float64)
+        if low.ndim != 1 or low.shape != high.shape or not (low <= high).all():
+            raise InputError(f"a region needs low <= high, both of shape (n,), got shapes {low.shape} and {high.shape}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def holds(self, states: Array) -> NDArray[np.bool_]:
+        """Whether each state lies inside: (..., n) -> (...). What is not finite does not."""
+        if states.shape[-1:] != self.low.shape:
+            raise InputError(f"a region of {self.low.shape[0]} coordinates cannot judge states of shape {states.shape}")
+        return np.asarray(((states >= self.low) & (states <= self.high)).all(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +95,17 @@ class Rollout:
 
     @property
     def outcome(self) -> Outcome:
-        """The earliest divergence among all starts, or finished."""
-        diverged = [outcome for outcome in self.outcomes if outcome.step is not None]
-        return min(diverged, key=lambda outcome: outcome.step or 0, default=Outcome())
+        """The worst of all starts: the earliest divergence, else the earliest to leave the region, else finished."""
+        for ending in (Ending.DIVERGED, Ending.LEFT):
+            such = [outcome for outcome in self.outcomes if outcome.ending is ending]
+            if such:
+                return min(such, key=lambda outcome: outcome.step or 0)
+        return Outcome()
 
 
-def rollout(step: Stepper[State], x0: State, steps: int, *, limit: float = math.inf) -> Rollout:
+def rollout(
+    step: Stepper[State], x0: State, steps: int, *, limit: float = math.inf, region: Region | None = None
+) -> Rollout:
     """Apply `step` to `x0` and its results, `steps` times, without gradients.
 
     Args:
@@ -77,6 +114,7 @@ def rollout(step: Stepper[State], x0: State, steps: int, *, limit: float = math.
         x0: one start (n,) or many at once (..., n), finite.
         steps: how many times.
         limit: a coordinate beyond this, in absolute value, counts as divergence; by default only NaN and infinity do.
+        region: where states are expected; a rollout that leaves it runs on, and its outcome says so.
 
     Returns:
         The states as a NumPy array, and how it ended. Divergence is an outcome, not an error.
@@ -91,7 +129,8 @@ def rollout(step: Stepper[State], x0: State, steps: int, *, limit: float = math.
     expected = (*start.shape[:-1], steps, start.shape[-1])
     if rows.shape != expected:
         raise InputError(f"the stepper's rollout must return states of shape {expected}, got {rows.shape}")
-    return _judge(np.concatenate([start[..., None, :].astype(rows.dtype), rows], axis=-2), limit)
+    states = np.concatenate([start[..., None, :].astype(rows.dtype), rows], axis=-2)
+    return judged(states, limit=limit, region=region)
 
 
 def _loop(step: Stepper[State], x0: State, steps: int, limit: float) -> Array:
@@ -107,14 +146,32 @@ def _loop(step: Stepper[State], x0: State, steps: int, limit: float) -> Array:
     return np.stack(rows + lost, axis=-2)
 
 
-def _judge(states: Array, limit: float) -> Rollout:
-    """Find each rollout's divergence and blank what follows it."""
+def judged(states: Array, *, limit: float = math.inf, region: Region | None = None) -> Rollout:
+    """Find where each rollout diverged or left the region, and blank what follows a divergence.
+
+    Args:
+        states: (..., steps + 1, n), the start first.
+        limit: a coordinate beyond this, in absolute value, counts as divergence.
+        region: where states are expected; None asks no such question.
+    """
     dead = ~np.logical_and.accumulate(_alive(states, limit), axis=-1)
     dead[..., 0] = False
     states = np.where(dead[..., None], np.nan, states).astype(states.dtype)
-    firsts = np.where(dead.any(-1), dead.argmax(-1), 0).reshape(-1)
-    outcomes = tuple(Outcome(Ending.DIVERGED, int(k)) if k else Outcome() for k in firsts)
-    return Rollout(states, outcomes)
+    outside = np.zeros_like(dead) if region is None else ~dead & ~region.holds(states)
+    lost, left = (_firsts(mark) for mark in (dead, outside))
+    return Rollout(states, tuple(_outcome(*steps) for steps in zip(lost, left, strict=True)))
+
+
+def _firsts(marks: NDArray[np.bool_]) -> list[int | None]:
+    """The first marked step of each rollout, or None."""
+    rows = marks.reshape(-1, marks.shape[-1])
+    return [int(row.argmax()) if row.any() else None for row in rows]
+
+
+def _outcome(lost: int | None, left: int | None) -> Outcome:
+    if lost is not None:
+        return Outcome(Ending.DIVERGED, lost, left)
+    return Outcome() if left is None else Outcome(Ending.LEFT, left, left)
 
 
 def _alive(states: Array, limit: float) -> NDArray[np.bool_]:
