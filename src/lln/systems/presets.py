@@ -1,14 +1,27 @@
-"""The ten settings that the paper studies, by name."""
+"""Systems by name: the ten settings that the paper studies, and fields to learn from."""
 
 from __future__ import annotations
 
 from lln.core.errors import choice
+from lln.systems.advection import Advection
 from lln.systems.advection_diffusion import AdvectionDiffusion
+from lln.systems.advection_diffusion_2d import AdvectionDiffusion2D
+from lln.systems.allen_cahn import AllenCahn
 from lln.systems.base import System
 from lln.systems.burgers import Burgers
+from lln.systems.burgers_1d import Burgers1D
+from lln.systems.burgers_2d import Burgers2D
+from lln.systems.diffusion import Diffusion
+from lln.systems.fisher_kpp import FisherKPP
+from lln.systems.gray_scott import GrayScott
+from lln.systems.kdv import KortewegDeVries
+from lln.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from lln.systems.lorenz import Lorenz
 from lln.systems.reaction_diffusion import ReactionDiffusion
+from lln.systems.spectral import SpectralField
 from lln.systems.spring_chain import SpringChain
+from lln.systems.turbulence import DecayingTurbulence
+from lln.systems.wave import Wave
 
 PRESETS: dict[str, System] = {
     "lorenz-24": Lorenz(rho=24.0),
@@ -23,11 +36,34 @@ PRESETS: dict[str, System] = {
     "reactiondiff-48": ReactionDiffusion(points=48),
 }
 
+FIELD_PRESETS: dict[str, SpectralField] = {
+    system.name: system
+    for system in (
+        Advection(),
+        Diffusion(),
+        Wave(),
+        Burgers1D(),
+        KortewegDeVries(),
+        KuramotoSivashinsky(points=64, length=22.0),
+        KuramotoSivashinsky(),
+        FisherKPP(),
+        AdvectionDiffusion2D(),
+        Burgers2D(),
+        AllenCahn(),
+        GrayScott(),
+        DecayingTurbulence(),
+    )
+}
+
+EVERY_PRESET: dict[str, System] = {**PRESETS, **FIELD_PRESETS}
+
 
 def preset(name: str) -> System:
-    """The system called `name`.
+    """The system called `name`: one of the paper's ten (`PRESETS`) or a field (`FIELD_PRESETS`).
 
     >>> preset("lorenz-28").symbols["rho"]
     28.0
+    >>> preset("gray-scott-64x64").channels
+    ('u', 'v')
     """
-    return PRESETS[choice("system", name, PRESETS)]
+    return EVERY_PRESET[choice("system", name, EVERY_PRESET)]

@@ -1,0 +1,88 @@
+"""Trajectories of any system: spectral fields by their own method, everything else by Runge-Kutta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lln.core.errors import InputError, choice
+from lln.core.shapes import positive, whole
+from lln.systems import integrate
+from lln.systems.base import Array, System
+from lln.systems.spectral import SpectralField
+from lln.systems.starts import perturbed_start
+
+
+def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]:
+    """The map of `system` over one step, (..., n) -> (..., n).
+
+    Args:
+        system: what to advance.
+        dt: time step; None takes the system's own.
+    """
+    step = system.dt if dt is None else positive("dt", dt)
+    if isinstance(system, SpectralField):
+        return system.propagator(step)
+
+    def advance(state: Array) -> Array:
+        after: Array = integrate.rk4_step(system.rhs, state, step)
+        return after
+
+    return advance
+
+
+def simulate(
+    system: System,
+    steps: int,
+    *,
+    starts: ArrayLike | None = None,
+    dtype: str = "float32",
+    dt: float | None = None,
+) -> Array:
+    """Advance `system` by `steps` steps and keep every state.
+
+    Args:
+        system: what to simulate.
+        steps: number of steps.
+        starts: the states at time zero, (..., n); one (n,) or many at once. None takes the system's own start.
+        dtype: of the states: "float32", as in the paper, or "float64". Runge-Kutta also computes in it; spectral fields
+            are always computed in float64.
+        dt: time step; None takes the system's own.
+
+    Returns:
+        The states, (..., steps + 1, n), the start first.
+    """
+    if not isinstance(system, SpectralField):
+        return integrate.simulate(system, steps, starts=starts, dtype=dtype, dt=dt)
+    steps = whole("steps", steps, 1)
+    kind = np.dtype(choice("dtype", dtype, integrate.DTYPES))
+    dt = system.dt if dt is None else positive("dt", dt)
+    state: Array = np.asarray(system.start() if starts is None else starts).astype(np.float64)
+    if state.ndim < 1 or state.shape[-1] != system.size:
+        raise InputError(f"starts of {system.name} must have shape (..., {system.size}), got {state.shape}")
+    if not np.isfinite(state).all():
+        raise InputError(f"starts of {system.name} must be finite, got NaN or infinity")
+    states = np.empty((*state.shape[:-1], steps + 1, system.size), dtype=kind)
+    states[..., 0, :] = state
+    with np.errstate(over="ignore", invalid="ignore"):
+        advance = system.propagator(dt)
+        for step in range(1, steps + 1):
+            state = advance(state)
+            states[..., step, :] = state
+            if not np.isfinite(states[..., step, :]).all():
+                raise InputError(
+                    f"{system.name} left the finite numbers at step {step} with dt = {dt:g} in {system.substeps} "
+                    "substeps; take a smaller dt or more substeps"
+                )
+    return states
+
+
+def seeded_start(system: System, seed: int) -> Array:
+    """The start that `seed` stands for, (n,): a smooth random field of a spectral system, else a perturbed start.
+
+    White noise on a field would be gone after a few steps, or ring where nothing damps it.
+    """
+    seed = whole("seed", seed, 0)
+    return system.random_start(seed) if isinstance(system, SpectralField) else perturbed_start(system, seed)
