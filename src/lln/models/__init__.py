@@ -1,8 +1,9 @@
 """The lens network and the five networks that the paper compares it with, all behind one interface."""
 
-from lln.models.counting import Cost, comparator_cost, lens_cost
+from lln.models.counting import Cost, comparator_cost, field_cost, lens_cost
 from lln.models.ensemble import LensEnsemble
-from lln.models.factory import COMPARATORS, MODELS, build
+from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, build
+from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.models.files import load_model, save_model
 from lln.models.lens import LensNetwork, Rays
 from lln.models.mlp import PlainMLP
@@ -11,8 +12,11 @@ from lln.models.universal import ridge_expansion, ridge_network
 
 __all__ = [
     "COMPARATORS",
+    "FIELD_MODELS",
     "MODELS",
     "Cost",
+    "FieldBlock",
+    "FieldLensNetwork",
     "LayerScaleMLP",
     "LensEnsemble",
     "LensNetwork",
@@ -23,6 +27,7 @@ __all__ = [
     "ScaledResidualMLP",
     "build",
     "comparator_cost",
+    "field_cost",
     "lens_cost",
     "load_model",
     "ridge_expansion",

@@ -8,6 +8,8 @@ settle everything. The terminal lens counts, although the readout does not see i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -69,3 +71,39 @@ def comparator_cost(name: str, n_in: int, n_out: int, *, width: int, depth: int)
         parameters=h * (n + 1) + d * h * (h + 1) + m * (h + 1) + d * h * more_parameters,
         operations=2 * (n * h + d * h * h + h * m) + 2 * (d + 1) * h + m + d * h * more_operations,
     )
+
+
+def field_cost(
+    n_in: int,
+    n_out: int,
+    *,
+    width: int,
+    depth: int,
+    basis: int,
+    kernel: Sequence[int],
+    points: int = 1,
+    blocks: int = 2,
+    hidden: int = 32,
+    initial_angle: str = "learned",
+) -> Cost:
+    """The field network's cost for one field of `points` grid points; `n_in` counts static and input channels too.
+
+    A convolution is a linear map of patches of prod(kernel) points. What is added between blocks is one addition a
+    channel.
+
+    >>> field_cost(1, 1, width=48, depth=8, basis=12, kernel=(7,)).parameters
+    42705
+    """
+    n, m, h = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1)
+    d, k, c = whole("depth", depth, 1), whole("basis", basis, 1), whole("hidden", hidden, 1)
+    patch = math.prod(whole("kernel", size, 1) for size in kernel)
+    count, grid = whole("blocks", blocks, 1), whole("points", points, 1)
+    embeddings = 2 if choice("initial_angle", initial_angle, ("learned", "zero")) == "learned" else 1
+    parameters = operations = 0
+    for index in range(count):
+        seen, read = (n if index == 0 else c), (m if index == count - 1 else c)
+        parameters += embeddings * h * (patch * seen + 1) + d * h * k + read * (patch * h + 1)
+        operations += 2 * patch * h * (embeddings * seen + read) + embeddings * h + read + d * h * (6 * k + 3)
+        operations += c if 0 < index < count - 1 else 0
+    tangents = count * h if initial_angle == "learned" else 0
+    return Cost(parameters, grid * operations, grid * count * d * h * k, grid * tangents)

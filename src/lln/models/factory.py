@@ -7,6 +7,7 @@ from typing import Any
 
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.models.base import StateNetwork
+from lln.models.field import FieldLensNetwork
 from lln.models.lens import LensNetwork
 from lln.models.mlp import PlainMLP
 from lln.models.residual import LayerScaleMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
@@ -19,6 +20,8 @@ COMPARATORS: dict[str, type[StateNetwork]] = {
     "layerscale": LayerScaleMLP,
 }
 MODELS: dict[str, type[StateNetwork]] = {"lens": LensNetwork, **COMPARATORS}
+FIELD_MODELS: dict[str, type[StateNetwork]] = {"field": FieldLensNetwork}
+_ALL = {**MODELS, **FIELD_MODELS}
 
 
 def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
@@ -27,7 +30,7 @@ def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
     >>> build("mlp", 3, 3, width=8, depth=2).depth
     2
     """
-    kind = MODELS[choice("model", name, MODELS)]
+    kind = _ALL[choice("model", name, _ALL)]
     known = [p.name for p in inspect.signature(kind).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
@@ -37,7 +40,7 @@ def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
 
 def name_of(model: StateNetwork) -> str:
     """The name under which `build` knows the model's class."""
-    for name, kind in MODELS.items():
+    for name, kind in _ALL.items():
         if type(model) is kind:
             return name
-    raise InputError(f"{type(model).__name__} is not one of lln's own networks: {', '.join(MODELS)}")
+    raise InputError(f"{type(model).__name__} is not one of lln's own networks: {', '.join(_ALL)}")

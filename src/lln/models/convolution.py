@@ -1,0 +1,187 @@
+"""Convolutions on grids, channels last, with a boundary condition for each side of each axis.
+
+A field is (..., *points, channels). A convolution is a linear map of patches: at every point the values at the
+kernel's offsets, kernel index first, channel last. Its weight is (out, kernel points * channels), so that an ordinary
+`nn.Linear` holds it.
+
+What lies beyond a side: "periodic" goes round; "dirichlet" is the odd reflection about the boundary point, whose value
+is prescribed; "neumann" the even one, so that the slope there is zero; "replicate" copies the boundary point.
+
+The offsets of a kernel are physical distances. On a grid finer than the one that the kernel was learned on by `ratio`,
+neighbours in the kernel are `ratio` points apart: whole ratios dilate, others interpolate by cubics through four
+points, whose error falls with the fourth power of the spacing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lln.core.errors import InputError, choice
+from lln.core.shapes import positive, whole
+
+BOUNDARIES = ("periodic", "dirichlet", "neumann", "replicate")
+Side = str
+Sides = tuple[tuple[Side, Side], ...]
+_WHOLE = 1e-9  # a ratio this near to a whole number is one
+
+
+def sides(boundary: str | Sequence[str | Sequence[str]], dimensions: int) -> Sides:
+    """A boundary condition for the low and the high side of each axis.
+
+    >>> sides(["periodic", ("dirichlet", "neumann")], 2)
+    (('periodic', 'periodic'), ('dirichlet', 'neumann'))
+    """
+    axes = [boundary] * dimensions if isinstance(boundary, str) else list(boundary)
+    if len(axes) != dimensions:
+        raise InputError(f"boundary must name one condition for each of {dimensions} axes, got {len(axes)}")
+    pairs = []
+    for axis, given in enumerate(axes):
+        pair = (given, given) if isinstance(given, str) else tuple(given)
+        if len(pair) != 2:
+            raise InputError(f"boundary of axis {axis} must be one condition or (low, high), got {given!r}")
+        low, high = (choice(f"boundary of axis {axis}", side, BOUNDARIES) for side in pair)
+        if (low == "periodic") != (high == "periodic"):
+            raise InputError(f"boundary of axis {axis} must be periodic on both sides or on neither, got {pair}")
+        pairs.append((low, high))
+    return tuple(pairs)
+
+
+def kernel_shape(kernel: int | Sequence[int], dimensions: int) -> tuple[int, ...]:
+    """Points of the kernel along each axis."""
+    shape = [kernel] * dimensions if isinstance(kernel, int) else list(kernel)
+    if len(shape) != dimensions:
+        raise InputError(f"kernel must have one size for each of {dimensions} axes, got {len(shape)}")
+    return tuple(whole(f"kernel of axis {axis}", size, 1) for axis, size in enumerate(shape))
+
+
+def convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    kernel: tuple[int, ...],
+    boundary: Sides,
+    ratio: Sequence[float] | None = None,
+) -> Tensor:
+    """(..., *points, channels) -> (..., *points, out), with the weight (out, kernel points * channels).
+
+    Args:
+        x: the field.
+        weight: of the patches; see the module.
+        bias: (out,), or None.
+        kernel: points of the kernel along each axis.
+        boundary: what lies beyond each side.
+        ratio: points that a step of the kernel spans along each axis; None is 1 everywhere.
+    """
+    steps = [1.0] * len(kernel) if ratio is None else [positive("ratio", r) for r in ratio]
+    dilation = [round(r) for r in steps]
+    exact = all(d >= 1 and abs(r - d) <= _WHOLE * r for r, d in zip(steps, dilation, strict=True))
+    # Matrix products run best on a GPU, and there many networks at once; oneDNN's convolutions on a CPU.
+    if exact and x.device.type == "cpu" and len(kernel) <= 3:
+        return _native(x, weight, bias, kernel, boundary, dilation)
+    found = _whole_patches(x, kernel, boundary, dilation) if exact else _sampled_patches(x, kernel, boundary, steps)
+    return functional.linear(found, weight, bias)
+
+
+def patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides) -> Tensor:
+    """Every point's neighbourhood: (..., *points, channels) -> (..., *points, kernel points * channels)."""
+    return _whole_patches(x, kernel, boundary, [1] * len(kernel))
+
+
+def pad(x: Tensor, axis: int, before: int, after: int, boundary: tuple[Side, Side]) -> Tensor:
+    """The field with so many points more on both sides of `axis`, which counts from the end."""
+    size = x.shape[axis]
+    if boundary[0] == "periodic":
+        if max(before, after) > size:
+            index = torch.arange(-before, size + after, device=x.device) % size
+            return x.index_select(axis, index)
+        return torch.cat((x.narrow(axis, size - before, before), x, x.narrow(axis, 0, after)), dim=axis)
+    low = _beyond(x, axis, before, boundary[0])
+    high = _beyond(x.flip(axis), axis, after, boundary[1]).flip(axis) if after else x.narrow(axis, 0, 0)
+    return torch.cat((low, x, high), dim=axis)
+
+
+def _beyond(x: Tensor, axis: int, count: int, side: Side) -> Tensor:
+    """The `count` points below the first one, farthest first."""
+    edge = x.narrow(axis, 0, 1)
+    if side == "replicate":
+        return edge.expand([count if a == x.ndim + axis else -1 for a in range(x.ndim)])
+    if count > x.shape[axis] - 1:
+        raise InputError(
+            f"a kernel reaches {count} points beyond a {side} side, but the grid has {x.shape[axis]} points along that "
+            "axis; take a smaller kernel or a finer grid"
+        )
+    mirror = x.narrow(axis, 1, count).flip(axis)
+    return 2.0 * edge - mirror if side == "dirichlet" else mirror
+
+
+def _reach(size: int) -> tuple[int, int]:
+    """How many steps a kernel of so many points looks back and ahead."""
+    return (size - 1) // 2, size // 2
+
+
+def _padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
+    for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation, strict=True)):
+        before, after = (reach * step for reach in _reach(size))
+        x = pad(x, place - len(kernel) - 1, before, after, pair) if size > 1 else x
+    return x
+
+
+def _whole_patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
+    rank = len(kernel)
+    x = _padded(x, kernel, boundary, dilation)
+    lead = x.ndim - rank - 1
+    for place, (size, step) in enumerate(zip(kernel, dilation, strict=True)):
+        x = x.unfold(lead + place, (size - 1) * step + 1, 1)[..., ::step]
+    return x.movedim(lead + rank, -1).flatten(lead + rank)
+
+
+def _native(
+    x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]
+) -> Tensor:
+    rank, (lead, points) = len(kernel), _split(x, len(kernel))
+    padded = _padded(x, kernel, boundary, dilation)
+    rows = padded.reshape(-1, *padded.shape[-rank - 1 :]).movedim(-1, 1)
+    filters = weight.unflatten(1, (*kernel, -1)).movedim(-1, 1)
+    if rank == 1:  # channels-last memory is known to images, not to lines
+        out = functional.conv2d(rows.unsqueeze(2), filters.unsqueeze(2), bias, dilation=(1, dilation[0])).squeeze(2)
+    elif rank == 2:
+        out = functional.conv2d(rows, filters, bias, dilation=tuple(dilation))
+    else:
+        out = functional.conv3d(rows, filters, bias, dilation=tuple(dilation))
+    return out.movedim(1, -1).reshape(*lead, *points, -1)
+
+
+def _split(x: Tensor, rank: int) -> tuple[torch.Size, torch.Size]:
+    return x.shape[: x.ndim - rank - 1], x.shape[x.ndim - rank - 1 : -1]
+
+
+def _sampled_patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, steps: Sequence[float]) -> Tensor:
+    # The last axis first: every axis puts its offsets before what is there, so that the first axis ends up outermost.
+    for place in reversed(range(len(kernel))):
+        axis, size, step = place - len(kernel) - 1, kernel[place], steps[place]
+        before, after = _reach(size)
+        low, high = (math.ceil(reach * step) + 2 if size > 1 else 0 for reach in (before, after))
+        wide, points = pad(x, axis, low, high, boundary[place]), x.shape[axis]
+        x = torch.cat([_at(wide, axis, low + step * k, points) for k in range(-before, after + 1)], dim=-1)
+    return x
+
+
+def _at(wide: Tensor, axis: int, start: float, points: int) -> Tensor:
+    """`points` values one apart from position `start` on, between grid points by the cubic through four of them."""
+    first = math.floor(start + _WHOLE)
+    t = start - first
+    if abs(t) <= _WHOLE:
+        return wide.narrow(axis, first, points)
+    weights = (
+        -t * (t - 1) * (t - 2) / 6,
+        (t + 1) * (t - 1) * (t - 2) / 2,
+        -(t + 1) * t * (t - 2) / 2,
+        (t + 1) * t * (t - 1) / 6,
+    )
+    parts = [w * wide.narrow(axis, first - 1 + k, points) for k, w in enumerate(weights)]
+    return parts[0] + parts[1] + parts[2] + parts[3]

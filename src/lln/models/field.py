@@ -1,0 +1,279 @@
+"""The lens network for fields: convolutions embed and read out, the same lenses act at every point of the grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lln.core.errors import InputError
+from lln.core.shapes import positive, whole
+from lln.models.base import StateNetwork, seeded_linear
+from lln.models.convolution import convolve, kernel_shape, sides
+from lln.models.lens import COEFFICIENT_STD, LensNetwork, Rays
+from lln.ops import lens_transport, reference
+
+
+class FieldBlock(nn.Module):
+    """Rays at every point of a grid: embedded from patches, carried through one stack of lenses.
+
+    It tells its optics as `lln.LensNetwork` does, so that `lln.evaluate.geometry_at` can measure its transport at any
+    point: within a block the stack is invertible, volume-preserving and symplectic.
+
+    Attributes:
+        embed_position: from patches to positions, (h, kernel points * channels).
+        embed_angle: the same for angles, before their tanh; None starts with angles of zero.
+        coefficients: lens coefficients (D, h, K), shared by all points.
+        backend: which implementation of the transport serves (see `lln.lens_transport`).
+    """
+
+    def __init__(self, patch: int, like: LensNetwork, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.centers, self.sigma, self.length = like.centers, like.sigma, like.length
+        self.lens_scale, self.backend = like.lens_scale, "auto"
+        self.embed_position = seeded_linear(patch, like.width, generator)
+        # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
+        embed_angle = seeded_linear(patch, like.width, generator)
+        self.embed_angle = embed_angle if like.initial_angle == "learned" else None
+        draw = torch.empty(like.depth, like.width, like.basis).normal_(std=COEFFICIENT_STD, generator=generator)
+        self.coefficients = nn.Parameter(draw.to(self.embed_position.weight.device))
+
+    def optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
+        """What the transport needs beside the rays."""
+        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
+
+    def transport(self, rays: Rays) -> Rays:
+        """The rays behind the last lens; every point of every field is a row of one batch."""
+        return Rays(*lens_transport(rays.y, rays.theta, *self.optics(), backend=self.backend))
+
+    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays that arrive as (y, theta), each (..., h)."""
+        return Rays(*reference.inverse_transport(y, theta, *self.optics()))
+
+
+class FieldLensNetwork(StateNetwork):
+    """A map between fields, (..., *points, n_in) -> (..., *points, n_out), local and the same everywhere.
+
+    Every block embeds the field's patches as rays, ``y_0 = W_y p + b_y`` and ``theta_0 = tanh(W_theta p + b_theta)``,
+    carries them through D lenses that all points share, and reads a field off the patches of y_D. The first block's
+    field has `hidden` channels, as all others but the last; between blocks of equal channels the reading is added to
+    the field. On periodic grids a shifted input gives the shifted output. Any number of points will do.
+
+    Args:
+        n_in: channels of the input field.
+        n_out: channels of the output field.
+        dimensions: of space: 1, 2 or 3.
+        width: rays h at each point.
+        depth: lenses D of one block.
+        basis: Gaussian control points K per ray.
+        kernel: points of every convolution along each axis, one number or one for each.
+        blocks: how many.
+        hidden: channels of the fields between blocks; not used by one block alone.
+        boundary: "periodic", "dirichlet", "neumann" or "replicate", or one for each axis, or (low, high) for an axis.
+        static: channels of a fixed field (geometry, coefficients) that the first block also sees.
+        inputs: global inputs (parameters, forcing) that the first block also sees, the same at all points.
+        horizon: total propagation distance T of one block.
+        lens_scale: fixed scale s of every refraction.
+        control_range: the control points are spread evenly over this interval.
+        sigma: width of the Gaussians; None takes the spacing of the control points.
+        initial_angle: "learned" or "zero".
+        propagation: distance of one layer in place of horizon / depth.
+        generator: source of the initial values, on the CPU; None takes torch's global one.
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        dimensions: int = 1,
+        width: int = 48,
+        depth: int = 8,
+        basis: int = 12,
+        kernel: int | Sequence[int] = 7,
+        blocks: int = 2,
+        hidden: int = 32,
+        boundary: str | Sequence[str | Sequence[str]] = "periodic",
+        static: int = 0,
+        inputs: int = 0,
+        horizon: float = 1.0,
+        lens_scale: float = 1.0,
+        control_range: tuple[float, float] = (-3.0, 3.0),
+        sigma: float | None = None,
+        initial_angle: str = "learned",
+        propagation: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_in, self.n_out = whole("n_in", n_in, 1), whole("n_out", n_out, 1)
+        self.dimensions = whole("dimensions", dimensions, 1)
+        if self.dimensions > 3:
+            raise InputError(f"dimensions must be 1, 2 or 3, got {dimensions}")
+        self.kernel = kernel_shape(kernel, self.dimensions)
+        self.boundary = sides(boundary, self.dimensions)
+        self.static, self.inputs = whole("static", static, 0), whole("inputs", inputs, 0)
+        self.hidden = whole("hidden", hidden, 1)
+        count = whole("blocks", blocks, 1)
+        like = LensNetwork(  # checks the optics; its own draws go nowhere
+            1,
+            1,
+            width=width,
+            depth=depth,
+            basis=basis,
+            horizon=horizon,
+            lens_scale=lens_scale,
+            control_range=control_range,
+            sigma=sigma,
+            initial_angle=initial_angle,
+            propagation=propagation,
+            generator=torch.Generator(),
+        )
+        self._optics = {key: value for key, value in like.config().items() if key not in ("n_in", "n_out")}
+        self.width, self.depth, self.basis = like.width, like.depth, like.basis
+        points = math.prod(self.kernel)
+        channels = [self.n_in + self.static + self.inputs, *[self.hidden] * (count - 1)]
+        self.blocks, self.between = nn.ModuleList(), nn.ModuleList()
+        for index, seen in enumerate(channels):
+            self.blocks.append(FieldBlock(points * seen, like, generator))
+            if index < count - 1:
+                self.between.append(seeded_linear(points * self.width, self.hidden, generator))
+        self.readout = seeded_linear(points * self.width, self.n_out, generator)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        static: Tensor | None = None,
+        inputs: Tensor | None = None,
+        ratio: Sequence[float] | None = None,
+    ) -> Tensor:
+        """The output field, (..., *points, n_out).
+
+        Args:
+            x: (..., *points, n_in).
+            static: (*points, static), or with leading dimensions like x; None where the network has none.
+            inputs: (..., inputs), one set for each field; None where the network has none.
+            ratio: spacing of the grid that the network was trained on over that of x, for each axis, so that kernels
+                keep their physical extent; None is 1.
+        """
+        field = self._seen(x, static, inputs)
+        for index in range(len(self.blocks)):
+            field = self._read(index, self._block(index).transport(self.embed(index, field, ratio)).y, field, ratio)
+        return field
+
+    def embed(self, index: int, field: Tensor, ratio: Sequence[float] | None = None) -> Rays:
+        """The rays that leave block `index`'s field, y_0 and theta_0, each (..., *points, h)."""
+        block = self._block(index)
+        y = self._convolved(field, block.embed_position, ratio)
+        if block.embed_angle is None:
+            return Rays(y, torch.zeros_like(y))
+        return Rays(y, torch.tanh(self._convolved(field, block.embed_angle, ratio)))
+
+    def states(
+        self,
+        x: Tensor,
+        *,
+        static: Tensor | None = None,
+        inputs: Tensor | None = None,
+        ratio: Sequence[float] | None = None,
+    ) -> list[list[Rays]]:
+        """Every (y_l, theta_l), l = 0..D, of each block."""
+        field, found = self._seen(x, static, inputs), []
+        for index in range(len(self.blocks)):
+            coefficients, centers, sigma, length, scale = self._block(index).optics()
+            rays = [self.embed(index, field, ratio)]
+            for layer in coefficients.unsqueeze(1).unbind(0):
+                rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
+            found.append(rays)
+            field = self._read(index, rays[-1].y, field, ratio)
+        return found
+
+    def inverse(self, y: Tensor, theta: Tensor, block: int = -1) -> Rays:
+        """The rays that arrive behind the lenses of `block` as (y, theta), each (..., h)."""
+        for name, value in (("y", y), ("theta", theta)):
+            if value.shape[-1:] != (self.width,):
+                raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
+        return self._block(block).inverse(y, theta)
+
+    def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
+        """Physical width of one kernel along each axis, from its first point to its last, on the grid of training."""
+        steps = [positive("spacing", step) for step in spacing]
+        if len(steps) != self.dimensions:
+            raise InputError(f"spacing must have {self.dimensions} values, one for each axis, got {len(steps)}")
+        return tuple((size - 1) * step for size, step in zip(self.kernel, steps, strict=True))
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """How many points away along each axis, at most, an input can move an output."""
+        return tuple(2 * len(self.blocks) * (size // 2) for size in self.kernel)
+
+    @property
+    def backend(self) -> str:
+        """Which implementation of the transport serves in all blocks."""
+        return self._block(0).backend
+
+    @backend.setter
+    def backend(self, name: str) -> None:
+        for index in range(len(self.blocks)):
+            self._block(index).backend = name
+
+    def config(self) -> dict[str, Any]:
+        """The arguments that rebuild this network."""
+        return {
+            "n_in": self.n_in,
+            "n_out": self.n_out,
+            "dimensions": self.dimensions,
+            "kernel": self.kernel,
+            "blocks": len(self.blocks),
+            "hidden": self.hidden,
+            "boundary": self.boundary,
+            "static": self.static,
+            "inputs": self.inputs,
+            **self._optics,
+        }
+
+    def _block(self, index: int) -> FieldBlock:
+        block = self.blocks[index]
+        assert isinstance(block, FieldBlock)
+        return block
+
+    def _read(self, index: int, y: Tensor, field: Tensor, ratio: Sequence[float] | None) -> Tensor:
+        last = index == len(self.blocks) - 1
+        layer = self.readout if last else self.between[index]
+        assert isinstance(layer, nn.Linear)
+        out = self._convolved(y, layer, ratio)
+        return out if last or index == 0 else field + out
+
+    def _convolved(self, x: Tensor, layer: nn.Linear, ratio: Sequence[float] | None) -> Tensor:
+        return convolve(x, layer.weight, layer.bias, self.kernel, self.boundary, ratio)
+
+    def _seen(self, x: Tensor, static: Tensor | None, inputs: Tensor | None) -> Tensor:
+        """The first block's field: x, the static channels, and the inputs spread over all points."""
+        self._check(x)
+        if x.ndim < self.dimensions + 1:
+            axes = ", ".join(f"N{axis + 1}" for axis in range(self.dimensions))
+            raise InputError(f"the input must have shape (..., {axes}, {self.n_in}), got {tuple(x.shape)}")
+        points = x.shape[-1 - self.dimensions : -1]
+        parts = [x]
+        for name, value, channels in (("static", static, self.static), ("inputs", inputs, self.inputs)):
+            if (value is None) != (channels == 0):
+                raise InputError(f"the network has {channels} {name} channels, but {_given(value)} was given for them")
+            if value is None:
+                continue
+            wanted = (channels,) if name == "inputs" else (*points, channels)
+            if value.shape[-len(wanted) :] != wanted:
+                raise InputError(f"{name} must have shape (..., {_listed(wanted)}), got {tuple(value.shape)}")
+            spread = value.reshape(*value.shape[:-1], *[1] * self.dimensions, channels) if name == "inputs" else value
+            parts.append(spread.to(x).expand(*x.shape[:-1], channels))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _given(value: Tensor | None) -> str:
+    return "none" if value is None else f"a tensor of shape {tuple(value.shape)}"
+
+
+def _listed(shape: Sequence[int]) -> str:
+    return ", ".join(map(str, shape))

@@ -1,0 +1,138 @@
+"""Where a long job stands, in one file that appears whole or not at all, so that a killed job goes on to the same end.
+
+Safetensors and JSON: nothing is pickled, so that opening a file never runs code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lln import __version__
+from lln.core.errors import InputError
+from lln.data.atomic import whole_file
+
+FORMAT = 1
+EVERY = 10.0  # seconds between two savings of work in progress
+
+
+def identity_of(values: Mapping[str, Any]) -> str:
+    """A name for a job, from everything that its result depends on."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+class Checkpoint:
+    """What phases of one job have left behind: plain values and tensors, by the phase's name.
+
+    Args:
+        path: the file; None keeps everything in memory.
+        identity: the job's name (see `identity_of`); a file of another job is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, identity: str) -> None:
+        self.path = None if path is None else Path(path)
+        self.identity = identity
+        self._values: dict[str, Any] = {}
+        self._tensors: dict[str, dict[str, Tensor]] = {}
+        self._written = time.monotonic()
+        if self.path is not None and self.path.exists():
+            self._read(self.path)
+
+    def get(self, phase: str) -> tuple[Any, dict[str, Tensor]] | None:
+        """What `phase` left, or None if it has not been there."""
+        if phase not in self._values:
+            return None
+        return self._values[phase], self._tensors.get(phase, {})
+
+    def put(self, phase: str, values: Any, tensors: Mapping[str, Tensor] | None = None) -> None:
+        """Keep what `phase` left, in place of what it left before."""
+        self._values[phase] = values
+        self._tensors[phase] = {name: tensor.detach().cpu().contiguous() for name, tensor in (tensors or {}).items()}
+        self._write()
+
+    def drop(self, phase: str) -> None:
+        """Forget `phase`; the next `put` writes that down."""
+        self._values.pop(phase, None)
+        self._tensors.pop(phase, None)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save work in progress."""
+        return self.path is not None and time.monotonic() - self._written >= EVERY
+
+    def remove(self) -> None:
+        """The job is done: delete the file."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        self._written = time.monotonic()
+        if self.path is None:
+            return
+        from safetensors.torch import save_file
+
+        header = {"format": FORMAT, "lln": __version__, "identity": self.identity, "values": self._values}
+        flat = {f"{phase}/{name}": t for phase, tensors in self._tensors.items() for name, t in tensors.items()}
+        with whole_file(self.path) as partial:
+            save_file(flat, partial, metadata={"lln-checkpoint": json.dumps(header)})
+
+    def _read(self, path: Path) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads((file.metadata() or {})["lln-checkpoint"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            known, identity, values = int(header["format"]), header["identity"], header["values"]
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{path}: not a whole checkpoint of lln ({error}); delete it to start anew") from error
+        if known > FORMAT:
+            raise InputError(
+                f"{path}: a checkpoint of lln {header.get('lln')}, newer than this {__version__}; update lln"
+            )
+        if identity != self.identity:
+            raise InputError(
+                f"{path}: a checkpoint of another fit (other data or other options); delete it to start anew, or name "
+                "another file"
+            )
+        self._values = values
+        for name, tensor in tensors.items():
+            phase, _, key = name.rpartition("/")
+            self._tensors.setdefault(phase, {})[key] = tensor
+
+
+def training_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Parameters, buffers and the optimizer's memory as flat tensors."""
+    tensors = {f"model.{name}": value.detach().clone() for name, value in model.state_dict().items()}
+    for index, parameter in enumerate(_parameters(optimizer)):
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"optimizer.{index}.{key}"] = torch.as_tensor(value).detach().clone()
+    return tensors
+
+
+def restore_training(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put model and optimizer back to where `training_state` found them."""
+    prefix = "model."
+    model.load_state_dict({name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)})
+    for index, parameter in enumerate(_parameters(optimizer)):
+        state: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition(".")
+            number, _, key = rest.partition(".")
+            if kind == "optimizer" and number == str(index):
+                state[key] = tensor.clone() if tensor.ndim == 0 else tensor.to(parameter.device).clone()
+                if key == "step" and parameter.is_cuda:
+                    state[key] = state[key].to(parameter.device)  # where a fused optimizer keeps it
+        optimizer.state[parameter] = state
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
