@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-slow test-gpu lint bench reproduce docs clean
+.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench reproduce docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,16 @@ lint: $(STAMP) ## style, types, layers
 
 bench: $(STAMP) ## speed and memory, after the operator's own tests (about 8 minutes on a quiet machine)
 	$(BIN)/lln bench --check
+
+APE := .venv-apebench
+bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of its own; a GPU makes it minutes)
+	test -x $(APE)/bin/python || { $(PYTHON) -m venv $(APE) && $(APE)/bin/python -m pip install --quiet apebench; }
+	$(APE)/bin/python benchmarks/apebench/data.py
+	$(BIN)/python benchmarks/apebench/check.py
+	$(BIN)/python benchmarks/apebench/train.py
+	$(BIN)/python benchmarks/apebench/roll.py
+	$(BIN)/python benchmarks/apebench/closed_form.py
+	$(APE)/bin/python benchmarks/apebench/score.py
 
 reproduce: $(STAMP) ## every table and figure of the paper (about an hour on two free cores; resumes)
 	$(BIN)/lln reproduce

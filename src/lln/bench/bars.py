@@ -65,6 +65,7 @@ BARS = (
     Bar("rollout", "rollout", "lens", 25, ("mlp onnx",), {"h": (128,)}),
     Bar("ten seeds at once", "ten seeds", "together", 1.8, ("in sequence",), {"B": (16,)}),
     Bar("ten seeds at once", "ten seeds", "together", 1.5, ("in sequence",), {"B": (64,)}),
+    Bar("field training step", "field training step", "lens", 10, NAIVE),
     _most("relative error", "relative error", "cpu", 2e-6, K=12),
     _most("extra memory", "extra memory", "lens", 30, D=4000),
     _most("deep training, memory", "deep training", "lens", 60, D=10_000),

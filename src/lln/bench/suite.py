@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from lln.bench import memory, networks, stack, sweeps
+from lln.bench import field, memory, networks, stack, sweeps
 from lln.bench.gate import pass_or_raise
 from lln.bench.rows import Row
 from lln.bench.setting import Setting
@@ -25,6 +25,7 @@ _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
     networks.training,
     networks.rollouts,
     networks.ensembles,
+    field.field,
     memory.memory,
     memory.first_call,
     sweeps.sweeps,
