@@ -10,19 +10,54 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lln.core.errors import InputError as InputError
+    from lln.data.dataset import Dataset as Dataset
+    from lln.data.dataset import as_dataset as as_dataset
+    from lln.data.trajectory import Trajectory as Trajectory
+    from lln.data.trajectory import simulated as simulated
+    from lln.forecast.compare import compare as compare
+    from lln.forecast.forecaster import LensForecaster as LensForecaster
+    from lln.forecast.model_file import load as load
+    from lln.forecast.model_file import save as save
+    from lln.forecast.search import search as search
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
+    from lln.systems import preset as preset
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Dataset": "lln.data.dataset",
     "InputError": "lln.core.errors",
+    "LensForecaster": "lln.forecast.forecaster",
     "LensNetwork": "lln.models",
+    "Trajectory": "lln.data.trajectory",
+    "as_dataset": "lln.data.dataset",
+    "compare": "lln.forecast.compare",
     "lens_transport": "lln.ops",
+    "load": "lln.forecast.model_file",
+    "preset": "lln.systems",
+    "save": "lln.forecast.model_file",
+    "search": "lln.forecast.search",
+    "simulated": "lln.data.trajectory",
 }
-_ROOMS = {"data", "evaluate", "models", "ops", "plots", "systems", "train"}
+_ROOMS = {"data", "evaluate", "forecast", "models", "ops", "plots", "systems", "train"}
 
-__all__ = ["InputError", "LensNetwork", "__version__", "lens_transport"]
+__all__ = [
+    "Dataset",
+    "InputError",
+    "LensForecaster",
+    "LensNetwork",
+    "Trajectory",
+    "__version__",
+    "as_dataset",
+    "compare",
+    "lens_transport",
+    "load",
+    "preset",
+    "save",
+    "search",
+    "simulated",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -63,6 +63,8 @@ BARS = (
     Bar("rollout", "rollout", "lens", 250, NAIVE, {"h": (128,), "n": (32,)}),
     Bar("rollout", "rollout", "lens", 70, NAIVE, {"h": (512,), "n": (32,)}),
     Bar("rollout", "rollout", "lens", 25, ("mlp onnx",), {"h": (128,)}),
+    Bar("exported C", "exported rollout", "c float", 5, ("onnx step",)),
+    Bar("exported C", "exported rollout", "c float", 20, ("eager",)),
     Bar("ten seeds at once", "ten seeds", "together", 1.8, ("in sequence",), {"B": (16,)}),
     Bar("ten seeds at once", "ten seeds", "together", 1.5, ("in sequence",), {"B": (64,)}),
     Bar("field training step", "field training step", "lens", 10, NAIVE),

@@ -19,7 +19,19 @@ from lln.core.provenance import provenance
 from lln.ops import cpu_backend
 
 FORMAT = 1
-ORDER = ("error", "stack", "forward", "training", "rollout", "ensemble", "field", "memory", "first-call", "sweep")
+ORDER = (
+    "error",
+    "stack",
+    "forward",
+    "training",
+    "rollout",
+    "ensemble",
+    "field",
+    "memory",
+    "first-call",
+    "sweep",
+    "export",
+)
 _PACKAGES = ("torch", "numpy", "llvmlite", "triton", "onnxruntime")
 
 

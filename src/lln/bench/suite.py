@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from lln.bench import field, memory, networks, stack, sweeps
+from lln.bench import export, field, memory, networks, stack, sweeps
 from lln.bench.gate import pass_or_raise
 from lln.bench.rows import Row
 from lln.bench.setting import Setting
@@ -29,6 +29,7 @@ _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
     memory.memory,
     memory.first_call,
     sweeps.sweeps,
+    export.exports,
 )
 GROUPS = dict(zip(ORDER, _MEASURES, strict=True))
 DEVICES = ("cpu", "cuda")

@@ -1,0 +1,112 @@
+"""The readout of an ensemble in closed form: with the layers before it fixed, the best one is a least-squares fit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lln.models.ensemble import LensEnsemble
+from lln.models.stacked import ComparatorEnsemble
+from lln.ops import lens_transport
+
+Ensemble = LensEnsemble | ComparatorEnsemble
+_CHUNK = 4096
+
+
+def last_states(model: Ensemble, features: Tensor) -> Tensor:
+    """What each member's readout sees for the same features: (B, F) -> (S, B, h)."""
+    if isinstance(model, LensEnsemble):
+        parts = model.stacked()
+        x = features.expand(len(model), *features.shape)
+        y = torch.baddbmm(parts.position_bias.unsqueeze(1), x, parts.position_weight.mT)
+        theta = torch.zeros_like(y)
+        if parts.angle_weight is not None and parts.angle_bias is not None:
+            theta = torch.tanh(torch.baddbmm(parts.angle_bias.unsqueeze(1), x, parts.angle_weight.mT))
+        optics = (parts.centers, parts.sigma, parts.length, parts.scale)
+        ends: Tensor = lens_transport(y, theta, parts.coefficients, *optics, backend=parts.backend)[0]
+        return ends
+    seen: list[Tensor] = []
+    hook = model.readout.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    try:
+        model(features.expand(len(model), *features.shape))
+    finally:
+        hook.remove()
+    return seen[0]
+
+
+class ReadoutFit:
+    """Least squares of targets on the last states, kept as sums so that it can be solved for any ridge.
+
+    Args:
+        model: the ensemble; it must be in evaluation mode.
+        features: (P, F).
+        targets: (P, n).
+        weights: (P,), or None.
+        allowed: which rays each output may use, (n, h); None for all.
+    """
+
+    def __init__(
+        self, model: Ensemble, features: Tensor, targets: Tensor, weights: Tensor | None, allowed: Tensor | None
+    ) -> None:
+        self.model, self.allowed = model, allowed
+        total = len(features) if weights is None else float(weights.double().sum())
+        moments: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+        with torch.no_grad():
+            for first in range(0, len(features), _CHUNK):
+                rows = slice(first, first + _CHUNK)
+                x = last_states(model, features[rows]).double()
+                y = targets[rows].double()
+                share = (torch.ones_like(y[:, 0]) if weights is None else weights[rows].double()) / total
+                heavy = x * share[:, None]
+                part = (heavy.sum(1), share @ y, heavy.transpose(1, 2) @ x, heavy.transpose(1, 2) @ y)
+                moments = part if moments is None else tuple(a + b for a, b in zip(moments, part, strict=True))  # type: ignore[assignment]
+        assert moments is not None
+        self.centre, self.value = moments[0], moments[1]
+        # Shifted sums are enough here: positions are of order one, and the ridge lies far above what rounding loses.
+        self.gram = moments[2] - self.centre[:, :, None] * self.centre[:, None, :]
+        self.cross = moments[3] - self.centre[:, :, None] * self.value
+
+    def solve(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """Weights (S, n, h) and biases (S, n) in float64; `ridge` is relative to the largest variance."""
+        if self.allowed is None:
+            weight = _ridge(self.gram, self.cross, ridge).transpose(1, 2)
+        else:
+            weight = torch.zeros(len(self.gram), len(self.allowed), self.gram.shape[1], dtype=torch.float64)
+            weight = weight.to(self.gram.device)
+            for output, mask in enumerate(self.allowed):
+                near = mask.nonzero()[:, 0]
+                found = _ridge(self.gram[:, near][:, :, near], self.cross[:, near, output : output + 1], ridge)
+                weight[:, output, near] = found[:, :, 0]
+        return weight, self.value - torch.einsum("snh,sh->sn", weight, self.centre)
+
+    def apply(self, ridge: float) -> None:
+        """Give the model this readout."""
+        set_readout(self.model, *self.solve(ridge))
+
+
+def set_readout(model: Ensemble, weight: Tensor, bias: Tensor) -> None:
+    """Replace every member's readout: (S, n, h) and (S, n)."""
+    with torch.no_grad():
+        if isinstance(model, LensEnsemble):
+            parts = model.stacked()
+            parts.readout_weight.copy_(weight)
+            parts.readout_bias.copy_(bias)
+        else:
+            model.readout.weight.copy_(weight.transpose(1, 2))
+            model.readout.bias.copy_(bias[:, None])
+
+
+def get_readout(model: Ensemble) -> tuple[Tensor, Tensor]:
+    """A copy of every member's readout: (S, n, h) and (S, n)."""
+    if isinstance(model, LensEnsemble):
+        parts = model.stacked()
+        return parts.readout_weight.detach().clone(), parts.readout_bias.detach().clone()
+    return model.readout.weight.detach().transpose(1, 2).clone(), model.readout.bias.detach()[:, 0].clone()
+
+
+def _ridge(gram: Tensor, cross: Tensor, ridge: float) -> Tensor:
+    values, vectors = torch.linalg.eigh(gram)
+    values = values.clamp(min=0.0)
+    floor = (ridge * values[:, -1:]).clamp(min=1e-300)
+    found: Tensor = vectors @ ((vectors.transpose(1, 2) @ cross) / (values + floor)[:, :, None])
+    return found

@@ -1,0 +1,162 @@
+"""One candidate trained on one part of the data: in a short screening, for choosing, or on everything in the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from lln.core.seeding import subseed
+from lln.forecast import sizes
+from lln.forecast.choose import Judgement, Setting, judge
+from lln.forecast.frame import Array, Frame
+from lln.forecast.holdout import Fold, Part, load
+from lln.forecast.members import Blinkers, Shape, shape_of
+from lln.forecast.options import Event, Recipe
+from lln.forecast.prepare import Candidate, Kitchen, Prepared
+from lln.forecast.readout import ReadoutFit
+from lln.forecast.source import Rows, Stream
+from lln.forecast.training import Schedule, Trained, train
+from lln.forecast.unrolled import RATE, STEPS_WHEN_NOISY, Stretches, fine_tune
+from lln.train.checkpoint import Checkpoint
+
+Progress = Callable[[Event], None]
+
+MEMBERS = 3
+BATCH = 256
+LENS_RATE = 1e-2
+COMPARATOR_RATE = 2e-3
+STOPS = (0.6, 0.8, 1.0)
+_SHARE_OF_TIME = {"screening": 0.2, "choosing": 0.35, "refit": 0.35}
+_START_READOUT = 1e-7
+_ROWS = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A trained candidate with all that was used."""
+
+    ready: Prepared
+    frame: Frame
+    shape: Shape
+    source: Rows | Stream
+    trained: Trained
+    allowed: Tensor | None
+    unroll: int
+
+    @property
+    def unexplained(self) -> float:
+        """Root mean square of one-step errors against that of the change."""
+        return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
+
+    def unrolled_by(self, setting: Setting | None) -> int:
+        """Steps of the fine-tuning that this setting has had."""
+        return self.unroll if setting is not None and setting.stop >= len(STOPS) else 0
+
+
+class Trials:
+    """Trains candidates.
+
+    Args:
+        kitchen: prepares the data.
+        recipe: the wishes.
+        seeds: one for each group of members.
+        noisy: whether observations are noisy.
+        progress: is told.
+        kept: the checkpoint.
+    """
+
+    def __init__(
+        self,
+        kitchen: Kitchen,
+        recipe: Recipe,
+        seeds: tuple[int, ...],
+        noisy: bool,
+        progress: Progress,
+        kept: Checkpoint,
+    ) -> None:
+        self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
+        self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
+
+    def judged(self, fold: Fold, candidate: Candidate, scale: Array, phase: str, groups: Sequence[int]) -> Judgement:
+        """Train on what `fold` leaves, and judge on what it holds out."""
+        name = f"{phase} {_title(candidate)}"
+        kept = self.kept.get(f"{name} judged")
+        if kept is not None:
+            return Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
+        work = self.train(fold.train, candidate, phase, groups)
+        windows = load(self.kitchen.dataset, fold, candidate.history, scale)
+        found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
+        rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
+        if phase.startswith("screening"):
+            self.kept.drop(name)
+        self.kept.put(f"{name} judged", rows)
+        return found
+
+    def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, phase: str, groups: Sequence[int]) -> Work:
+        """Train the members of some groups, or take up what the checkpoint has of it."""
+        recipe = self.recipe
+        ready = self.kitchen.prepare(parts, candidate.history)
+        frame = ready.with_gain(ready.linear(candidate))
+        near = ready.near(candidate.reach)
+        shape = shape_of(recipe.model, recipe.sizes, frame.features, frame.size, ready.pairs, near, candidate.history)
+        source = ready.source(frame, recipe.device, subseed(recipe.seed, "stream"))
+        screening = phase.startswith("screening")
+        members = 1 if screening else recipe.members or MEMBERS
+        seeds = [subseed(self.seeds[group], "member", index) for group in groups for index in range(members)]
+        schedule = self._schedule(ready.pairs, phase)
+
+        def say(done: int, total: int, text: str) -> None:
+            self.progress(Event(phase, done, total, text))
+
+        name = f"{phase} {_title(candidate)}"
+        trained = train(shape, source, seeds, schedule, recipe.device, checkpoint=self.kept, phase=name, say=say)
+        allowed = Blinkers(trained.model, shape.sight).readout
+        work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
+        if self.unroll and not screening and ready.held is not None:
+            self._fine_tune(work, seeds, schedule, name)
+        return work
+
+    def _fine_tune(self, work: Work, seeds: Sequence[int], schedule: Schedule, name: str) -> None:
+        """Add a snapshot that was trained over several steps, from the last one on."""
+        kept = self.kept.get(f"{name} unrolled")
+        model, device = work.trained.model, self.recipe.device
+        if kept is not None:
+            work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
+            return
+        assert work.ready.held is not None
+        data = Stretches.of(work.frame, work.ready.held, self.unroll, device)
+        if data is None:
+            return
+        self.progress(Event("training over several steps", 0, 1))
+        model.load_state_dict(work.trained.snapshots[-1])
+        ReadoutFit(model, *work.source.some(_ROWS), work.allowed).apply(_START_READOUT)
+        updates = max(50, schedule.updates // (2 * self.unroll))
+        blinkers = Blinkers(model, work.shape.sight)
+        fine_tune(
+            model, work.frame, data, blinkers, seeds, updates=updates, batch=schedule.batch, rate=RATE * schedule.rate
+        )
+        state: dict[str, Any] = {key: t.detach().clone() for key, t in model.state_dict().items()}
+        work.trained.snapshots.append(state)
+        self.kept.put(f"{name} unrolled", {}, state)
+        self.progress(Event("training over several steps", 1, 1))
+
+    def _schedule(self, pairs: int, phase: str) -> Schedule:
+        recipe = self.recipe
+        batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
+        updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
+        rate = recipe.learning_rate or (LENS_RATE if recipe.model == "lens" else COMPARATOR_RATE)
+        kind, _, count = phase.partition(" ")
+        seconds = None if recipe.time_limit is None else recipe.time_limit * _SHARE_OF_TIME[kind]
+        if kind != "screening":
+            return Schedule(updates, batch, rate, STOPS, seconds)
+        seconds = None if seconds is None else seconds / int(count.partition("/")[2])
+        return Schedule(max(1, round(sizes.SCREENING * updates)), batch, rate, (1.0,), seconds)
+
+
+def _title(candidate: Candidate) -> str:
+    return f"H{candidate.history} reach {candidate.reach} ridge {candidate.ridge}"

@@ -1,0 +1,33 @@
+import pytest
+from forecasters import QUICK, lorenz
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lln import LensForecaster
+
+EXCEPTIONS = {
+    "check_fit2d_predict1d": "one state (n,) is a valid start here and gives one state",
+    "check_dtype_object": "wrong input is an InputError, which is a ValueError; the check wants a TypeError",
+}
+
+
+def exceptions(_):
+    return EXCEPTIONS
+
+
+@parametrize_with_checks(
+    [LensForecaster(recipe="paper", width=4, depth=1, basis=4, epochs=1)], expected_failed_checks=exceptions
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
+    check(estimator)
+
+
+def test_in_a_pipeline_and_a_grid_search():
+    pipeline = make_pipeline(StandardScaler(), LensForecaster(**QUICK)).fit(lorenz()[:300])
+    assert pipeline.predict(lorenz()[:5]).shape == (5, 3)
+    search = GridSearchCV(LensForecaster(**QUICK), {"width": [4, 8]}, cv=TimeSeriesSplit(2), error_score="raise")
+    search.fit(lorenz()[:400])
+    assert search.best_params_["width"] in (4, 8)

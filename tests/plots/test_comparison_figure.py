@@ -1,0 +1,58 @@
+import io
+
+import numpy as np
+import pytest
+
+from lln.core.errors import InputError
+from lln.plots.forecast import comparison_figure
+
+STEPS = np.arange(1, 101)
+
+
+def drawn(figure):
+    figure.savefig(io.BytesIO(), format="png")
+    return figure.axes[0]
+
+
+def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
+    errors = {"lens": 1e-4 * STEPS, "linear": 1e-3 * STEPS, "mean": np.ones(100)}
+    axis = drawn(comparison_figure(errors, references=["linear", "mean"], threshold=0.4, dt=0.1, title="t"))
+    assert axis.get_yscale() == "log"
+    lines = {line.get_label(): line for line in axis.lines}
+    assert [*errors, "valid below 0.4"] == list(lines)
+    np.testing.assert_allclose(lines["lens"].get_ydata(), 1e-4 * STEPS)
+    assert lines["lens"].get_linestyle() == "-"
+    assert lines["linear"].get_linestyle() == lines["mean"].get_linestyle() == "--"
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines.values()}
+    assert len(looks) == len(lines)
+
+
+def test_ten_models_can_be_told_apart():
+    networks = ["lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale"]
+    references = ["linear", "analog", "persistence", "mean"]
+    axis = drawn(comparison_figure(dict.fromkeys(networks + references, np.ones(5)), references=references))
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in axis.lines}
+    assert len(looks) == 10
+
+
+def test_a_lost_model_is_marked_and_does_not_flatten_the_rest():
+    lost = np.where(STEPS < 50, 10.0 ** (STEPS / 5), np.inf)
+    axis = drawn(comparison_figure({"lens": 1e-4 * STEPS, "lost": lost, "exact": np.zeros(100)}))
+    assert axis.get_ylim()[1] <= 200
+    assert axis.get_ylim()[0] > 1e-6
+    marks = [line for line in axis.lines if line.get_marker() == "x"]
+    assert [mark.get_xdata()[0] for mark in marks] == [9]  # the last step below 100
+
+
+def test_bands_surround_their_curves():
+    axis = drawn(comparison_figure({"lens": np.ones(100)}, bands={"lens": (np.full(100, 0.5), np.full(100, 2.0))}))
+    assert len(axis.collections) == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [({}, "at least one model"), ({"lens": np.ones((2, 3))}, r"errors of lens must have shape \(steps,\)")],
+)
+def test_bad_input_gets_a_sentence(errors, message):
+    with pytest.raises(InputError, match=message):
+        comparison_figure(errors)
