@@ -1,7 +1,10 @@
+import os
+import shlex
 import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import lln
@@ -38,3 +41,53 @@ def test_unknown_command():
     )
     assert done.returncode == 2
     assert "No such command" in done.stderr
+
+
+def test_each_command_has_an_example_that_parses():
+    for command in app_module.COMMANDS:
+        name = command.function.__name__
+        shown = CliRunner().invoke(app_module.app, [name, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+        assert shown.exit_code == 0
+        assert f"Example: {command.example}" in shown.stdout
+        program, word, *rest = shlex.split(command.example)
+        assert (program, word) == ("lln", name)
+        found = typer.main.get_command(app_module.app).commands[name]
+        found.make_context(name, rest)  # raises where an option or an argument is wrong
+
+
+def test_failed_work_leaves_with_one_sentence_and_1(monkeypatch, capsys):
+    def full():
+        raise OSError(28, "No space left on device", "b.nc")
+
+    monkeypatch.setattr(app_module, "app", full)
+    with pytest.raises(SystemExit) as caught:
+        app_module.main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "lln: OSError: [Errno 28] No space left on device: 'b.nc'\n"
+
+
+def completed(typed, folder):
+    environment = {**os.environ, "_LLN_COMPLETE": "complete_bash", "COMP_WORDS": typed}
+    environment["COMP_CWORD"] = str(len(typed.split(" ")) - 1)
+    code = "import sys; sys.argv[0] = 'lln'; from lln.cli import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout.split()
+
+
+def test_the_shell_completes_commands_options_presets_and_models(tmp_path):
+    for name in ("a.lln", "b.lln", "b.nc"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.lln").write_text("")
+    assert completed("lln sim", tmp_path) == ["simulate"]
+    assert completed("lln simulate burgers-", tmp_path) == [
+        "burgers-32",
+        "burgers-48",
+        "burgers-1d-128",
+        "burgers-2d-64x64",
+    ]
+    assert completed("lln inspect b", tmp_path) == ["b.lln"]
+    assert completed("lln rollout ", tmp_path) == ["a.lln", "b.lln", "sub/"]
+    assert completed("lln evaluate sub/", tmp_path) == ["sub/c.lln"]
+    assert "--resume" in completed("lln fit --res", tmp_path)

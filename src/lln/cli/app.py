@@ -3,22 +3,68 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import typer
 
 from lln import __version__
+from lln.cli.animate import animate
 from lln.cli.audit import audit
 from lln.cli.bench import bench
+from lln.cli.compare import compare
 from lln.cli.doctor import doctor
+from lln.cli.draw import draw
+from lln.cli.evaluate import evaluate
+from lln.cli.export import export
+from lln.cli.fit import fit
+from lln.cli.inspect_model import inspect
+from lln.cli.page import page
 from lln.cli.report import report
 from lln.cli.reproduce import reproduce
+from lln.cli.rollout import rollout
+from lln.cli.search import search
+from lln.cli.simulate import simulate
 from lln.core.errors import InputError
+
+DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
+PAPER, MACHINE = "The paper", "This installation"
+
+
+class Command(NamedTuple):
+    """One command: its function, the part of the help that lists it, and an example to copy."""
+
+    function: Callable[..., Any]
+    panel: str
+    example: str
+
+
+COMMANDS = (
+    Command(simulate, DATA, "lln simulate burgers-48 -o b.nc"),
+    Command(fit, DATA, "lln fit b.nc -o b.lln"),
+    Command(rollout, DATA, "lln rollout b.lln --steps 500 -o r.nc"),
+    Command(evaluate, DATA, "lln evaluate b.lln b.nc"),
+    Command(compare, DATA, "lln compare b.nc --plot compare.png"),
+    Command(search, DATA, "lln search b.nc --budget 20 -o best.lln"),
+    Command(inspect, DATA, "lln inspect b.lln"),
+    Command(page, ELSEWHERE, "lln page b.lln -o bench.html"),
+    Command(export, ELSEWHERE, "lln export b.lln -o b.onnx --rollout"),
+    Command(animate, ELSEWHERE, "lln animate b.lln --data b.nc -o b.gif"),
+    Command(draw, ELSEWHERE, "lln draw b.lln -o b.svg"),
+    Command(reproduce, PAPER, "lln reproduce depth-40 --jobs 2"),
+    Command(report, PAPER, "lln report --records results/paper"),
+    Command(audit, PAPER, "lln audit --json"),
+    Command(bench, MACHINE, "lln bench --quick"),
+    Command(doctor, MACHINE, "lln doctor"),
+)
 
 app = typer.Typer(
     name="lln",
     help="Learnable Lens Networks: surrogates of dynamical systems that stay right for long rollouts.",
+    epilog=f"Example: {COMMANDS[0].example} && {COMMANDS[1].example} && {COMMANDS[3].example}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -35,17 +81,18 @@ def _options(
     del version
 
 
-app.command()(audit)
-app.command()(bench)
-app.command()(doctor)
-app.command()(report)
-app.command()(reproduce)
+for _command in COMMANDS:
+    app.command(rich_help_panel=_command.panel, epilog=f"Example: {_command.example}")(_command.function)
 
 
 def main() -> None:
-    """Run the command; bad input leaves with one sentence and exit code 2."""
+    """Run the command; bad input leaves with one sentence and exit code 2, failed work with one and 1."""
     try:
         app()
     except InputError as error:
         typer.echo(f"lln: {error}", err=True)
         sys.exit(2)
+    except (OSError, MemoryError) as error:
+        # A full disk or memory, a broken file system: not the caller's input, and no bug to trace.
+        typer.echo(f"lln: {type(error).__name__}: {error}", err=True)
+        sys.exit(1)

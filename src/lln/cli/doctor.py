@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
-OPTIONAL = {"onnxruntime": "lln[bench]", "onnxscript": "lln[bench]", "onnx": "lln[bench]"}
+OPTIONAL = {
+    "onnx": "lln[export]",
+    "onnxruntime": "lln[export]",
+    "onnxscript": "lln[export]",
+    "optuna": "lln[search]",
+    "zarr": "lln[data]",
+    "distributed": "lln[cluster]",
+}
 
 
 def doctor(

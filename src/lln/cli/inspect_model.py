@@ -1,0 +1,66 @@
+"""`lln inspect`: what a model file holds and how it came to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lln.cli.options import AsJson, ModelFile
+
+if TYPE_CHECKING:
+    from lln.forecast.forecaster import LensForecaster
+
+
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Say what a model is: sizes, parameters, coverage, versions, and how it was trained."""
+    from lln.cli.console import facts
+    from lln.cli.reading import read_model
+
+    forecaster = read_model(model)
+    found = describe(forecaster, model)
+    if as_json:
+        typer.echo(to_json(found))
+        return
+    summary, *rest = forecaster.summary().splitlines()
+    typer.echo(summary)
+    facts(_lines(forecaster, found))
+    typer.echo("\n".join(rest))
+
+
+def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:
+    """Everything about a model file as plain values."""
+    from lln.forecast.model_file import describe as header_of
+
+    header = header_of(path)
+    training = header.pop("training")
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "model_parameters": forecaster.parameters_,
+        "history": forecaster.history_,
+        **header,
+        "training": {key: training[key] for key in ("source", "rows", "held_out", "total")},
+    }
+
+
+def to_json(found: dict[str, Any]) -> str:
+    """One JSON document."""
+    import json
+
+    return json.dumps(found, indent=2)
+
+
+def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items() if version)
+    layout = forecaster.layout_
+    lines = {
+        "file": f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}",
+        "written by": f"lln {found['lln']} with {versions}",
+        "states": f"{layout.size} coordinates: {layout.listing()}",
+        "time step": f"{layout.dt:g}{' ' + layout.units[layout.time_name] if layout.time_name in layout.units else ''}",
+    }
+    if layout.input_names:
+        lines["inputs"] = ", ".join(layout.input_names)
+    return lines

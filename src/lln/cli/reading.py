@@ -1,0 +1,98 @@
+"""Data and models from the files that a command was given."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lln.cli.options import several
+
+if TYPE_CHECKING:
+    from lln.data.dataset import Dataset
+    from lln.forecast.forecaster import LensForecaster
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a file is what, as the options named it; None leaves it to the reader of the format."""
+
+    time: str | None = None
+    states: list[str] | None = None
+    trajectory: str | None = None
+    inputs: list[str] | None = None
+    dt: float | None = None
+    resample: bool = False
+
+    def words(self) -> dict[str, Any]:
+        """The same as `lln.data` calls it."""
+        return {
+            "time": self.time,
+            "states": several(self.states),
+            "trajectory": self.trajectory,
+            "inputs": several(self.inputs),
+            "dt": self.dt,
+            "resample": self.resample,
+        }
+
+
+def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
+    """The trajectories of all files as one dataset."""
+    from lln.data.dataset import as_dataset
+
+    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
+
+
+def read_model(path: Path) -> LensForecaster:
+    """The forecaster in `path`."""
+    from lln.data.stores import refuse_missing
+    from lln.forecast.model_file import load
+
+    refuse_missing(path)
+    return load(path)
+
+
+def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
+    """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
+    from lln.core.errors import InputError
+    from lln.data.dataset import as_dataset
+
+    words = chosen.words()
+    if words["inputs"] is None and model.input_names_:
+        words["inputs"] = list(model.input_names_)
+    if words["states"] is not None:
+        return as_dataset(path, **words)
+    own = {**words, "states": list(model.layout_.variables)}
+    try:
+        dataset = as_dataset(path, **words)
+    except InputError as first:
+        # The file may hold more than was fitted, text too: then the model's own names choose.
+        try:
+            return as_dataset(path, **own)
+        except InputError:
+            raise first from None
+    if dataset.size != model.n_features_in_:
+        with contextlib.suppress(InputError):
+            return as_dataset(path, **own)
+    return dataset
+
+
+def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
+    import json
+
+    from lln.core.errors import InputError
+
+    chosen = {}
+    for pair in pairs or ():
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set must be a choice and its value, as in epochs=30, got {pair!r}")
+        try:
+            value = json.loads("null" if text.lower() == "none" else text)
+        except ValueError:
+            value = text
+        chosen[key.strip().replace("-", "_")] = value
+    return chosen

@@ -1,0 +1,84 @@
+"""`lln simulate`: a preset's trajectories as a file of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lln.cli.options import preset_names
+
+if TYPE_CHECKING:
+    from lln.data.dataset import Dataset
+    from lln.systems import System
+
+
+def simulate(
+    preset: Annotated[
+        str, typer.Argument(help="Name of a system, as in lorenz-28 or ks-128.", autocompletion=preset_names)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps to write, behind the burn-in (3500; fields: their own number).")
+    ] = None,
+    burn_in: Annotated[
+        int | None, typer.Option(min=0, help="Steps to simulate and discard first (500; fields: their own number).")
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            help="Perturb the start by 2 % RMS (fields: a random smooth start); several for several trajectories.",
+        ),
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, as in the paper, or float64.")] = "float32",
+) -> None:
+    """Simulate one of the paper's ten systems, or a field, and write its trajectories.
+
+    The file has STEPS + 1 states: where the burn-in ended, and one after each step. With the default numbers the first
+    3000 steps are the paper's training pairs and the last 500 its test window.
+    """
+    from lln.cli.console import data_file, stopwatch
+    from lln.core.errors import choice
+    from lln.data.formats import write
+    from lln.systems import EVERY_PRESET, SpectralField
+
+    system = EVERY_PRESET[choice("preset", preset.lower(), EVERY_PRESET)]
+    usual = (system.steps, system.burn_in) if isinstance(system, SpectralField) else (3500, 500)
+    steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
+    data_file(out)
+    with stopwatch() as taken:
+        dataset = trajectories(system, steps, burn_in, seed or [], dtype)
+        write(out, dataset)
+    count = len(dataset.series)
+    each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
+    typer.echo(f"wrote {out}: {each}, {system.size} coordinates, dt = {system.dt:g} ({taken()})")
+
+
+def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dtype: str = "float32") -> Dataset:
+    """The system from its own start, or one trajectory for each seed from the starts that the seeds stand for."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from lln.core.errors import InputError
+    from lln.data.dataset import Dataset, Series
+    from lln.systems import SpectralField, seeded_start
+    from lln.systems import simulate as advance
+
+    repeated = [one for one in seeds if seeds.count(one) > 1]
+    if repeated:
+        raise InputError(f"--seed {repeated[0]} is given twice, which gives the same trajectory twice; choose another")
+    starts = [seeded_start(system, one) for one in seeds] if seeds else [system.start()]
+    # One at a time: the rounding of a trajectory must not depend on how many others there are.
+    runs = [advance(system, burn_in + steps, starts=start, dtype=dtype)[burn_in:] for start in starts]
+    labels = [f"seed {one}" for one in seeds] if seeds else [system.name]
+    first = burn_in * system.dt
+    series = tuple(Series(states, name=label, start=first) for states, label in zip(runs, labels, strict=True))
+    plain = Dataset(series, system.dt, system.coordinates, source=system.name)
+    if isinstance(system, SpectralField):
+        return replace(plain, space=system.space, channels=system.channels, coords=system.coords)
+    if system.grid is None:
+        return plain
+    return replace(plain, space=system.grid.shape, channels=("u",), coords={"x": np.asarray(system.grid)})

@@ -1,0 +1,57 @@
+import json
+
+import numpy as np
+import pytest
+
+from lln.forecast.model_file import load
+from lln.systems import preset, simulate
+
+CHEAP = ("--set", "epochs=2", "--set", "members=1", "--set", "history=1", "--set", "depth=2")
+
+
+@pytest.fixture
+def data(tmp_path):
+    states = simulate(preset("lorenz-28"), 400)[100:]
+    np.savez(tmp_path / "l.npz", time=np.arange(len(states)) * 0.01, states=states)
+    return tmp_path / "l.npz"
+
+
+def test_compare(lln, data, tmp_path):
+    words = ("--models", "linear,persistence,mean", "--steps", 20)
+    done = lln("compare", data, *words, "--plot", tmp_path / "c.png")
+    assert done.code == 0, done.err
+    for name in ("linear", "persistence", "mean"):
+        assert name in done.out
+    assert (tmp_path / "c.png").stat().st_size > 1000
+    found = json.loads(lln("compare", data, *words, "--json").out)
+    assert {score["name"] for score in found["models"]} == {"linear", "persistence", "mean"}
+
+
+def test_compare_refuses(refused, data):
+    refused(["compare", data, "--models", "lins"], "unknown model 'lins'", "did you mean")
+    refused(["compare", data, "--set", "epoch=3"], "'epoch'", "did you mean 'epochs'")
+    refused(["compare", data, "--set", "epochs"], "--set must be a choice and its value")
+
+
+def test_search_then_fit_the_best(lln, data, tmp_path):
+    storage = tmp_path / "s.db"
+    words = ("search", data, "--budget", 2, "--storage", storage, *CHEAP)
+    done = lln(*words, "-o", tmp_path / "best.lln", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert len(found["trials"]) == 2
+    assert found["options"]["epochs"] == 2
+    assert load(tmp_path / "best.lln").recipe_.width == found["options"]["width"]
+    again = lln(*words, "--resume")
+    assert again.code == 0, again.err
+    assert f"--width {found['options']['width']}" in again.out
+    assert lln(*words).code == 2
+
+
+def test_search_refuses(refused, data, tmp_path):
+    words = ["search", data, "--storage", tmp_path / "s.db"]
+    refused([*words, "--budget", "soon"], "budget must be a number of trials, or a time")
+    refused([*words, "--objective", "speed"], "unknown objective 'speed'")
+    refused([*words, "--set", "depht=2"], "did you mean 'depth'")
+    refused(["search", tmp_path / "l.npy", "--budget", 1], "no such file", "'l.npz'")
+    refused([*words[:2], "--storage", "nonsense://x"], "cannot be opened as a search's storage")

@@ -1,0 +1,173 @@
+import json
+
+import numpy as np
+import pytest
+
+from lln import __version__
+from lln.data.formats import read
+from lln.forecast.forecaster import LensForecaster
+from lln.forecast.model_file import load
+from lln.systems import perturbed_start, preset, simulate
+
+QUICK = {"members": 2, "history": 1, "depth": 2, "width": 16, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A folder with data, models of one and of two states of history, and unseen data."""
+    folder = tmp_path_factory.mktemp("models")
+    system = preset("lorenz-28")
+    starts = np.stack([perturbed_start(system, seed) for seed in range(3)])
+    runs = simulate(system, 700, starts=starts)[:, 100:]
+    times = np.arange(runs.shape[1]) * 0.01
+    np.savez(folder / "train.npz", time=times, states=runs[:1])
+    np.savez(folder / "test.npz", time=times, states=runs[1:])
+    LensForecaster(**QUICK).fit(folder / "train.npz").save(folder / "one.lln")
+    LensForecaster(**{**QUICK, "history": 2}).fit(folder / "train.npz").save(folder / "two.lln")
+    return folder
+
+
+def states_in(path):
+    return [np.asarray(series.states) for series in read(path).series]
+
+
+def test_rollout_starts_where_training_ended(lln, room, tmp_path):
+    done = lln("rollout", room / "two.lln", "--steps", 30, "-o", tmp_path / "r.npz")
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"wrote {tmp_path / 'r.npz'}: 30 steps, dt = 0.01")
+    dataset = read(tmp_path / "r.npz")
+    (states,) = states_in(tmp_path / "r.npz")
+    assert states.shape == (31, 3)
+    np.testing.assert_array_equal(states[0], np.load(room / "train.npz")["states"][0, -1])
+    np.testing.assert_array_equal(states, load(room / "two.lln").rollout(steps=30).array)
+    assert dataset.times()[0] == pytest.approx(6.0)
+    assert dataset.dt == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(("name", "history"), [("one.lln", 1), ("two.lln", 2)])
+@pytest.mark.parametrize("suffix", [".npz", ".nc", ".csv", ".zarr"])
+def test_rollout_from_the_first_state_of_each_trajectory(lln, room, tmp_path, name, history, suffix):
+    out = tmp_path / f"r{suffix}"
+    done = lln("rollout", room / name, "--from", room / "test.npz", "--steps", 20, "-o", out)
+    assert done.code == 0, done.err
+    given = np.load(room / "test.npz")["states"]
+    found = np.stack(states_in(out))
+    assert found.shape == (2, 21, 3)
+    np.testing.assert_array_equal(found[:, :history], given[:, :history])
+    window = given[:, :history] if history > 1 else given[:, 0]
+    expected = load(room / name).rollout(window, steps=21 - history).array
+    np.testing.assert_array_equal(found[:, history:], expected[:, 1:])
+
+
+def test_each_member_alone(lln, room, tmp_path):
+    words = ("--from", room / "test.npz", "--steps", 5, "--sample", "-o", tmp_path / "r.npz")
+    done = lln("rollout", room / "one.lln", *words)
+    assert done.code == 0, done.err
+    model = load(room / "one.lln")
+    expected = model.sample(np.load(room / "test.npz")["states"][:, 0], steps=5).array
+    found = np.stack(states_in(tmp_path / "r.npz"))
+    np.testing.assert_array_equal(found, expected.reshape(-1, 6, 3))
+
+
+def test_known_inputs_come_from_the_file(lln, refused, room, tmp_path):
+    states = np.load(room / "train.npz")["states"][0]
+    push = np.sin(0.1 * np.arange(len(states)))
+    table = np.column_stack([np.arange(len(states)) * 0.01, states, push])
+    np.savetxt(tmp_path / "x.csv", table, delimiter=",", header="time,x,y,z,push", comments="", fmt="%.17g")
+    LensForecaster(**QUICK).fit(tmp_path / "x.csv", inputs="push").save(tmp_path / "x.lln")
+    done = lln("rollout", tmp_path / "x.lln", "--from", tmp_path / "x.csv", "--steps", 10, "-o", tmp_path / "r.npz")
+    assert done.code == 0, done.err
+    model = load(tmp_path / "x.lln")
+    expected = model.rollout(states[0].astype(float), steps=10, inputs=push[:10, None]).array
+    np.testing.assert_allclose(states_in(tmp_path / "r.npz")[0], expected, rtol=1e-9)
+    assert lln("evaluate", tmp_path / "x.lln", tmp_path / "x.csv").code == 0
+    refused(["rollout", tmp_path / "x.lln", "-o", tmp_path / "r.npz"], "needs its known inputs (push)", "--from FILE")
+    words = ["rollout", tmp_path / "x.lln", "--from", tmp_path / "x.csv", "--steps", 9999, "-o", tmp_path / "r.npz"]
+    refused(words, "601 rows", "9999 rows")
+
+
+def test_evaluate_new_data(lln, room):
+    done = lln("evaluate", room / "two.lln", room / "test.npz", "--json", "--steps", 100)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    right = load(room / "two.lln").evaluate(room / "test.npz", steps=100)
+    assert found["nmse"] == right.nmse
+    assert len(found["nmse_by_step"]) == 100
+    assert found["valid_prediction_steps"] == right.valid_prediction_steps
+    assert found["parameters"] == right.parameters
+    assert found["scored"] == "new data"
+    text = lln("evaluate", room / "two.lln", room / "test.npz", "--steps", 100).out
+    assert "new data" in text
+    assert f"{right.nmse:.3g}" in text
+
+
+def test_evaluate_says_what_it_scores(lln, room, tmp_path):
+    done = lln("evaluate", room / "one.lln", room / "train.npz")
+    assert done.code == 0, done.err
+    assert "held-out rows" in done.out or "training data" in done.out
+    part = np.load(room / "train.npz")["states"][0, 20:120]
+    np.save(tmp_path / "part.npy", part)
+    assert "training data" in lln("evaluate", room / "one.lln", tmp_path / "part.npy", "--dt", 0.01).out
+
+
+def test_the_models_own_columns_are_found_in_a_wider_file(lln, room, tmp_path):
+    states = np.load(room / "test.npz")["states"][0]
+    head = "time,other,x,y,z"
+    table = np.column_stack([np.arange(len(states)) * 0.01, np.cos(np.arange(len(states))), states])
+    np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=head, comments="", fmt="%.17g")
+    LensForecaster(**QUICK).fit(tmp_path / "x.csv", states=["x", "y", "z"]).save(tmp_path / "x.lln")
+    assert lln("evaluate", tmp_path / "x.lln", tmp_path / "x.csv").code == 0
+    assert lln("rollout", tmp_path / "x.lln", "--from", tmp_path / "x.csv", "-o", tmp_path / "r.nc").code == 0
+    assert read(tmp_path / "r.nc").names == ("x", "y", "z")
+
+
+def test_inspect(lln, room):
+    done = lln("inspect", room / "two.lln")
+    assert done.code == 0, done.err
+    assert f"written by  lln {__version__}" in done.out
+    assert max(map(len, done.out.splitlines())) <= 100
+    found = json.loads(lln("inspect", room / "two.lln", "--json").out)
+    assert found["history"] == 2
+    assert found["lln"] == __version__
+    assert found["recipe"]["width"] == 16
+    assert found["model_parameters"] == load(room / "two.lln").parameters_
+    assert found["data"]["dt"] == pytest.approx(0.01)
+
+
+def test_bad_models(refused, room, tmp_path):
+    whole = (room / "one.lln").read_bytes()
+    (tmp_path / "cut.lln").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.lln").write_text("hello, this is not a model")
+    (tmp_path / "newer.lln").write_bytes(_newer(whole))
+    out = tmp_path / "r.npz"
+    refused(["rollout", room / "oen.lln", "-o", out], "oen.lln: no such file", "did you mean 'one.lln'")
+    for name, part in (("cut.lln", "cut short"), ("text.lln", "not a whole model file"), ("newer.lln", "update lln")):
+        refused(["rollout", tmp_path / name, "-o", out], name, part)
+        refused(["inspect", tmp_path / name], name, part)
+        refused(["evaluate", tmp_path / name, room / "test.npz"], name, part)
+    refused(["inspect", room / "train.npz"], "train.npz")
+    assert not out.exists()
+
+
+def _newer(content):
+    """The same file with a format from the future, of the same length."""
+    assert content.count(b'\\"format\\": 1,') == 1
+    return content.replace(b'\\"format\\": 1,', b'\\"format\\": 9,')
+
+
+def test_model_and_data_that_do_not_fit(refused, room, tmp_path):
+    out = tmp_path / "r.npz"
+    np.savez(tmp_path / "wide.npz", time=np.arange(600) * 0.01, states=np.random.default_rng(0).normal(size=(600, 5)))
+    refused(["evaluate", room / "one.lln", tmp_path / "wide.npz"], "wide.npz", " 5 ", " 3 ")
+    refused(["rollout", room / "one.lln", "--from", tmp_path / "wide.npz", "-o", out], " 5 ", " 3 ")
+    states = np.load(room / "test.npz")["states"][0]
+    np.savez(tmp_path / "coarse.npz", time=np.arange(300) * 0.02, states=states[:600:2])
+    refused(["evaluate", room / "one.lln", tmp_path / "coarse.npz"], "time step is 0.02", "steps by 0.01")
+    np.savez(tmp_path / "short.npz", time=np.arange(2) * 0.01, states=states[:2])
+    refused(["rollout", room / "two.lln", "--from", tmp_path / "short.npz", "--steps", 1, "-o", out], "at least 2")
+    np.savez(tmp_path / "gap.npz", time=np.arange(3) * 0.01, states=np.r_[[[np.nan] * 3], states[:2]])
+    refused(["rollout", room / "one.lln", "--from", tmp_path / "gap.npz", "-o", out], "begins with a gap")
+    refused(["rollout", room / "one.lln", "-o", tmp_path / "r.txt"], "'.txt' names none")
+    refused(["evaluate", room / "one.lln", room / "test.npz", "--steps", 9999], "fewer steps")
+    refused(["evaluate", room / "one.lln", room / "test.npz", "--states", "staets"], "'staets'", "'states'")
+    assert not out.exists()
