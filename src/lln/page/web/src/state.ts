@@ -1,0 +1,243 @@
+// What the page knows at any moment, and the one place where it changes.
+
+import { Engine } from "./engine/client";
+import type { Rows } from "./engine/messages";
+import type { Focus, Switches, Trace } from "./engine/parts";
+import { unpack, type Payload } from "./payload";
+
+export interface Series {
+  name: string;
+  start: number;
+  rows: number;
+  states: Float64Array;
+  inputs: Float64Array | null;
+}
+
+/** One drawn frame of a drag: when, and how many fresh steps it showed. */
+export interface Frame {
+  at: number;
+  fresh: number;
+}
+
+const FRAMES = 2000;
+
+export class State {
+  readonly n: number;
+  readonly history: number;
+  readonly scale: Float64Array;
+  readonly series: Series[];
+  readonly hasTruth: boolean;
+  /** window rows, then predictions; the start is row history - 1 */
+  readonly path: Float64Array;
+  readonly errors: Float64Array;
+  readonly switches: Switches = { lens: true, angle: true, propagation: true };
+  readonly focus: Focus = { block: 0, point: 0 };
+  readonly engine: Engine;
+  readonly frames: Frame[] = [];
+  chosen = 0;
+  row: number;
+  steps: number;
+  /** steps of the newest rollout that have arrived */
+  fresh = 0;
+  /** how often rows of a new rollout have arrived */
+  arrivals = 0;
+  finished = false;
+  moved = false;
+  dragging = false;
+  now = 0;
+  playing = false;
+  speed = 1;
+  trace: Trace | null = null;
+  /** whether anybody looks at the rays */
+  watched = false;
+  /** how many steps are valid; null while unknown */
+  valid: number | null = null;
+  left: number | null = null;
+  diverged: number | null = null;
+  private waiting = false;
+  private again = false;
+  private looking = false;
+  private lookAgain = false;
+  private readonly listeners: (() => void)[] = [];
+
+  constructor(readonly payload: Payload, plain: boolean) {
+    this.n = payload.frame.size;
+    this.history = payload.frame.history;
+    this.scale = unpack(payload.scale);
+    this.series = payload.series.map((one) => ({
+      name: one.name,
+      start: one.start,
+      rows: one.states.shape[0],
+      states: unpack(one.states),
+      inputs: one.inputs ? unpack(one.inputs) : null,
+    }));
+    this.hasTruth = this.series.some((one) => one.rows > this.history);
+    this.row = this.history - 1;
+    this.steps = payload.steps;
+    this.path = new Float64Array((this.history + this.steps) * this.n);
+    this.errors = new Float64Array(this.steps + 1);
+    this.engine = new Engine(payload, plain);
+    this.rewind();
+  }
+
+  get data(): Series {
+    return this.series[this.chosen];
+  }
+
+  /** How many steps of truth there are behind the start. */
+  get known(): number {
+    return Math.min(this.steps, this.data.rows - 1 - this.row);
+  }
+
+  get startTime(): number {
+    return this.data.start + this.row * this.payload.dt;
+  }
+
+  onChange(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  changed(): void {
+    for (const listener of this.listeners) listener();
+  }
+
+  /** Keep account of a frame that showed a new future during a drag. */
+  drew(at: number): void {
+    this.frames.push({ at, fresh: this.fresh });
+    if (this.frames.length > FRAMES) this.frames.shift();
+  }
+
+  /** The step where the valid prediction time ends, if it ends within the rollout and means something. */
+  get limit(): number | null {
+    if (!this.hasTruth || this.valid === null || this.valid >= this.known) return null;
+    return this.moved && this.valid === 0 ? null : this.valid;
+  }
+
+  predicted(step: number, coordinate: number): number {
+    return this.path[(this.history - 1 + step) * this.n + coordinate];
+  }
+
+  truth(step: number, coordinate: number): number {
+    return this.data.states[(this.row + step) * this.n + coordinate];
+  }
+
+  /** Put the start back to where the data has it. */
+  rewind(): void {
+    const first = (this.row - this.history + 1) * this.n;
+    this.path.set(this.data.states.subarray(first, first + this.history * this.n));
+    this.moved = false;
+  }
+
+  reset(): void {
+    this.rewind();
+    this.refresh();
+  }
+
+  choose(series: number, row: number): void {
+    this.chosen = series;
+    const last = Math.max(this.history - 1, this.data.rows - 2);
+    this.row = Math.min(Math.max(Math.round(row), this.history - 1), last);
+    this.reset();
+  }
+
+  /** Move the start; the states before it move along, so that differences stay as they are. */
+  shift(coordinate: number, amount: number): void {
+    for (let k = 0; k < this.history; k++) this.path[k * this.n + coordinate] += amount;
+    this.moved = true;
+  }
+
+  /** Ask for a new rollout. While one is under way without a first answer, the newest wish waits for it. */
+  refresh(): void {
+    if (this.waiting) {
+      this.again = true;
+      return;
+    }
+    this.waiting = true;
+    const window = this.path.slice(0, this.history * this.n);
+    this.engine.roll(window, this.futureInputs(), this.steps, { ...this.switches }, (rows) => this.hear(rows));
+    this.look();
+  }
+
+  seek(step: number): void {
+    this.now = Math.min(Math.max(step, 0), this.steps);
+    this.look();
+    this.changed();
+  }
+
+  /** The rays at the present step. */
+  look(): void {
+    if (!this.payload.network || this.payload.network.kind === "perceptron" || (!this.watched && this.trace)) return;
+    if (this.looking) {
+      this.lookAgain = true;
+      return;
+    }
+    this.looking = true;
+    const step = Math.min(Math.floor(this.now), this.fresh);
+    const window = this.path.slice(step * this.n, (step + this.history) * this.n);
+    const m = this.payload.frame.inputs;
+    const inputs = this.futureInputs()?.slice(step * m, (step + 1) * m) ?? null;
+    void this.engine.look(window, inputs, { ...this.switches }, { ...this.focus }).then((trace) => {
+      this.looking = false;
+      this.trace = trace;
+      this.changed();
+      if (this.lookAgain) {
+        this.lookAgain = false;
+        this.look();
+      }
+    });
+  }
+
+  /** Inputs for every step; behind the data's end its last row holds. */
+  private futureInputs(): Float64Array | null {
+    const m = this.payload.frame.inputs;
+    const given = this.data.inputs;
+    if (!m || !given) return null;
+    const inputs = new Float64Array((this.steps + 1) * m);
+    for (let k = 0; k <= this.steps; k++) {
+      const row = Math.min(this.row + k, this.data.rows - 1);
+      inputs.set(given.subarray(row * m, (row + 1) * m), k * m);
+    }
+    return inputs;
+  }
+
+  private hear(rows: Rows): void {
+    this.path.set(rows.rows, (this.history + rows.first) * this.n);
+    this.fresh = rows.first + rows.rows.length / this.n;
+    this.finished = rows.done;
+    if (rows.first === 0) this.arrivals++;
+    this.judge(rows.first === 0 ? 0 : rows.first + 1);
+    this.waiting = false;
+    if (this.again) {
+      this.again = false;
+      this.refresh();
+    } else if (rows.first === 0 || rows.done) this.look();
+    this.changed();
+  }
+
+  /** Errors and the rollout's ending, for the steps from `first` to the newest. */
+  private judge(first: number): void {
+    if (first === 0) this.valid = this.left = this.diverged = null;
+    const region = this.payload.region;
+    for (let k = first; k <= this.fresh; k++) {
+      let sum = 0;
+      let inside = true;
+      for (let i = 0; i < this.n; i++) {
+        const value = this.predicted(k, i);
+        if (region && !(value >= region.low[i] && value <= region.high[i])) inside = false;
+        if (k <= this.known) sum += ((value - this.truth(k, i)) / this.scale[i]) ** 2;
+      }
+      const error = Math.sqrt(sum / this.n);
+      this.errors[k] = Number.isFinite(error) ? error : Infinity;
+      if (!inside && this.left === null) this.left = k;
+      if (this.diverged === null && !this.isFinite(k)) this.diverged = k;
+      // Step 0 is the start itself; the steps before the first bad one are valid.
+      if (k > 0 && k <= this.known && this.valid === null && this.errors[k] > this.payload.threshold) this.valid = k - 1;
+    }
+    if (this.valid === null && this.fresh >= this.known && this.known > 0) this.valid = this.known;
+  }
+
+  private isFinite(step: number): boolean {
+    for (let i = 0; i < this.n; i++) if (!Number.isFinite(this.predicted(step, i))) return false;
+    return true;
+  }
+}

@@ -1,0 +1,260 @@
+// A field as pictures: prediction, truth and error, over time and space (one dimension) or at the present (two).
+
+import { css, errorColours, fieldColours, shade } from "../draw/colormap";
+import { linear, mark, short, ticks, type Box } from "../draw/plot";
+import { grab, Surface } from "../draw/surface";
+import { colours } from "../draw/theme";
+import type { Axis } from "../payload";
+import type { State } from "../state";
+import { element, fillSelect, named, type View } from "./view";
+
+interface Panel {
+  title: string;
+  /** what is shown: `values` less `minus`, each an array of states from a first row on */
+  values: Float64Array;
+  first: number;
+  minus: Float64Array | null;
+  minusFirst: number;
+  last: number;
+  map: Uint32Array;
+  most: number;
+  /** what the middle colour means */
+  middle: number;
+  /** the picture changes only with this */
+  key: string;
+}
+
+/** Which field is shown, and what space looks like. */
+export class Grid {
+  channel = 0;
+  readonly places: number;
+  readonly axes: Axis[];
+  readonly flat: boolean;
+  readonly channels: string[];
+  private cached: { key: string; middle: number; half: number } | null = null;
+
+  constructor(readonly state: State) {
+    const { space, axes, channels } = state.payload;
+    this.places = space.length ? space.reduce((a, b) => a * b, 1) : state.n;
+    this.flat = space.length < 2;
+    this.axes = axes.length ? axes : [{ name: "coordinate", unit: "", values: Array.from({ length: state.n }, (_, i) => i) }];
+    this.channels = space.length ? channels : ["state"];
+  }
+
+  index(place: number): number {
+    return this.channel * this.places + place;
+  }
+
+  /** Middle and half range of the shown field: over the truth, or else over what training saw. */
+  range(): { middle: number; half: number } {
+    const { state } = this;
+    const key = `${state.chosen} ${state.row} ${this.channel} ${state.hasTruth || state.payload.region ? "" : state.arrivals}`;
+    if (this.cached?.key !== key) this.cached = { key, ...this.measure() };
+    return this.cached;
+  }
+
+  private measure(): { middle: number; half: number } {
+    const { state } = this;
+    let low = Infinity;
+    let high = -Infinity;
+    const see = (value: number): void => {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    };
+    const { region } = state.payload;
+    for (let place = 0; place < this.places; place++) {
+      const i = this.index(place);
+      if (state.hasTruth) for (let k = 0; k <= state.known; k++) see(state.truth(k, i));
+      else if (region) [region.low[i], region.high[i]].forEach(see);
+      else for (let k = 0; k <= state.fresh; k++) see(state.predicted(k, i));
+    }
+    // A field around zero keeps zero in the middle of its colours.
+    const middle = low < 0 && high > 0 ? 0 : (low + high) / 2;
+    return { middle, half: Math.max(high - middle, middle - low) || 1 };
+  }
+}
+
+export class FieldView implements View {
+  private readonly surface: Surface;
+  private readonly pictures: HTMLCanvasElement[] = [];
+  private readonly keys: string[] = [];
+  private largest = { key: "", value: 0 };
+  private boxes: Box[] = [];
+
+  constructor(
+    private readonly state: State,
+    private readonly grid: Grid,
+  ) {
+    this.surface = new Surface(element<HTMLCanvasElement>("field"), () => state.changed());
+    const select = element<HTMLSelectElement>("channel");
+    fillSelect(select, grid.channels, 0);
+    element("channel-field").hidden = grid.channels.length < 2;
+    select.addEventListener("change", () => {
+      grid.channel = Number(select.value);
+      state.changed();
+    });
+    grab(this.surface, (x, y) => this.seek(x, y), (x, y) => void this.seek(x, y), () => undefined);
+  }
+
+  draw(): void {
+    const { state, surface, grid } = this;
+    if (!surface.begin()) return;
+    const panels = this.panels();
+    const across = surface.width > 640 ? panels.length : 1;
+    const down = Math.ceil(panels.length / across);
+    const wide = surface.width / across;
+    const tall = surface.height / down;
+    this.boxes = panels.map((_, p) => {
+      const left = (p % across) * wide;
+      const top = Math.floor(p / across) * tall;
+      return { left: left + 46, right: left + wide - 14, top: top + 26, bottom: top + tall - 58 };
+    });
+    panels.forEach((panel, p) => {
+      this.picture(panel, p);
+      this.labels(panel, this.boxes[p], across === 1 ? true : p % across === 0);
+      if (grid.flat) {
+        const x = linear(0, state.steps, this.boxes[p].left, this.boxes[p].right);
+        mark(surface, this.boxes[p], x(state.now), "", "#222");
+        const words = p > 0 ? "" : state.moved ? "leaves the original truth" : "valid until here";
+        if (state.limit !== null) mark(surface, this.boxes[p], x(state.limit), words, colours().highlight, [5, 4]);
+      }
+    });
+  }
+
+  private panels(): Panel[] {
+    const { state, grid } = this;
+    const { middle, half } = grid.range();
+    const common = { map: fieldColours, most: half, middle, minus: null, minusFirst: 0 };
+    const place = `${state.chosen} ${state.row} ${grid.channel} ${grid.flat ? "" : Math.floor(state.now)}`;
+    const moment = `${place} ${state.arrivals} ${state.fresh}`;
+    const guess = { values: state.path, first: state.history - 1 };
+    const prediction = { ...common, ...guess, title: "Prediction", last: state.fresh, key: moment };
+    if (!state.hasTruth) return [prediction];
+    const right = { values: state.data.states, first: state.row };
+    const last = Math.min(state.fresh, state.known);
+    return [
+      { ...common, ...right, title: "Truth", last: state.known, key: place },
+      prediction,
+      {
+        ...guess, title: "Error: prediction − truth", minus: right.values, minusFirst: right.first, last,
+        map: errorColours, most: Math.min(this.worst(last, moment), 2 * half) || 1e-12, middle: 0, key: moment,
+      },
+    ];
+  }
+
+  /** The largest error of the shown field. */
+  private worst(last: number, moment: string): number {
+    if (this.largest.key === moment) return this.largest.value;
+    const { state, grid } = this;
+    const { path, n } = state;
+    const { states } = state.data;
+    let most = 0;
+    for (let k = 0; k <= last; k++) {
+      const [a, b] = [(state.history - 1 + k) * n + grid.index(0), (state.row + k) * n + grid.index(0)];
+      for (let i = 0; i < grid.places; i++) {
+        const error = Math.abs(path[a + i] - states[b + i]);
+        if (error > most) most = error;
+      }
+    }
+    this.largest = { key: moment, value: most };
+    return most;
+  }
+
+  private picture(panel: Panel, p: number): void {
+    const { surface } = this;
+    const canvas = (this.pictures[p] ??= document.createElement("canvas"));
+    if (this.keys[p] !== panel.key) this.paint(panel, canvas);
+    this.keys[p] = panel.key;
+    const box = this.boxes[p];
+    surface.context.imageSmoothingEnabled = false;
+    surface.context.drawImage(canvas, box.left, box.top, box.right - box.left, box.bottom - box.top);
+    surface.context.strokeStyle = colours().rule;
+    surface.context.lineWidth = 1;
+    surface.context.strokeRect(box.left - 0.5, box.top - 0.5, box.right - box.left + 1, box.bottom - box.top + 1);
+  }
+
+  private paint(panel: Panel, canvas: HTMLCanvasElement): void {
+    const { state, grid } = this;
+    const [wide, tall] = grid.flat ? [state.steps + 1, grid.places] : [state.payload.space[1], state.payload.space[0]];
+    if (canvas.width !== wide || canvas.height !== tall) [canvas.width, canvas.height] = [wide, tall];
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    const image = context.createImageData(wide, tall);
+    const pixels = new Uint32Array(image.data.buffer);
+    const { values, minus, middle, most, map } = panel;
+    const steps = grid.flat ? [0, Math.min(panel.last, state.steps)] : [Math.floor(state.now), Math.min(Math.floor(state.now), panel.last)];
+    for (let k = steps[0]; k <= steps[1]; k++) {
+      const at = (panel.first + k) * state.n + grid.index(0);
+      const other = (panel.minusFirst + k) * state.n + grid.index(0);
+      for (let i = 0; i < grid.places; i++) {
+        const value = values[at + i] - (minus ? minus[other + i] : middle);
+        pixels[grid.flat ? (tall - 1 - i) * wide + k : i] = shade(map, value, most);
+      }
+    }
+    context.putImageData(image, 0, 0);
+  }
+
+  private labels(panel: Panel, box: Box, withAxis: boolean): void {
+    const { context } = this.surface;
+    const { state, grid } = this;
+    const { payload } = state;
+    const c = colours();
+    context.fillStyle = c.ink;
+    context.textAlign = "left";
+    context.textBaseline = "bottom";
+    context.font = context.font.replace(/^.*?\d+px/, "600 13px");
+    context.fillText(panel.title, box.left, box.top - 6);
+    context.font = context.font.replace(/^.*?\d+px/, "11px");
+    context.fillStyle = c["soft-ink"];
+    const vertical = grid.axes[0];
+    const horizontal = grid.flat
+      ? { name: payload.timeName, unit: payload.timeUnit, values: [state.startTime, state.startTime + state.steps * payload.dt] }
+      : grid.axes[1];
+    const x = linear(horizontal.values[0], horizontal.values[horizontal.values.length - 1], box.left, box.right);
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    const across = ticks(x.low, x.high, (box.right - box.left) / 90);
+    for (const value of across) context.fillText(short(value), x(value), box.bottom + 4);
+    context.textAlign = "right";
+    context.textBaseline = "bottom";
+    context.fillText(named(horizontal.name, horizontal.unit), box.right, box.bottom + 31);
+    if (withAxis) {
+      const ends = [vertical.values[0], vertical.values[vertical.values.length - 1]] as const;
+      // Rows of a two-dimensional picture run downwards, as its array does.
+      const y = grid.flat ? linear(...ends, box.bottom, box.top) : linear(...ends, box.top, box.bottom);
+      context.textBaseline = "middle";
+      for (const value of ticks(Math.min(...ends), Math.max(...ends), 5)) context.fillText(short(value), box.left - 5, y(value));
+      context.save();
+      context.translate(box.left - 36, (box.top + box.bottom) / 2);
+      context.rotate(-Math.PI / 2);
+      context.textAlign = "center";
+      context.fillText(named(vertical.name, vertical.unit), 0, 0);
+      context.restore();
+    }
+    this.bar(panel, box);
+  }
+
+  /** The colour bar under a panel. */
+  private bar(panel: Panel, box: Box): void {
+    const { context } = this.surface;
+    const wide = Math.min(110, (box.right - box.left) * 0.4);
+    const glow = context.createLinearGradient(box.left, 0, box.left + wide, 0);
+    for (let i = 0; i <= 16; i++) glow.addColorStop(i / 16, css(shade(panel.map, i / 8 - 1, 1)));
+    context.fillStyle = glow;
+    context.fillRect(box.left, box.bottom + 22, wide, 8);
+    context.fillStyle = colours()["soft-ink"];
+    context.textBaseline = "top";
+    context.textAlign = "left";
+    context.fillText(short(+(panel.middle - panel.most).toPrecision(2)), box.left, box.bottom + 34);
+    context.textAlign = "right";
+    context.fillText(short(+(panel.middle + panel.most).toPrecision(2)), box.left + wide, box.bottom + 34);
+  }
+
+  private seek(px: number, py: number): boolean {
+    if (!this.grid.flat) return false;
+    const box = this.boxes.find((one) => px >= one.left - 8 && px <= one.right + 8 && py >= one.top && py <= one.bottom);
+    if (!box) return false;
+    this.state.seek(((px - box.left) / (box.right - box.left)) * this.state.steps);
+    return true;
+  }
+}

@@ -1,0 +1,99 @@
+// Every coordinate over time, the prediction on the truth; the start of each can be dragged up and down.
+
+import { axes, clip, dot, handle, line, linear, mark, type Box, type Scale } from "../draw/plot";
+import { grab, Surface } from "../draw/surface";
+import { colours } from "../draw/theme";
+import type { State } from "../state";
+import { ranges } from "./ranges";
+import { element, named, type View } from "./view";
+
+const ROW = 136;
+const TOUCH = 22;
+
+export class SeriesView implements View {
+  private readonly surface: Surface;
+  private rows: { box: Box; x: Scale; y: Scale }[] = [];
+  private held = -1;
+  /** height of one plot: few coordinates get more room */
+  private readonly row: number;
+
+  constructor(private readonly state: State) {
+    const canvas = element<HTMLCanvasElement>("series");
+    this.row = Math.max(ROW, Math.min(220, 440 / state.n));
+    canvas.style.height = `${state.n * this.row + 40}px`;
+    this.surface = new Surface(canvas, () => state.changed());
+    grab(
+      this.surface,
+      (x, y) => this.press(x, y),
+      (x, y) => this.move(x, y),
+      () => this.release(),
+    );
+  }
+
+  draw(): void {
+    const { state, surface } = this;
+    if (!surface.begin()) return;
+    const c = colours();
+    const { payload } = state;
+    const all = ranges(state, Array.from({ length: state.n }, (_, i) => i));
+    const times = [state.startTime, state.startTime + state.steps * payload.dt] as const;
+    this.rows = all.map(([low, high], i) => {
+      const box = { left: 58, right: surface.width - 14, top: i * this.row + 24, bottom: (i + 1) * this.row - 6 };
+      return { box, x: linear(...times, box.left, box.right), y: linear(low, high, box.bottom, box.top) };
+    });
+    this.rows.forEach(({ box, x, y }, i) => {
+      const last = i === state.n - 1;
+      axes(surface, box, x, y, {
+        y: named(payload.names[i], payload.units[i]),
+        x: last ? named(payload.timeName, payload.timeUnit) : undefined,
+        xTicks: last,
+        yCount: 4,
+      });
+      const at = (k: number): number => x(state.startTime + k * payload.dt);
+      clip(surface.context, { ...box, left: box.left - 14 }, () => {
+        if (state.hasTruth) line(surface.context, state.known + 1, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5);
+        line(surface.context, state.fresh + 1, (k) => [at(k), y(state.predicted(k, i))], c.prediction, 1.75);
+      });
+      mark(surface, box, at(state.now), "", c["soft-ink"]);
+      if (state.limit !== null) {
+        mark(surface, box, at(state.limit), i === 0 ? (state.moved ? "leaves the original truth" : "valid until here") : "", c.highlight, [5, 4]);
+      }
+      const k = Math.min(Math.floor(state.now), state.fresh);
+      dot(surface.context, at(k), y(state.predicted(k, i)), 4.5, c.prediction);
+      handle(surface.context, at(0), y(state.predicted(0, i)), this.held === i);
+    });
+  }
+
+  private press(px: number, py: number): boolean {
+    this.held = this.rows.findIndex(({ box, y }, i) => {
+      return Math.abs(px - box.left) < TOUCH && Math.abs(py - y(this.state.predicted(0, i))) < TOUCH;
+    });
+    if (this.held >= 0) {
+      this.state.dragging = true;
+      return true;
+    }
+    const row = this.rows.find(({ box }) => px >= box.left && px <= box.right && py >= box.top && py <= box.bottom);
+    if (row) this.seek(px, row.x);
+    return row !== undefined;
+  }
+
+  private move(px: number, py: number): void {
+    const { state } = this;
+    if (this.held < 0) return this.seek(px, this.rows[0].x);
+    const { y } = this.rows[this.held];
+    const value = Math.min(Math.max(y.invert(py), y.low), y.high);
+    state.shift(this.held, value - state.predicted(0, this.held));
+    state.refresh();
+    state.changed();
+  }
+
+  private seek(px: number, x: Scale): void {
+    this.state.seek((x.invert(px) - this.state.startTime) / this.state.payload.dt);
+  }
+
+  private release(): void {
+    this.held = -1;
+    this.state.dragging = false;
+    this.state.changed();
+  }
+}

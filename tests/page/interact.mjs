@@ -1,0 +1,176 @@
+// Everything a reader can do with a page, done; what came of it is told to Python, which judges.
+
+import { readFileSync } from "node:fs";
+import { answer, asked, axe, browser, open } from "./launch.mjs";
+
+const opened = await browser();
+const axeSource = readFileSync(axe, "utf8");
+const told = {};
+
+const settled = (page) => page.waitForFunction(() => opticalBench.state.finished && !opticalBench.state.dragging);
+const view = (page) =>
+  page.evaluate(() => {
+    const { state } = opticalBench;
+    const row = (step) => Array.from({ length: state.n }, (_, i) => state.predicted(step, i));
+    return { start: row(0), end: row(state.steps), now: state.now, moved: state.moved, playing: state.playing };
+  });
+
+async function changed(page, act) {
+  await page.evaluate(() => (opticalBench.state.finished = false));
+  await act();
+  await settled(page);
+  return view(page);
+}
+
+async function drag(page, selector, from, to) {
+  const canvas = page.locator(selector);
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
+  const at = ([x, y]) => [box.x + x * (x <= 1 ? box.width : 1), box.y + y * (y <= 1 ? box.height : 1)];
+  await page.mouse.move(...at(from));
+  await page.mouse.down();
+  await page.mouse.move(...at(to), { steps: 8 });
+  await page.mouse.up();
+}
+
+async function violations(page) {
+  await page.evaluate(axeSource);
+  const { violations: found } = await page.evaluate(() => axe.run());
+  return found
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
+}
+
+// A small system by mouse and keyboard.
+{
+  const { page, seen, context } = await open(opened, asked.few);
+  told.first = await view(page);
+  const handle = await page.evaluate(() => {
+    const { state } = opticalBench;
+    return Array.from({ length: state.n }, (_, i) => state.predicted(0, i));
+  });
+  told.handle = handle;
+  await page.locator("#phase-z").selectOption("0");
+  const box = await page.locator("#phase").boundingBox();
+  const spot = await page.evaluate(() => opticalBench.spots.phase());
+  told.dragged = await changed(page, () => drag(page, "#phase", spot, [spot[0] + 30, spot[1] - 20]));
+  told.spotInside = spot[0] > 0 && spot[0] < box.width && spot[1] > 0 && spot[1] < box.height;
+  told.reset = await changed(page, () => page.locator("#reset").click());
+  await page.locator("#scrub").fill("123");
+  told.scrubbed = { ...(await view(page)), clock: await page.locator("#clock").textContent() };
+  await page.locator("#play").click();
+  await page.waitForFunction(() => opticalBench.state.now > 125);
+  told.playing = await view(page);
+  await page.locator("#play").click();
+  told.paused = await view(page);
+  told.switches = {};
+  for (const part of ["lens", "angle", "propagation"]) {
+    const off = await changed(page, () => page.locator(`#switch-${part}`).uncheck());
+    const on = await changed(page, () => page.locator(`#switch-${part}`).check());
+    told.switches[part] = { off, on };
+  }
+  // By keys alone.
+  await page.locator("#phase").focus();
+  told.arrow = await changed(page, () => page.keyboard.press("ArrowRight"));
+  await page.keyboard.press("k");
+  told.keyPlay = await view(page);
+  await page.keyboard.press("k");
+  await page.locator("#bench-canvas").focus();
+  const facts = () => page.locator("#facts").textContent();
+  await page.waitForFunction(() => document.querySelector("#facts").textContent.startsWith("Lens"));
+  const lens = page.locator("#layer");
+  await lens.fill("2");
+  await page.waitForFunction(() => document.querySelector("#facts").textContent.startsWith("Lens 2,"));
+  await page.locator("#bench-canvas").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => document.querySelector("#facts").textContent.startsWith("Lens 3,"));
+  told.factsRight = await facts();
+  await page.keyboard.press("ArrowUp");
+  await page.waitForFunction((old) => document.querySelector("#facts").textContent !== old, told.factsRight);
+  told.factsUp = await facts();
+  const bench = await page.locator("#bench-canvas").boundingBox();
+  await page.mouse.move(bench.x + bench.width * 0.9, bench.y + bench.height * 0.3);
+  await page.waitForFunction((old) => document.querySelector("#facts").textContent !== old, told.factsUp);
+  told.factsHover = await facts();
+  const number = page.locator("#start-numbers input").first();
+  await page.locator("summary").click();
+  told.typed = await changed(page, async () => {
+    await number.fill("1.5");
+    await number.press("Enter");
+  });
+  await page.locator("summary").click();
+  told.fewAxe = await violations(page);
+  told.theme = [];
+  for (let k = 0; k < 3; k++) {
+    await page.locator("#theme").click();
+    told.theme.push(
+      await page.evaluate(() => [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]),
+    );
+  }
+  await page.emulateMedia({ media: "print" });
+  told.print = {
+    toolbar: await page.locator(".toolbar").isVisible(),
+    size: (await page.pdf({ format: "A4" })).length,
+  };
+  told.fewSeen = seen;
+  await context.close();
+}
+
+// A field in the dark.
+{
+  const { page, seen, context } = await open(opened, asked.field, { colorScheme: "dark" });
+  told.fieldFirst = await view(page);
+  told.dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  told.fieldDragged = await changed(page, () => drag(page, "#start-curve", [0.5, 0.5], [0.5, 0.3]));
+  told.fieldReset = await changed(page, () => page.locator("#reset").click());
+  await page.locator("#start-curve").focus();
+  told.fieldKey = await changed(page, () => page.keyboard.press("ArrowUp"));
+  await drag(page, "#field", [0.2, 0.4], [0.3, 0.4]);
+  told.fieldScrub = await view(page);
+  told.fieldAxe = await violations(page);
+  told.fieldSeen = seen;
+  await context.close();
+}
+
+// A phone: narrow, and fingers instead of a mouse.
+{
+  const { page, seen, context } = await open(opened, asked.few, { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  told.narrow = await page.evaluate(() => document.scrollingElement.scrollWidth);
+  told.narrowAxe = await violations(page);
+  await page.locator("#phase-z").selectOption("0");
+  await page.locator("#phase").scrollIntoViewIfNeeded();
+  const box = await page.locator("#phase").boundingBox();
+  const spot = await page.evaluate(() => opticalBench.spots.phase());
+  const finger = await context.newCDPSession(page);
+  const touch = (type, dx, dy) =>
+    finger.send("Input.dispatchTouchEvent", {
+      type, touchPoints: type === "touchEnd" ? [] : [{ x: box.x + spot[0] + dx, y: box.y + spot[1] + dy }],
+    });
+  told.touchBefore = await view(page);
+  told.touched = await changed(page, async () => {
+    await touch("touchStart", 0, 0);
+    for (let k = 1; k <= 6; k++) await touch("touchMove", 4 * k, -3 * k);
+    await touch("touchEnd", 0, 0);
+  });
+  told.narrowSeen = seen;
+  await context.close();
+}
+
+// Names that would like to be elements and scripts.
+{
+  const { page, seen, context } = await open(opened, asked.hostile);
+  await page.locator("summary").click();
+  told.hostile = await page.evaluate(() => ({
+    images: document.querySelectorAll("img, iframe, object, embed, svg").length,
+    scripts: document.querySelectorAll("script").length,
+    links: document.querySelectorAll("a").length,
+    heading: document.querySelector("#title").textContent,
+    options: Array.from(document.querySelectorAll("#phase-x option"), (option) => option.textContent),
+    cells: Array.from(document.querySelectorAll("td, th"), (cell) => cell.textContent),
+    ran: Boolean(window.pwned),
+  }));
+  told.hostileSeen = seen;
+  await context.close();
+}
+await opened.close();
+answer(told);
