@@ -21,7 +21,7 @@ demo: $(STAMP) ## simulate, train, roll out 500 steps, draw (a few minutes)
 	$(BIN)/python examples/demo.py --out demo
 
 test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(BIN)/python -m pytest -m "not slow and not gpu" $(PYTEST_OPTIONS)
 
 test-slow: $(STAMP) ## checks of minutes rather than seconds
 	$(BIN)/python -m pytest -m slow

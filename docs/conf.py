@@ -1,5 +1,7 @@
 """Sphinx configuration: Markdown pages, docstrings in Google style, warnings are errors (`make docs`)."""
 
+import re
+
 from lln import __version__
 
 project = "lln"
@@ -14,17 +16,20 @@ autodoc_typehints = "description"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpicky = False
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["lln.css"]
 html_title = f"lln {__version__}"
 exclude_patterns = ["_build"]
 # Sphinx reaches the default-generator objects and NumPy types by many names; only our own must resolve.
 suppress_warnings = ["ref.python"]
+STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 
 
-def _plain_bars(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
-    """Docstrings write |x| for a magnitude; reStructuredText would take it for a substitution."""
-    lines[:] = [line.replace("|", r"\|") for line in lines]
+def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
+    """Docstrings write |x| for a magnitude and (time, *space) for a shape; reStructuredText has other uses for both."""
+    lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|")) for line in lines]
 
 
 def setup(app):  # noqa: ANN001, ANN201
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", _plain_bars)
+    app.connect("autodoc-process-docstring", _plain_marks)

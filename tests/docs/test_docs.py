@@ -1,22 +1,86 @@
-"""Every code block that a reader may copy is run, and every name and folder that the pages mention exists."""
+"""Every code block that a reader may copy is run, and every name, command and folder that the pages mention exists."""
 
 import importlib
+import importlib.util
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+SLOW = "<!-- slow -->"
+# Tables of names, two types and a module: nothing that the reference could describe.
+TABLES = {"COMPARATORS", "EVERY_PRESET", "FIELD_MODELS", "FIELD_PRESETS", "MODELS", "PRESETS"}
+UNLISTED = TABLES | {"Progress", "Stepper", "reference", "__version__"}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+def _loaded(name):
+    place = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+docs = _loaded("blocks")
+
+
+def named(page):
+    return str(page.relative_to(ROOT))
+
+
+def runnable():
+    for page in PAGES:
+        text = page.read_text()
+        if any(block.kind in docs.RUN for block in docs.blocks(text)):
+            yield pytest.param(page, id=named(page), marks=[pytest.mark.slow] * text.startswith(SLOW))
+
+
+@pytest.mark.parametrize("page", list(runnable()))
+def test_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), names)
+    expected = docs.shown(page)
+    try:
+        for block, printed in docs.outputs(page):
+            missing = docs.differs(expected[block.at], printed) if block.at in expected else None
+            assert missing is None, f"{page.name} shows {missing!r} but this was printed:\n{printed}"
+    except docs.MissingToolError as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_page_that_does_not_print_what_it_shows_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint('error 0.5 on', 3, 'rows')\n```\n\n```text\nerror 0.7 on 12 columns\n```\n")
+    ((block, printed),) = docs.outputs(page)
+    assert docs.differs(docs.shown(page)[block.at], printed) == "error # on # columns"
+    page.write_text("```bash\nlln simulate nothing -o a.nc\n```\n")
+    with pytest.raises(AssertionError, match="exit code 2"):
+        list(docs.outputs(page))
+    page.write_text("```python\nassert False\n```\n")
+    with pytest.raises(AssertionError, match=r"page\.md: this block failed"):
+        list(docs.outputs(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_for_other_machines_exist(page):
+    from lln.cli.app import app
+
+    group = typer.main.get_command(app)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for block in docs.blocks(page.read_text()):
+        lines = docs.commands(block.code) if block.kind == "sh" else ()
+        for line in (part for whole in lines for part in whole.split("&&")):
+            program, *words = shlex.split(line, comments=True)
+            if program == "make":
+                assert set(words) <= targets, line
+            elif program == "lln":
+                command = group.get_command(click.Context(group), words[0])
+                assert command is not None, line
+                command.make_context(words[0], words[1:])  # an option that does not exist raises
 
 
 def resolve(name):
@@ -32,13 +96,37 @@ def resolve(name):
     raise AssertionError(f"{name} does not exist")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_names_and_files_on_the_pages_exist(page):
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_names_files_and_links_on_the_pages_exist(page):
     text = page.read_text()
-    for name in set(re.findall(r"`(lln(?:\.\w+)+)", text)):
+    prose = docs.FENCE.sub("", text)
+    for name in set(re.findall(r"`(lln(?:\.\w+)+)", prose)) - {"lln.nc"}:
         resolve(name)
     for path in set(re.findall(r"`((?:src|tests|docs|benchmarks|examples|results)/[\w./-]+)`", text)):
         assert (ROOT / path).exists(), f"{page.name} mentions {path}"
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set(re.findall(r"^([\w/-]+)$", (ROOT / "docs" / "index.md").read_text(), flags=re.MULTILINE))
+    pages = {str(p.relative_to(ROOT / "docs").with_suffix("")) for p in PAGES[1:]} - {"index"}
+    assert pages == listed
+
+
+def test_the_reference_lists_every_public_name():
+    text = (ROOT / "docs" / "api.md").read_text()
+    whole = {resolve(name) for name in re.findall(r"automodule:: ([\w.]+)", text)}
+    listed = re.findall(r"auto(?:class|function|exception):: ([\w.]+)\.(\w+)", text)
+    single = {id(getattr(importlib.import_module(package), name)) for package, name in listed}
+    for room in ("", ".data", ".evaluate", ".forecast", ".models", ".ops", ".page", ".plots", ".systems", ".train"):
+        package = importlib.import_module(f"lln{room}")
+        for name in set(package.__all__) - UNLISTED:
+            thing = getattr(package, name)
+            home = getattr(thing, "__module__", None)
+            known = id(thing) in single or any(home == module.__name__ for module in whole)
+            assert known, f"lln{room}.{name} is not in docs/api.md"
 
 
 def test_the_drawing_of_the_house_names_the_rooms_that_exist():

@@ -201,6 +201,7 @@ def _written(path):
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_comes_to_bitwise_the_same(tmp_path):
     here, path = str(Path(__file__).parent), tmp_path / "fit.checkpoint"
 

@@ -1,0 +1,79 @@
+import json
+
+import numpy as np
+import pytest
+
+from lln.bench import forecast
+from lln.bench.forecast_data import noisy_problem, problem_of
+from lln.bench.forecast_table import show, verdict
+from lln.models.factory import COMPARATORS
+
+
+def test_the_split_is_the_papers():
+    problem = problem_of("split", "lorenz-28")
+    states, row = problem.tests[0]
+    assert (problem.dataset.transitions(1), row) == (3000, 3500)
+    np.testing.assert_array_equal(np.asarray(problem.dataset.series[0].states), states[500:3501])
+    assert problem.errors(lambda window, steps: np.repeat(window[:, -1:], steps, axis=1), 1).shape == (1,)
+
+
+def test_several_trajectories_have_eight_windows_on_unseen_ones():
+    problem = problem_of("trajectories", "reactiondiff-32")
+    assert problem.dataset.lengths == (3001,) * 4
+    assert [row for _, row in problem.tests] == [500, 1000] * 4
+    assert problem.dataset.space == (32,)
+    right = problem.errors(lambda _, steps: _truth(problem, steps), 1)
+    assert not right.any()
+
+
+def _truth(problem, steps):
+    return np.stack([states[row + 1 : row + 1 + steps] for states, row in problem.tests])
+
+
+def test_a_rollout_that_diverges_is_infinitely_wrong():
+    problem = problem_of("split", "lorenz-28")
+    assert np.isinf(problem.errors(lambda _, steps: np.full((1, steps, 3), np.inf), 1)).all()
+
+
+def test_noise_is_on_what_trains_alone():
+    clean, noisy = problem_of("split", "lorenz-28"), noisy_problem("lorenz-28", 0.01)
+    change = np.asarray(noisy.dataset.series[0].states) - np.asarray(clean.dataset.series[0].states)
+    np.testing.assert_allclose((change / clean.scale).std(axis=0), 0.01, rtol=0.05)
+    np.testing.assert_array_equal(noisy.tests[0][0], clean.tests[0][0])
+
+
+def test_comparators_are_asked_for_on_nonlinear_systems_alone():
+    wanted = list(forecast.tasks(("split", "trajectories"), ("lens", "mlp"), ("lorenz-28", "advecdiff-32")))
+    assert [(t["table"], t["system"], t["model"]) for t in wanted] == [
+        ("split", "lorenz-28", "lens"),
+        ("split", "advecdiff-32", "lens"),
+        ("trajectories", "lorenz-28", "lens"),
+        ("trajectories", "advecdiff-32", "lens"),
+        ("trajectories", "lorenz-28", "mlp"),
+    ]
+
+
+def test_what_is_stored_is_not_run_again(tmp_path, capsys):
+    words = ["--only", "split", "--models", "linear-best", "--systems", "advecdiff-32", "--out", str(tmp_path)]
+    assert forecast.main(words) == 0
+    stored = (tmp_path / "forecast-split.json").read_text()
+    assert forecast.main(words) == 0
+    assert (tmp_path / "forecast-split.json").read_text() == stored
+    (row,) = json.loads(stored)["rows"]
+    assert row["nmse"] < 1e-12
+    assert {"date", "processor", "torch", "command"} <= set(row["made"])
+    assert capsys.readouterr().out.count("in ") >= 1
+
+
+def row(model, nmse, **more):
+    return {"role": "reporting", "system": "lorenz-28", "model": model, "nmse": nmse, **more}
+
+
+@pytest.mark.parametrize(("ours", "word"), [(1e-3, "holds"), (5e-3, "missed")])
+def test_the_verdict_says_which_bars_hold(ours, word):
+    rows = [row("lens", ours, share=[1.0], parameters_per_member=6000), row("linear", 0.6), row("analog", 0.1)]
+    rows += [row(name, 4e-3, parameters_per_member=40_000) for name in COMPARATORS]
+    lines = verdict({"trajectories": rows})
+    assert f"{word}: lorenz-28, several trajectories" in "\n".join(lines)
+    assert "holds: lorenz-28: 0.150 of the parameters of mlp" in lines
+    assert "lorenz-28" in show({"trajectories": rows})
