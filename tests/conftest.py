@@ -1,6 +1,14 @@
 """Options of the whole suite."""
 
+import signal
+
 import pytest
+
+
+def pytest_configure():
+    # A run in the background of a shell inherits an ignored Ctrl-C, and hands it on to what the tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -95,7 +95,7 @@ def test_workers_leave_when_the_parent_is_gone(tmp_path, sign):
     )
     assert eventually(lambda: len(list(notes.iterdir())) == 2)
     os.kill(parent.pid, sign)
-    assert parent.wait(timeout=20) != 0
+    assert parent.wait(timeout=120) != 0
     assert eventually(lambda: not any(alive(int(note.name)) for note in notes.iterdir()))
 
 
