@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, choice
 from lln.data import Split, Standardizer, one_step_pairs, simulated, split
+from lln.data.cache import simulated_states
 from lln.evaluate import gradient_transport, mse_by_step, rollout
 from lln.evaluate.rollout import Rollout
 from lln.models import build
 from lln.models.base import StateNetwork
 from lln.models.stacked import stack
-from lln.systems import perturbed_start, preset, simulate
+from lln.systems import perturbed_start, preset
 from lln.train import LinearMap, TrainConfig, TrainingMean
 from lln.train.ensemble import fit_ensemble
 
@@ -184,7 +185,7 @@ def _many_trajectories(
 
     def trajectories(seeds: Sequence[int], length: int) -> Array:
         starts = np.stack([perturbed_start(system, seed, perturbation) for seed in seeds])
-        return simulate(system, length, starts=starts, dtype=dtype)
+        return simulated_states(system, length, starts=starts, dtype=dtype)
 
     couples = [one_step_pairs(states[burn_in:]) for states in trajectories(train, burn_in + pairs)]
     tests = trajectories(test, max(windows) + steps)
