@@ -43,8 +43,8 @@ def animate(
     """Film a rollout: a curve in phase space or time, a field as a curve, or as an image, whatever the system is."""
     from lln.cli.console import output_file
     from lln.cli.reading import Selection, read_data, read_model
+    from lln.core.atomic import whole_file
     from lln.core.errors import InputError
-    from lln.data.atomic import whole_file
     from lln.plots.animate import draw_frames, film_bytes, no_film
 
     reason = no_film(out.suffix)

@@ -21,8 +21,8 @@ def draw(
     """Draw embedding, rays, lenses with their strength, and readout, as the last training state meets them."""
     from lln.cli.console import output_file
     from lln.cli.reading import read_model
+    from lln.core.atomic import whole_file
     from lln.core.errors import InputError
-    from lln.data.atomic import whole_file
     from lln.forecast.rays import bench_of
     from lln.plots.drawing import architecture_figure
     from lln.plots.style import DPI, house_style

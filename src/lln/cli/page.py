@@ -33,7 +33,7 @@ def page(
     """
     from lln.cli.console import output_file
     from lln.cli.reading import Selection, read_for, read_model
-    from lln.data.atomic import whole_file
+    from lln.core.atomic import whole_file
     from lln.page import forecaster_page
 
     output_file(out)

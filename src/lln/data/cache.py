@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import lln.systems
+from lln.core import folders
 from lln.core.provenance import processor
 from lln.systems import System, simulate
 from lln.systems.base import Array
@@ -55,16 +56,7 @@ def simulated_states(
 
 def cache_folder() -> Path | None:
     """Where trajectories are kept on the disk, or None if it cannot be made or others may write to it."""
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "lln" / "trajectories"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
-    return folder
+    return folders.cache_folder("trajectories")
 
 
 def _name(system: System, steps: int, starts: ArrayLike | None, dtype: str, dt: float | None) -> str | None:

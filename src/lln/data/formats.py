@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.data import stores, writers
 from lln.data.assemble import from_store
-from lln.data.atomic import whole_file
 from lln.data.read_csv import read_csv
 from lln.data.series import Dataset
 

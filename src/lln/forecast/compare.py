@@ -22,6 +22,7 @@ from lln.forecast.memory import Training
 from lln.forecast.recipe import Recipe, fit_many
 from lln.forecast.references import Analog, Linear, Persistence, Reference, TrainingMean
 from lln.forecast.scores import Comparison, Score, steady_mean
+from lln.forecast.scoring import Window, read_windows
 from lln.models import MODELS
 
 REFERENCES: dict[str, type[Reference]] = {
@@ -106,7 +107,7 @@ def compare(
         places, steps = _even(unseen, history, steps, windows)
     else:
         unseen, places = _asked_for(unknown, unseen, history, steps, starts)
-    rows, inputs = _read(unseen, places, history, steps)
+    rows, inputs = read_windows(unseen, [Window(i, k + history, steps) for i, k in places], history)
     scale = units_of_moments(moments(fitting)).scale
     scores = [_score(name, several, rows, inputs, history, scale, unit) for name, several in fits.items()]
     return Comparison(
@@ -182,14 +183,6 @@ def _asked_for(
                 f"to {first + history + steps - 1} without a gap, but the trajectory has {test.lengths[index]} rows"
             )
     return test, places
-
-
-def _read(data: Dataset, places: Sequence[tuple[int, int]], history: int, steps: int) -> tuple[Array, Array | None]:
-    """States (W, history + steps, n), of which the first `history` are given, and inputs (W, steps, m) or None."""
-    rows = [np.asarray(data.series[i].rows(k, k + history + steps), dtype=np.float64) for i, k in places]
-    known = [data.series[i].input_rows(k + history - 1, k + history - 1 + steps) for i, k in places]
-    inputs = [np.asarray(part, dtype=np.float64) for part in known if part is not None]
-    return np.stack(rows), np.stack(inputs) if inputs else None
 
 
 def _fits(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError, choice
 from lln.core.folders import output_folder
-from lln.data.atomic import whole_file
 from lln.forecast.c_field import FieldModel
 from lln.forecast.c_plain import PlainModel
 from lln.forecast.c_source import Model, header, selftest, source

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.core.folders import output_folder
-from lln.data.atomic import whole_file
 from lln.forecast.export_parts import Difference, Probe, field_stacks, stacks
 from lln.forecast.field_surrogate import FieldSurrogate
 from lln.forecast.frame import Array

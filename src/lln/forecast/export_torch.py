@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lln.core.atomic import whole_file
 from lln.core.folders import output_folder
-from lln.data.atomic import whole_file
 from lln.forecast.export_parts import Difference, Probe, in_float32
 from lln.forecast.field_surrogate import FieldSurrogate
 from lln.forecast.frame import Array

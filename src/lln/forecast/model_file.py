@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from lln import __version__
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.core.provenance import version_of
-from lln.data.atomic import whole_file
 from lln.forecast.forecaster import LensForecaster
 from lln.forecast.layout import Layout
 from lln.forecast.memory import Training

@@ -206,7 +206,7 @@ def evaluation(
     features = []
     for steps in sorted({window.steps for window in windows}):
         here = [i for i, window in enumerate(windows) if window.steps == steps]
-        rows, inputs = _read(dataset, [windows[i] for i in here], history)
+        rows, inputs = read_windows(dataset, [windows[i] for i in here], history)
         predicted = surrogate.rollout(rows[:, :history], steps, inputs)
         run = judged(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
         truth = rows[:, history:]
@@ -246,7 +246,7 @@ def visited(frame: Any, window: Array, predicted: Array, inputs: Array | None) -
     return np.asarray(rows.reshape(-1, *rows.shape[2:]))
 
 
-def _read(dataset: Dataset, windows: Sequence[Window], history: int) -> tuple[Array, Array | None]:
+def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> tuple[Array, Array | None]:
     """Given and true states (W, H + steps, n), and the inputs of each step (W, steps, m)."""
     rows, inputs = [], []
     for index, first, steps in windows:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from lln import __version__
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.models.base import StateNetwork
 from lln.models.factory import build, name_of
@@ -26,16 +27,8 @@ def save_model(model: StateNetwork, path: str | os.PathLike[str]) -> None:
 
     header = {"format": FORMAT, "lln": __version__, "model": name_of(model), "config": model.config()}
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(save(tensors, metadata={"lln": json.dumps(header)}))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(save(tensors, metadata={"lln": json.dumps(header)}))
 
 
 def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> StateNetwork:

@@ -22,6 +22,7 @@ from typing import Any
 import llvmlite
 from llvmlite import binding, ir
 
+from lln.core import folders
 from lln.core.errors import choice
 from lln.ops.cpu_simd import Target
 
@@ -104,16 +105,7 @@ def _optimise(text: str, machine: Any) -> bytes:
 
 def cache_folder() -> Path | None:
     """The folder of machine code, made on demand; None where it cannot be made or others may write to it."""
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "lln" / "kernels"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
-    return folder
+    return folders.cache_folder("kernels")
 
 
 def _read(file: str) -> bytes | None:

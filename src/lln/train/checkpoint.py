@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from lln import __version__
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
-from lln.data.atomic import whole_file
 
 FORMAT = 1
 EVERY = 10.0  # seconds between two savings of work in progress
