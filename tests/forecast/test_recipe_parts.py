@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
+from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.data.stream import pairs
 from lln.forecast.holdout import folds, load, roll_linear
@@ -11,6 +12,7 @@ from lln.forecast.members import Blinkers, make_ensemble, shape_of
 from lln.forecast.noise import estimate_noise
 from lln.forecast.prepare import Candidate, prepare
 from lln.forecast.readout import ReadoutFit, get_readout, last_states, set_readout
+from lln.forecast.recipe import Recipe, fit_surrogate
 from lln.forecast.sizes import parameter_budget, updates_for
 from lln.forecast.source import Rows, Stream, residuals
 from lln.forecast.surrogate import Surrogate
@@ -203,3 +205,12 @@ def test_a_stream_gives_the_same_batches_wherever_it_is_taken_up(monkeypatch):
     known = {tuple(row) for row in np.round(features.astype(np.float32), 5).tolist()}
     assert {tuple(row) for row in np.round(whole[5][0].numpy(), 5).tolist()} <= known
     assert np.isfinite(targets).all()
+
+
+@pytest.mark.parametrize(("ridge", "said"), [(None, "learned no dynamics"), (1e-6, "The linear part alone did best")])
+def test_a_fit_without_a_network_says_what_is_left(ridge, said):
+    walk = np.random.default_rng(0).standard_normal((120, 2)).cumsum(axis=0)  # its steps know nothing of where it is
+    recipe = Recipe(ridge=ridge, history=1, width=2, depth=1, epochs=1, members=1)
+    report = fit_surrogate(as_dataset(walk, dt=1.0), recipe).report
+    assert report.share == 0
+    assert any(said in note for note in report.notes)

@@ -81,7 +81,7 @@ def report_of(
         held_out_rows=() if trained == everything or fold is None else fold.held_out,
         dataset=dataset.digest(),
         source=dataset.source,
-        notes=_notes(dataset, noise, ready, share),
+        notes=_notes(dataset, noise, ready, share, candidate),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
 
@@ -109,7 +109,7 @@ def _coverage(surrogate: Surrogate, ready: Prepared) -> float | None:
     return coverage([merged], frame.feature_rows(windows)).outside
 
 
-def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float) -> tuple[str, ...]:
+def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float, candidate: Candidate) -> tuple[str, ...]:
     notes = list(dataset.notes)
     if ready.left_out:
         notes.append(f"{ready.left_out} pairs of states touch a gap and were left out.")
@@ -118,6 +118,11 @@ def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float) -> tup
             f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "
             "change."
         )
-    if not share:
+    if not share and candidate.ridge is None:
+        notes.append(
+            "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
+            "learned no dynamics; give it more data, more epochs or a linear part."
+        )
+    elif not share:
         notes.append("The linear part alone did best on held-out rollouts; no network is used.")
     return tuple(notes)
