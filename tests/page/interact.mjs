@@ -15,6 +15,10 @@ const view = (page) =>
     return { start: row(0), end: row(state.steps), now: state.now, moved: state.moved, playing: state.playing };
   });
 
+// A change is on the screen after the next frame; the one after that has seen it done.
+const drawn = (page) =>
+  page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null)))));
+
 async function changed(page, act) {
   await page.evaluate(() => (opticalBench.state.finished = false));
   await act();
@@ -57,6 +61,7 @@ async function violations(page) {
   told.spotInside = spot[0] > 0 && spot[0] < box.width && spot[1] > 0 && spot[1] < box.height;
   told.reset = await changed(page, () => page.locator("#reset").click());
   await page.locator("#scrub").fill("123");
+  await drawn(page);
   told.scrubbed = { ...(await view(page)), clock: await page.locator("#clock").textContent() };
   await page.locator("#play").click();
   await page.waitForFunction(() => opticalBench.state.now > 125);
