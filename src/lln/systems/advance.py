@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError, choice
 from lln.core.shapes import positive, whole
-from lln.systems import integrate
 from lln.systems.base import Array, System
+from lln.systems.integrate import rk4_step
 from lln.systems.spectral import SpectralField
 from lln.systems.starts import perturbed_start
+
+DTYPES = ("float32", "float64")
 
 
 def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]:
@@ -27,7 +29,7 @@ def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]
         return system.propagator(step)
 
     def advance(state: Array) -> Array:
-        after: Array = integrate.rk4_step(system.rhs, state, step)
+        after: Array = rk4_step(system.rhs, state, step)
         return after
 
     return advance
@@ -54,12 +56,11 @@ def simulate(
     Returns:
         The states, (..., steps + 1, n), the start first.
     """
-    if not isinstance(system, SpectralField):
-        return integrate.simulate(system, steps, starts=starts, dtype=dtype, dt=dt)
     steps = whole("steps", steps, 1)
-    kind = np.dtype(choice("dtype", dtype, integrate.DTYPES))
+    kind = np.dtype(choice("dtype", dtype, DTYPES))
     dt = system.dt if dt is None else positive("dt", dt)
-    state: Array = np.asarray(system.start() if starts is None else starts).astype(np.float64)
+    computed_in = np.float64 if isinstance(system, SpectralField) else kind
+    state: Array = np.asarray(system.start() if starts is None else starts).astype(computed_in)
     if state.ndim < 1 or state.shape[-1] != system.size:
         raise InputError(f"starts of {system.name} must have shape (..., {system.size}), got {state.shape}")
     if not np.isfinite(state).all():
@@ -67,16 +68,22 @@ def simulate(
     states = np.empty((*state.shape[:-1], steps + 1, system.size), dtype=kind)
     states[..., 0, :] = state
     with np.errstate(over="ignore", invalid="ignore"):
-        advance = system.propagator(dt)
+        advance = stepper(system, dt)
         for step in range(1, steps + 1):
             state = advance(state)
             states[..., step, :] = state
-            if not np.isfinite(states[..., step, :]).all():
-                raise InputError(
-                    f"{system.name} left the finite numbers at step {step} with dt = {dt:g} in {system.substeps} "
-                    "substeps; take a smaller dt or more substeps"
-                )
+    _refuse_blow_up(system, states, dt)
     return states
+
+
+def _refuse_blow_up(system: System, states: Array, dt: float) -> None:
+    good = np.isfinite(states).all(axis=-1)
+    if not good.all():
+        step = int(np.argwhere(~good)[:, -1].min())
+        more = f", or more substeps than {system.substeps}" if isinstance(system, SpectralField) else ""
+        raise InputError(
+            f"{system.name} left the finite numbers at step {step} with dt = {dt:g}; take a smaller dt{more}"
+        )
 
 
 def seeded_start(system: System, seed: int) -> Array:
