@@ -73,6 +73,7 @@ def surrogate_of(
     paper=False,
     members=1,
     model="lens",
+    share=1.0,
     **options,
 ):
     states = states_of(system)
@@ -88,6 +89,7 @@ def surrogate_of(
         target = features[:, :n] + target * frame.gain
         frame = Frame(frame.mean, frame.scale, history, frame.difference_scale, frame.input_mean, frame.input_scale,
                       matrix, np.zeros(n), np.ones(n))  # fmt: skip
+    frame.gain[:] *= share
     if not network:
         return Surrogate(frame)
     sizes = {"width": 24, "depth": 6, **({"basis": 8} if model == "lens" else {}), **options}
@@ -114,10 +116,34 @@ def probe_of(system, surrogate, steps):
 
 
 def bar(difference, surrogate):
-    """Twice PyTorch's float32, or what float64 sums in another order may differ by where there is no float32 at all."""
+    """Twice PyTorch's float32, or what float64 sums in another order may differ by where there is no float32 at all.
+
+    States lie within five standard deviations, so a feature rounds by five eps. Without a network that is all:
+    then a difference of two states rounds as they do, over its scale, and later steps carry each rounding on.
+    """
     frame = surrogate.frame
-    rounding = difference.steps * np.finfo(float).eps * (1.0 + 5.0 * np.abs(frame.matrix).sum(axis=1).max())
-    return 2.0 * difference.torch + rounding
+    rounds, carried = np.full(frame.features, 5.0), difference.steps
+    if not difference.torch:
+        rounds[frame.size : frame.size * frame.history] += 10.0 / frame.difference_scale.ravel()
+        carried = carry(frame, difference.steps)
+    rounding = np.finfo(float).eps * (1.0 + (np.abs(frame.matrix) @ rounds).max())
+    return 2.0 * difference.torch + rounding * carried
+
+
+def carry(frame, steps):
+    """How much one unit of rounding in every step of a linear frame can add up to, in units of one step's."""
+    n, past = frame.size, frame.history
+    one = np.eye(n * past, k=-n)
+    one[:n, :n] += np.eye(n) + frame.matrix[:, :n]
+    for j in range(1, past):
+        part = frame.matrix[:, j * n : (j + 1) * n] / frame.difference_scale[j - 1]
+        one[:n, (j - 1) * n : j * n] += part
+        one[:n, j * n : (j + 1) * n] -= part
+    total, now = 0.0, np.eye(n * past)[:, :n]
+    for _ in range(steps):
+        total += np.abs(now[:n]).sum(axis=1).max()
+        now = one @ now
+    return total
 
 
 SYSTEMS = {
@@ -135,6 +161,7 @@ OPTIONS = {
     "no linear part": {"linear": False},
     "no network": {"network": False},
     "paper": {"paper": True},
+    "half a share": {"share": 0.5},
     "three members": {"members": 3},
     "zero angle": {"initial_angle": "zero"},
     "one layer": {"depth": 1},

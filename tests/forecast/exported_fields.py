@@ -31,6 +31,7 @@ FIELDS = {
     "three blocks, two members": {"blocks": 3, "members": 2},
     "no linear part": {"linear": False},
     "no network": {"members": 0},
+    "neither": {"members": 0, "linear": False, "inputs": 1, "history": 2},
     "one layer": {"depth": 1},
     "narrow lenses": {"sigma": 0.1, "basis": 30},
 }

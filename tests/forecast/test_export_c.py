@@ -124,6 +124,18 @@ def test_two_models_live_in_one_program_and_in_cpp(tmp_path):
     subprocess.run([tmp_path / "main"], check=True)
 
 
+def test_files_of_two_exports_do_not_compile_together(tmp_path):
+    for folder, members in (("one", 1), ("two", 2)):
+        export_c(surrogate_of(members=members), tmp_path / folder, check=False)
+    for file in ("model.c", "model_selftest.c"):
+        command = [compiler(), *FLAGS, "-fsyntax-only", "-I", tmp_path / "one", tmp_path / "one" / file]
+        subprocess.run(command, check=True)
+        shutil.copy(tmp_path / "two" / file, tmp_path / "one" / file)
+        mixed = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert mixed.returncode
+        assert "model.h is of another export" in mixed.stderr
+
+
 def test_the_stored_rollout_is_the_float64_one(tmp_path):
     surrogate = surrogate_of(network=False)
     probe = probe_of("burgers-32", surrogate, 10)

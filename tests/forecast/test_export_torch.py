@@ -11,12 +11,11 @@ from lln.forecast.export_torch import export_torch
 from lln.forecast.surrogate import Surrogate
 
 
-@pytest.mark.parametrize("option", ["inputs and history", "no network", "zero angle", "residual-batchnorm"])
+@pytest.mark.parametrize("option", ["inputs and history", "no network", "zero angle", "paper", "residual-batchnorm"])
 def test_the_step_survives(option, tmp_path):
     surrogate = surrogate_of(**OPTIONS[option])
     told = export_torch(surrogate, tmp_path / "step.pt2")
-    # Both sides are PyTorch in float32, one with the plain Gaussians: 4 for the spread of the two roundings.
-    assert told.export <= 2 * bar(told, surrogate)
+    assert told.export <= bar(told, surrogate)
 
 
 def test_a_model_switched_off_needs_no_network(tmp_path):
@@ -44,4 +43,4 @@ def test_any_batch_and_no_lln_to_run_it(tmp_path):
 def test_fields(name, tmp_path):
     surrogate = field_of(**FIELDS[name])
     told = export_torch(surrogate, tmp_path / "step.pt2")
-    assert told.export <= 2 * field_bar(told, surrogate)
+    assert told.export <= field_bar(told, surrogate)

@@ -33,7 +33,7 @@ def drive(folder, script, request):
     asked, answered = Path(folder) / f"{script}.asked.json", Path(folder) / f"{script}.answered.json"
     asked.write_text(json.dumps({"web": str(WEB), "chromium": CHROMIUM, **request}))
     done = subprocess.run(
-        [NODE, HERE / f"{script}.mjs", asked, answered], capture_output=True, text=True, timeout=500, check=False
+        [NODE, HERE / f"{script}.mjs", asked, answered], capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(answered.read_text(), parse_constant=lambda _: np.nan)

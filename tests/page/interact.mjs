@@ -1,7 +1,7 @@
 // Everything a reader can do with a page, done; what came of it is told to Python, which judges.
 
 import { readFileSync } from "node:fs";
-import { answer, asked, axe, browser, open } from "./launch.mjs";
+import { answer, asked, axe, browser, drawn, open } from "./launch.mjs";
 
 const opened = await browser();
 const axeSource = readFileSync(axe, "utf8");
@@ -15,12 +15,8 @@ const view = (page) =>
     return { start: row(0), end: row(state.steps), now: state.now, moved: state.moved, playing: state.playing };
   });
 
-// A change is on the screen after the next frame; the one after that has seen it done.
-const drawn = (page) =>
-  page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null)))));
-
 async function changed(page, act) {
-  await page.evaluate(() => (opticalBench.state.finished = false));
+  await page.evaluate(() => (opticalBench.state.finished = false)); // `act` has it computed anew
   await act();
   await settled(page);
   return view(page);
@@ -29,6 +25,7 @@ async function changed(page, act) {
 async function drag(page, selector, from, to) {
   const canvas = page.locator(selector);
   await canvas.scrollIntoViewIfNeeded();
+  await drawn(page);
   const box = await canvas.boundingBox();
   const at = ([x, y]) => [box.x + x * (x <= 1 ? box.width : 1), box.y + y * (y <= 1 ? box.height : 1)];
   await page.mouse.move(...at(from));
@@ -49,22 +46,30 @@ async function violations(page) {
 {
   const { page, seen, context } = await open(opened, asked.few);
   told.first = await view(page);
-  const handle = await page.evaluate(() => {
-    const { state } = opticalBench;
-    return Array.from({ length: state.n }, (_, i) => state.predicted(0, i));
+  // Pictures out of sight are drawn while there is nothing else to do: rays, too.
+  await page.waitForFunction(() => {
+    const canvas = document.querySelector("#bench-canvas");
+    return canvas.width > 300 && canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean);
   });
-  told.handle = handle;
+  told.scrolled = await page.evaluate(() => window.scrollY);
   await page.locator("#phase-z").selectOption("0");
+  await page.locator("#phase").scrollIntoViewIfNeeded();
+  await drawn(page);
   const box = await page.locator("#phase").boundingBox();
   const spot = await page.evaluate(() => opticalBench.spots.phase());
   told.dragged = await changed(page, () => drag(page, "#phase", spot, [spot[0] + 30, spot[1] - 20]));
+  await drawn(page);
+  told.draggedStatus = await page.locator("#status").textContent();
   told.spotInside = spot[0] > 0 && spot[0] < box.width && spot[1] > 0 && spot[1] < box.height;
   told.reset = await changed(page, () => page.locator("#reset").click());
   await page.locator("#scrub").fill("123");
   await drawn(page);
   told.scrubbed = { ...(await view(page)), clock: await page.locator("#clock").textContent() };
+  // Slowly and from the beginning, so that the end is far when the second click comes.
+  await page.locator("#scrub").fill("3");
+  await page.locator("#speed").selectOption("0.25");
   await page.locator("#play").click();
-  await page.waitForFunction(() => opticalBench.state.now > 125);
+  await page.waitForFunction(() => opticalBench.state.now > 5);
   told.playing = await view(page);
   await page.locator("#play").click();
   told.paused = await view(page);
@@ -91,11 +96,17 @@ async function violations(page) {
   await page.waitForFunction(() => document.querySelector("#facts").textContent.startsWith("Lens 3,"));
   told.factsRight = await facts();
   await page.keyboard.press("ArrowUp");
-  await page.waitForFunction((old) => document.querySelector("#facts").textContent !== old, told.factsRight);
+  // The numbers of the same ray may change as well, so wait for another ray.
+  await page.waitForFunction(
+    (old) => /^Lens 3, ray \d+/.exec(document.querySelector("#facts").textContent)?.[0] !== /^Lens 3, ray \d+/.exec(old)[0],
+    told.factsRight,
+  );
   told.factsUp = await facts();
+  await page.locator("#bench-canvas").scrollIntoViewIfNeeded();
+  await drawn(page);
   const bench = await page.locator("#bench-canvas").boundingBox();
   await page.mouse.move(bench.x + bench.width * 0.9, bench.y + bench.height * 0.3);
-  await page.waitForFunction((old) => document.querySelector("#facts").textContent !== old, told.factsUp);
+  await page.waitForFunction(() => /^Lens [45],/.test(document.querySelector("#facts").textContent));
   told.factsHover = await facts();
   const number = page.locator("#start-numbers input").first();
   await page.locator("summary").click();
@@ -144,6 +155,7 @@ async function violations(page) {
   told.narrowAxe = await violations(page);
   await page.locator("#phase-z").selectOption("0");
   await page.locator("#phase").scrollIntoViewIfNeeded();
+  await drawn(page);
   const box = await page.locator("#phase").boundingBox();
   const spot = await page.evaluate(() => opticalBench.spots.phase());
   const finger = await context.newCDPSession(page);

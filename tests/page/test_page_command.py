@@ -62,8 +62,24 @@ def test_inputs_travel_with_the_data():
     model, states, inputs = forced()
     data = Dataset((Series(states, inputs),), input_names=("u", "v"), source="tank")
     payload = payload_of(forecaster_page(model, data))
-    assert payload["series"][0]["inputs"]["shape"] == [400, 2]
+    assert payload["series"][0]["inputs"]["shape"] == [81, 2]  # what did not train, and one row to start from
     assert numbers_of(forecaster_page(model, data))["Truth on this page", "data"] == "tank"
+
+
+def test_rows_that_trained_are_left_out_where_there_are_others():
+    model, states = fitted(), lorenz()  # the first four fifths trained
+    data = Dataset((Series(states, name="orbit", start=2.0),), 0.01, source="orbit.nc")
+    text = forecaster_page(model, data)
+    (run,) = payload_of(text)["series"]
+    given = model.history_ + round(0.2 * len(states))
+    assert run["states"]["shape"] == [given, 3]
+    assert run["name"] == f"orbit, rows {len(states) - given} to {len(states) - 1}"
+    assert run["start"] == pytest.approx(2.0 + 0.01 * (len(states) - given))
+    assert numbers_of(text)["Truth on this page", "rows"] == "those that did not train"
+    trained = Dataset((Series(states[:200]),), 0.01)
+    assert numbers_of(forecaster_page(model, trained))["Truth on this page", "rows"] == "those it was trained on"
+    new = Dataset((Series(states[:200] + 0.1),), 0.01)
+    assert numbers_of(forecaster_page(model, new))["Truth on this page", "rows"] == "new to the model"
 
 
 def test_data_of_another_system_and_too_many_members_are_refused():

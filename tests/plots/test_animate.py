@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from lln import InputError
-from lln.plots.animate import Scene, draw_frames, film_bytes, no_film
+from lln.plots.animate import Scene, draw_frames
+from lln.plots.film import COLOURS, film_bytes, no_film
 
 TIMES = np.linspace(0, 6, 60)[:, None]
 
@@ -43,6 +44,53 @@ def test_a_gif_holds_every_frame_at_its_speed():
     content = film_bytes(".gif", draw_frames(SCENES["phase plane"], frames=7), fps=20)
     film = Image.open(io.BytesIO(content))
     assert (film.format, film.n_frames, film.info["duration"], film.info["loop"]) == ("GIF", 7, 50, 0)
+
+
+def test_a_gif_has_one_palette_that_keeps_white_and_the_ends_of_the_colours():
+    # Pale at first, strong in the end: with a palette of its own the first picture would lack what comes later.
+    states = np.linspace(0.05, 1.0, 40)[:, None] * np.linspace(-1, 1, 30)
+    pictures = list(draw_frames(Scene({"data": states}, 0.1, "x" * 30, (5, 6)), frames=5))
+    film = Image.open(io.BytesIO(film_bytes(".gif", iter(pictures))))
+    colours = set()
+    for k, picture in enumerate(pictures):
+        film.seek(k)
+        shown, drawn = np.asarray(film.convert("RGB"), dtype=int), np.asarray(picture, dtype=int)
+        assert shown[2, 2].tolist() == [255, 255, 255]
+        # Median cut over a few thousand colours: what is off is off by no more than the eye forgives.
+        assert np.abs(shown - drawn).max() <= 24
+        colours |= set(map(tuple, shown.reshape(-1, 3).tolist()))
+    assert len(colours) <= COLOURS
+
+
+def test_times_and_units_are_told_as_the_data_has_them():
+    told = Scene(
+        {"data": np.zeros((3, 2))}, 0.25, "xy", title="tank", units={"x": "m", "t": "s"}, time_name="t", start=10
+    )
+    assert [told.clock(k) for k in range(3)] == ["tank   t 10.00 s", "tank   t 10.25 s", "tank   t 10.50 s"]
+    assert (told.label("x"), told.label("y")) == ("x (m)", "y")
+    assert Scene({"data": np.zeros((2, 2))}, 1 / 3, "xy").clock(1) == "time 0.33"
+    assert Scene({"data": np.zeros((11, 2))}, 1.0, "xy").clock(1) == "time \N{FIGURE SPACE}1"
+
+
+def test_longitude_runs_across_and_latitude_up():
+    states = np.zeros((2, 4 * 8))
+    states[:, :8] = 1.0  # the southern row
+    places = {"lat": np.arange(4.0), "lon": np.arange(8.0)}
+    film = draw_frames(Scene({"data": states}, 0.1, "x" * 32, (4, 8), coords=places), frames=2)
+    red = np.asarray(next(film), dtype=int)
+    rows, columns = np.nonzero((red[..., 0] > 90) & (red[..., 1] < 60))
+    inside = columns < 0.8 * red.shape[1]  # to the right of it is the colour bar
+    assert rows[inside].mean() > 0.6 * red.shape[0]
+    assert np.ptp(columns[inside]) > 0.5 * red.shape[1]
+
+
+def test_images_fill_the_picture():
+    wide, tall = (
+        next(draw_frames(Scene({"data": np.zeros((2, 200))}, 0.1, "x" * 200, space), frames=2)).size[1]
+        for space in ((20, 10), (10, 20))
+    )
+    assert wide < tall
+    assert wide % 2 == tall % 2 == 0
 
 
 def test_no_more_frames_than_states_and_a_diverged_run_is_drawn():

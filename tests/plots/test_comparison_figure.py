@@ -56,3 +56,14 @@ def test_bands_surround_their_curves():
 def test_bad_input_gets_a_sentence(errors, message):
     with pytest.raises(InputError, match=message):
         comparison_figure(errors)
+
+
+def test_curves_that_lie_on_each_other_are_drawn_once_and_named():
+    errors = {"lens": [0.1, 0.2], "mlp": [0.3, 0.4], "residual": [0.3, 0.4], "linear": [0.3, 0.4]}
+    figure = comparison_figure(errors, references=["linear"])
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert [label for label in lines if not label.startswith("_")] == [
+        *("lens", "mlp (as linear)", "residual (as linear)", "linear")
+    ]
+    assert len(lines["linear"].get_xdata()) == 2
+    assert len(lines["mlp (as linear)"].get_xdata()) == 0

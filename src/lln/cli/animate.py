@@ -18,9 +18,14 @@ from lln.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
     from lln.cli.reading import Selection
     from lln.data.dataset import Dataset
     from lln.forecast.forecaster import LensForecaster
+    from lln.forecast.layout import Layout
     from lln.plots.animate import Scene
 
 
@@ -45,19 +50,23 @@ def animate(
     from lln.cli.reading import Selection, read_data, read_model
     from lln.core.atomic import whole_file
     from lln.core.errors import InputError
-    from lln.plots.animate import draw_frames, film_bytes, no_film
+    from lln.plots.animate import draw_frames
+    from lln.plots.film import film_bytes, no_film
 
     reason = no_film(out.suffix)
     if reason is not None:
         raise InputError(f"{out}: {reason}")
-    output_file(out)
+    output_file(out, source, data)
     chosen = Selection(time, states, trajectory, inputs, dt, resample)
     if source.suffix == MODEL_SUFFIX:
         scene = _model_scene(read_model(source), data, chosen, steps, source.stem)
     elif data is not None:
         raise InputError("--data is the truth beside a model's rollout; give a model, or one file of data alone")
     else:
-        scene = _scene(read_data([source], chosen), {}, steps, source.stem)
+        given = read_data([source], chosen)
+        first = given.series[0]
+        rows = first.rows(0, min(len(first), steps + 1))
+        scene = _scene(given, {"data": rows}, source.stem, first.start)
     content = film_bytes(out.suffix, draw_frames(scene, frames), fps)
     with whole_file(out) as partial:
         partial.write_bytes(content)
@@ -69,7 +78,6 @@ def _model_scene(model: LensForecaster, data: Path | None, chosen: Selection, st
 
     from lln.cli.reading import read_for
     from lln.core.errors import InputError
-    from lln.plots.animate import Scene
 
     layout, history = model.layout_, model.history_
     if data is not None:
@@ -83,22 +91,23 @@ def _model_scene(model: LensForecaster, data: Path | None, chosen: Selection, st
         known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
         guess = model.surrogate_.rollout(window, steps, known)
         truth = np.asarray(first.rows(history - 1, history + steps), dtype=np.float64)
-        return _scene(given, {"truth": truth, "model": np.concatenate([window[-1:], guess])}, steps, title)
+        runs = {"truth": truth, "model": np.concatenate([window[-1:], guess])}
+        return _scene(given, runs, title, first.start + (history - 1) * given.dt)
     if model.input_names_:
         raise InputError(
-            f"this model needs its known inputs ({', '.join(model.input_names_)}); give --data FILE with them"
+            f"this model needs its known inputs ({', '.join(model.input_names_)}); give --data FILE with them",
+            topic="inputs-needed",
         )
     window = model.last_window_
     run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
-    return Scene({"model": run}, layout.dt, layout.names, layout.space, layout.channels, layout.coords, title)
+    return _scene(layout, {"model": run}, title, model.last_time_)
 
 
-def _scene(given: Dataset, runs: dict[str, object], steps: int, title: str) -> Scene:
-    import numpy as np
-
+def _scene(given: Dataset | Layout, runs: Mapping[str, ArrayLike], title: str, start: float) -> Scene:
+    """The runs, with what the data or the model says of names, units and grid."""
     from lln.plots.animate import Scene
 
-    if not runs:
-        first = given.series[0]
-        runs = {"data": np.asarray(first.rows(0, min(len(first), steps + 1)), dtype=np.float64)}
-    return Scene(runs, given.dt, given.names, given.space, given.channels, given.coords, title)  # type: ignore[arg-type]
+    return Scene(
+        runs, given.dt, given.names, given.space, given.channels, given.coords, title, given.units, given.time_name,
+        start,
+    )  # fmt: skip

@@ -23,19 +23,25 @@ def draw(
     from lln.cli.reading import read_model
     from lln.core.atomic import whole_file
     from lln.core.errors import InputError
+    from lln.forecast.field_surrogate import FieldSurrogate
     from lln.forecast.rays import bench_of
     from lln.plots.drawing import architecture_figure
     from lln.plots.style import DPI, house_style
 
     if out.suffix.lower() not in SUFFIXES:
         raise InputError(f"{out}: a drawing is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {out.suffix!r}")
-    output_file(out)
+    output_file(out, model)
     forecaster = read_model(model)
     count = len(forecaster.surrogate_.members)
     if count and member >= count:
         raise InputError(f"--member must be below {count}, the number of members of this model, got {member}")
     bench = bench_of(forecaster.surrogate_, forecaster.last_window_, member=member)
-    figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: the lens network inside")
+    inside = "the lens network inside"
+    if isinstance(forecaster.surrogate_, FieldSurrogate):
+        inside = (
+            f"the first of {len(forecaster.surrogate_.members[0].blocks)} blocks of lenses, at one point of the grid"
+        )
+    figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: {inside}")
     with house_style(), whole_file(out) as partial:
         figure.savefig(partial, dpi=DPI, format=out.suffix[1:].lower())
     typer.echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")

@@ -28,15 +28,15 @@ def page(
 ) -> None:
     """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
 
-    The file needs no server, no network and nothing beside it. Without --data a rollout starts where the training data
-    ended, and there is no truth to hold it against.
+    The file needs no server, no network and nothing beside it. Rows of --data that trained are left out, unless all
+    did. Without --data a rollout starts where the training data ended, and there is no truth to hold it against.
     """
     from lln.cli.console import output_file
     from lln.cli.reading import Selection, read_for, read_model
     from lln.core.atomic import whole_file
     from lln.page import forecaster_page
 
-    output_file(out)
+    output_file(out, model, data)
     forecaster = read_model(model)
     truth = None
     if data is not None:

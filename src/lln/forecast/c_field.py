@@ -64,7 +64,9 @@ class FieldModel(Model):
 
     def body(self) -> str:
         """Tables and functions."""
-        pieces = [self._tables(), self._padding()]
+        pieces = [self._tables()]
+        if self.stacks or self.field.matrix.any():
+            pieces.append(self._padding())
         if self.stacks:
             pieces.append(LINEAR)
             for index, stack in enumerate(self.stacks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -79,7 +80,7 @@ def export_c(
         (f"{name}_selftest.c", selftest(model, probe, truth, 2.0 * usual + 1e-9)),
     ]
     home = output_folder(folder)
-    for file, text in files:
+    for file, text in _of_one_export(name, files):
         with whole_file(home / file) as partial:
             partial.write_text(text, encoding="ascii")
     command = f"cc {' '.join((*FLAGS, *FAST))} {name}.c {name}_selftest.c -lm -o {name}_selftest && ./{name}_selftest"
@@ -90,6 +91,19 @@ def export_c(
             states = replay(program, probe, surrogate)
         difference = probe.compare(f"{name}.c ({precision})", surrogate, states)
     return CExport(tuple(home / file for file, _ in files), difference, command)
+
+
+def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same files, which a compiler refuses to take together with those of another export.
+
+    Three files cannot take the place of three older ones in one go, so a kill in between may leave some of each.
+    """
+    mark = hashlib.sha256("".join(text for _, text in files).encode()).hexdigest()[:8]
+    word, include = f"{name.upper()}_EXPORT", f'#include "{name}.h"\n'
+    told = f"#define {word} 0x{mark}u /* the sources ask for it */\n"
+    check = f'#if {word} != 0x{mark}u\n#error "{name}.h is of another export"\n#endif\n'
+    guard = f"#define {name.upper()}_H\n"
+    return [(file, text.replace(guard, guard + told, 1).replace(include, include + check, 1)) for file, text in files]
 
 
 def _model(surrogate: Surrogate | FieldSurrogate, name: str, precision: str) -> Model:

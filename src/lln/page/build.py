@@ -11,6 +11,8 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lln import __version__
 from lln.core.errors import InputError
 from lln.core.shapes import whole
@@ -19,6 +21,7 @@ from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region
 from lln.forecast.field_surrogate import FieldSurrogate
 from lln.forecast.layout import Layout
+from lln.forecast.memory import Training
 from lln.page.payload import AnySurrogate, Numbers, whole_payload
 
 if TYPE_CHECKING:
@@ -80,7 +83,8 @@ def forecaster_page(
 
     Args:
         forecaster: the model.
-        data: trajectories to hold its rollouts against; None starts where training ended, without a truth.
+        data: trajectories to hold its rollouts against, without the rows that trained where there are others; None
+            starts where training ended, without a truth.
         title: None takes the name of the training data.
         steps: length of a rollout.
         members: how many of the ensemble's networks go into the page; None takes all.
@@ -93,12 +97,14 @@ def forecaster_page(
         if count > len(surrogate.members):
             raise InputError(f"members = {count}, but this model has {len(surrogate.members)}; ask for fewer")
         surrogate = _first_members(surrogate, count)
-    layout = forecaster.layout_
+    layout, truth = forecaster.layout_, []
     if data is None:
         runs = [Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")]
         runs[0] = replace(runs[0], start=forecaster.last_time_ - (len(runs[0]) - 1) * layout.dt)
     else:
         layout.check(data)
+        data, kind = unseen(data, forecaster.training_, surrogate.frame.history)
+        truth = [("data", data.source), ("rows", kind)]
         runs = stretches(data, surrogate.frame.history)
     return build_page(
         surrogate,
@@ -108,7 +114,7 @@ def forecaster_page(
         subtitle=subtitle_of(forecaster, surrogate),
         steps=steps,
         region=forecaster.region_,
-        numbers=numbers_of(forecaster, surrogate, None if data is None else data.source),
+        numbers=numbers_of(forecaster, surrogate, truth),
     )
 
 
@@ -121,6 +127,30 @@ def _first_members(surrogate: AnySurrogate, count: int) -> AnySurrogate:
 def _mean_inputs(forecaster: LensForecaster) -> Any:
     frame = forecaster.surrogate_.frame
     return frame.input_mean[None].repeat(frame.history, 0) if frame.inputs else None
+
+
+def unseen(data: Dataset, training: Training, history: int) -> tuple[Dataset, str]:
+    """The rows that did not train, the longest run of them first, and what they are; all rows where all of them did.
+
+    A run starts from the `history` rows before it, which may have trained: they are given, not predicted.
+    """
+    parts, shown = [], False
+    for index, one in enumerate(data.series):
+        seen = training.seen(one)
+        shown = shown or bool(seen.any())
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], seen, [True]]).astype(np.int8)))
+        parts += [(index, max(0, first - history), last) for first, last in edges.reshape(-1, 2)]
+    if not shown:
+        return data, "new to the model"
+    parts = [(index, first, last) for index, first, last in parts if last - first > history]
+    if not parts:
+        return data, "those it was trained on"
+    runs = []
+    for index, first, last in sorted(parts, key=lambda part: part[1] - part[2]):
+        one = data.series[index]
+        name = f"{one.name}, rows {first} to {last - 1}".lstrip(", ")
+        runs.append(replace(one.cut(first, last), name=name, start=one.start + first * data.dt))
+    return replace(data, series=tuple(runs)), "those that did not train"
 
 
 def stretches(data: Dataset, history: int) -> list[Series]:

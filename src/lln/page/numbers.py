@@ -41,9 +41,9 @@ def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:
 
 
 def numbers_of(
-    forecaster: LensForecaster, surrogate: AnySurrogate, data: str | None
+    forecaster: LensForecaster, surrogate: AnySurrogate, truth: list[tuple[str, str]]
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Titles and rows of every table."""
+    """Titles and rows of every table; `truth` says what rollouts are held against."""
     frame, layout = surrogate.frame, forecaster.layout_
     model = [
         ("coordinates n", f"{frame.size}"),
@@ -56,15 +56,25 @@ def numbers_of(
     ]
     report = forecaster.report_.record()
     training = [("data", layout.source)]
-    training += [(words, _shown(report[key])) for key, words in _REPORT.items() if report.get(key) is not None]
+    left_out = () if frame.matrix.any() else ("linear_nmse", "spectral_radius")
+    training += [
+        (words, _shown(report[key], ","))
+        for key, words in _REPORT.items()
+        if report.get(key) is not None and key not in left_out
+    ]
     if report.get("coverage") is not None:
         training.append(("hidden positions between the control points", f"{1 - report['coverage']:.2%}"))
-    recipe = [(key.replace("_", " "), _shown(value)) for key, value in forecaster.recipe_.record().items()]
+    # What is None was left to the recipe, but for the ridge: there it means no linear part.
+    recipe = [
+        (key.replace("_", " "), _shown(value))
+        for key, value in forecaster.recipe_.record().items()
+        if value is not None or key == "ridge"
+    ]
     versions = [("lln", __version__)]
     versions += [(name, version_of(name) or "not installed") for name in ("torch", "numpy")]
     tables = [("Model", model), ("Training", training), ("Recipe", recipe), ("Versions", versions)]
-    if data is not None:
-        tables.insert(1, ("Truth on this page", [("data", data)]))
+    if truth:
+        tables.insert(1, ("Truth on this page", truth))
     return tables
 
 
@@ -106,9 +116,13 @@ def _parameters(forecaster: LensForecaster, surrogate: AnySurrogate) -> int:
     return int(forecaster.parameters_) - left_out
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, thousands: str = "") -> str:
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:{thousands}}"
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)

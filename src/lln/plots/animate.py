@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -42,6 +37,9 @@ class Scene:
         channels: names of the fields on the grid.
         coords: positions along each direction of space, by its name.
         title: above the picture.
+        units: by name of coordinate, channel, direction or time.
+        time_name: what time is called in `units` and beneath an axis.
+        start: time of the first row.
     """
 
     runs: Mapping[str, ArrayLike]
@@ -51,6 +49,9 @@ class Scene:
     channels: Sequence[str] = ("u",)
     coords: Mapping[str, ArrayLike] = field(default_factory=dict)
     title: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    time_name: str = "time"
+    start: float = 0.0
 
     def __post_init__(self) -> None:
         """Hold all runs to one shape."""
@@ -70,6 +71,22 @@ class Scene:
         """The runs as float64."""
         return {name: np.asarray(states, dtype=np.float64) for name, states in self.runs.items()}
 
+    def label(self, name: str) -> str:
+        """A name with its unit."""
+        unit = self.units.get(name, "")
+        return f"{name} ({unit})" if unit else name
+
+    def clock(self, row: int) -> str:
+        """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
+        # As many decimals as tell a step's times apart: 0.25 needs two, a third gets one more than its size asks for.
+        fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
+        exact = (d for d in range(fewest, fewest + 3) if abs(round(self.dt, d) - self.dt) < 1e-6 * self.dt)
+        decimals = min(next(exact, fewest + 1), 9)
+        last = f"{self.start + (self.steps - 1) * self.dt:.{decimals}f}"
+        now = f"{self.start + row * self.dt:.{decimals}f}".rjust(len(last), "\N{FIGURE SPACE}")
+        unit = self.units.get(self.time_name, "")
+        return f"{self.title}   {self.time_name} {now} {unit}".strip()
+
     def limits(self, first: int, last: int) -> tuple[float, float]:
         """Lowest and highest value of some coordinates, by the first run, with a margin."""
         seen = next(iter(self.arrays.values()))[:, first:last]
@@ -83,16 +100,48 @@ def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
     count = min(whole("frames", frames, 2), scene.steps)
     positive("dt", scene.dt)
     with house_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
-        figure = Figure(figsize=(WIDTH, 4.2), dpi=FILM_DPI, layout="constrained")
+        # Even numbers of pixels, for players of MP4.
+        figure = Figure(
+            figsize=(WIDTH, 2 * round(0.5 * FILM_DPI * _height(scene)) / FILM_DPI), dpi=FILM_DPI, layout="constrained"
+        )
         canvas: Any = FigureCanvasAgg(figure)
         update = _stage(figure, scene)
         for k in np.linspace(0, scene.steps - 1, count).round().astype(int):
             update(int(k))
-            figure.suptitle(f"{scene.title}   t = {k * scene.dt:.2f}".strip())
+            figure.suptitle(scene.clock(int(k)))
             canvas.draw()
             if figure.get_layout_engine() is not None:
                 figure.set_layout_engine("none")  # the first frame decides, or the axes would tremble
             yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+
+
+def _height(scene: Scene) -> float:
+    """In inches: what the panels need, and no empty stripes beside images."""
+    if len(scene.space) == 2:
+        wide, tall = (float(np.ptp(_places(scene)[axis])) or 1.0 for axis in _directions(scene))
+        panel = (WIDTH - 1.0) / len(scene.runs) - 0.5
+        return float(np.clip(0.5 + len(scene.channels) * (panel * tall / wide + 0.65), 2.4, 9.0))
+    rows = len(scene.channels) if scene.space else min(len(scene.names), MOST_SERIES)
+    return 4.2 if rows <= 3 else 1.4 * rows
+
+
+def _places(scene: Scene) -> list[Array]:
+    """Positions along each direction of space; indices where there are none."""
+    given = [np.asarray(values, dtype=float) for values in scene.coords.values()]
+    fits = len(given) == len(scene.space) and all(len(a) == n for a, n in zip(given, scene.space, strict=True))
+    return given if fits else [np.arange(float(n)) for n in scene.space]
+
+
+def _directions(scene: Scene) -> tuple[int, int]:
+    """Which direction of a plane runs across and which up: x and longitude across; of others the first runs up."""
+    first = next(iter(scene.coords), "x").lower()
+    return (0, 1) if first in ("x", "lon", "longitude") else (1, 0)
+
+
+def _edges(places: Array) -> tuple[float, float]:
+    """Where the first cell begins and the last one ends: half a spacing beyond their centres."""
+    half = 0.5 * float(places[-1] - places[0]) / max(len(places) - 1, 1) or 0.5
+    return float(places[0]) - half, float(places[-1]) + half
 
 
 def _stage(figure: Figure, scene: Scene) -> Update:
@@ -105,8 +154,10 @@ def _stage(figure: Figure, scene: Scene) -> Update:
     return _series(figure, scene)
 
 
-def _look(index: int) -> dict[str, Any]:
-    """The truth in black beneath, the model in colour over it; one run alone in colour."""
+def _look(index: int, count: int) -> dict[str, Any]:
+    """Of run `index` out of `count`: the truth in black beneath, the model in colour over it; one alone in colour."""
+    if count == 1:
+        return {"color": BLUE, "linewidth": 1.8}
     colours = (BLACK, VERMILION, BLUE)
     return {"color": colours[index % 3], "linewidth": 2.4 if index == 0 else 1.4, "alpha": 0.8 if index == 0 else 1.0}
 
@@ -115,19 +166,23 @@ def _portrait(figure: Figure, scene: Scene) -> Update:
     size, runs = len(scene.names), list(scene.arrays.items())
     axis: Any = figure.add_subplot(projection="3d" if size == 3 else None)
     for letter, name, j in zip("xyz", scene.names, range(size), strict=False):
-        getattr(axis, f"set_{letter}label")(name)
+        getattr(axis, f"set_{letter}label")(scene.label(name))
         getattr(axis, f"set_{letter}lim")(*scene.limits(j, j + 1))
     if size == 3:
         axis.view_init(elev=18, azim=-60)
+        axis.set_box_aspect(None, zoom=1.15)
         for letter in "xyz":
             getattr(axis, f"{letter}axis").set_pane_color((1.0, 1.0, 1.0, 0.0))
     pale = [
-        axis.plot(*states.T[:, :1], **{**_look(i), "linewidth": 0.5, "alpha": 0.35})[0]
+        axis.plot(*states.T[:, :1], **{**_look(i, len(runs)), "linewidth": 0.5, "alpha": 0.35})[0]
         for i, (_, states) in enumerate(runs)
     ]
-    bright = [axis.plot(*states.T[:, :1], **_look(i), label=name)[0] for i, (name, states) in enumerate(runs)]
+    bright = [
+        axis.plot(*states.T[:, :1], **_look(i, len(runs)), label=name)[0] for i, (name, states) in enumerate(runs)
+    ]
     heads = [
-        axis.plot(*states.T[:, :1], "o", color=_look(i)["color"], markersize=5)[0] for i, (_, states) in enumerate(runs)
+        axis.plot(*states.T[:, :1], "o", color=_look(i, len(runs))["color"], markersize=5)[0]
+        for i, (_, states) in enumerate(runs)
     ]
     if len(runs) > 1:
         axis.legend(loc="upper right")
@@ -148,14 +203,14 @@ def _series(figure: Figure, scene: Scene) -> Update:
     shown, runs = min(len(scene.names), MOST_SERIES), list(scene.arrays.items())
     columns = np.linspace(0, len(scene.names) - 1, shown).round().astype(int)
     axes = figure.subplots(shown, 1, sharex=True, squeeze=False)[:, 0]
-    times = np.arange(scene.steps) * scene.dt
+    times = scene.start + np.arange(scene.steps) * scene.dt
     lines = []
     for j, axis in zip(columns, axes, strict=True):
         axis.set_ylim(*scene.limits(j, j + 1))
-        axis.set_ylabel(scene.names[j])
-        lines.append([axis.plot([], [], **_look(i), label=name)[0] for i, (name, _) in enumerate(runs)])
-    axes[-1].set_xlim(0.0, times[-1])
-    axes[-1].set_xlabel("time t")
+        axis.set_ylabel(scene.label(scene.names[j]))
+        lines.append([axis.plot([], [], **_look(i, len(runs)), label=name)[0] for i, (name, _) in enumerate(runs)])
+    axes[-1].set_xlim(times[0], times[-1])
+    axes[-1].set_xlabel(scene.label(scene.time_name))
     if len(runs) > 1:
         axes[0].legend(loc="upper right", ncols=len(runs))
 
@@ -170,19 +225,19 @@ def _series(figure: Figure, scene: Scene) -> Update:
 def _curves(figure: Figure, scene: Scene) -> Update:
     (points,), runs = scene.space, list(scene.arrays.items())
     axes = figure.subplots(len(scene.channels), 1, sharex=True, squeeze=False)[:, 0]
-    name, places = next(iter(scene.coords.items()), ("position", np.arange(points)))
+    name, (places,) = next(iter(scene.coords), "position"), _places(scene)
     lines = []
     for c, axis in enumerate(axes):
         axis.set_ylim(*scene.limits(c * points, (c + 1) * points))
-        axis.set_ylabel(scene.channels[c])
+        axis.set_ylabel(scene.label(scene.channels[c]))
         lines.append(
             [
-                axis.plot(places, states[0, c * points : (c + 1) * points], **_look(i), label=run)[0]
+                axis.plot(places, states[0, c * points : (c + 1) * points], **_look(i, len(runs)), label=run)[0]
                 for i, (run, states) in enumerate(runs)
             ]
         )
-    axes[-1].set_xlabel(name)
-    axes[-1].set_xlim(float(np.min(np.asarray(places))), float(np.max(np.asarray(places))))
+    axes[-1].set_xlabel(scene.label(name))
+    axes[-1].set_xlim(float(places.min()), float(places.max()))
     if len(runs) > 1:
         axes[0].legend(loc="upper right", ncols=len(runs))
 
@@ -197,9 +252,14 @@ def _curves(figure: Figure, scene: Scene) -> Update:
 def _images(figure: Figure, scene: Scene) -> Update:
     runs, size = list(scene.arrays.items()), int(np.prod(scene.space))
     axes = figure.subplots(len(scene.channels), len(runs), squeeze=False)
-    directions = [*scene.coords, "x", "y"][:2]
-    places = [np.asarray(values, dtype=float) for values in scene.coords.values()]
-    extent = (*places[0][[0, -1]], *places[1][[0, -1]]) if len(places) == 2 else None
+    names = [*scene.coords, "x", "y"][:2]
+    order = _directions(scene)
+    (across, up), directions = [_edges(_places(scene)[axis]) for axis in order], [names[axis] for axis in order]
+
+    def turned(states: Array) -> Array:
+        """The field as rows that run up."""
+        return states.reshape(scene.space).transpose(order[::-1])
+
     pictures = []
     for c, channel in enumerate(scene.channels):
         low, high = scene.limits(c * size, (c + 1) * size)
@@ -207,62 +267,23 @@ def _images(figure: Figure, scene: Scene) -> Update:
         for i, (name, states) in enumerate(runs):
             axis = axes[c, i]
             picture = axis.imshow(
-                states[0, c * size : (c + 1) * size].reshape(scene.space).T,
-                extent=extent, cmap=FIELD_COLOURS, vmin=-bound, vmax=bound, origin="lower", interpolation="nearest",
+                turned(states[0, c * size : (c + 1) * size]),
+                extent=(*across, *up), cmap=FIELD_COLOURS, vmin=-bound, vmax=bound, origin="lower",
+                interpolation="nearest",
             )  # fmt: skip
             axis.set_title(f"{name}: {channel}" if len(scene.channels) > 1 else name)
-            axis.set_xlabel(directions[0])
-            axis.set_ylabel(directions[1])
             axis.grid(False)
+            if c == len(scene.channels) - 1:
+                axis.set_xlabel(scene.label(directions[0]))
+            if i == 0:
+                axis.set_ylabel(scene.label(directions[1]))
+            axis.label_outer()
             pictures.append((picture, states, c))
-        figure.colorbar(pictures[-1][0], ax=list(axes[c]), shrink=0.85).ax.set_title(channel, loc="center")
+        bar = figure.colorbar(pictures[-1][0], ax=list(axes[c]), shrink=0.85, extend="both")
+        bar.set_label(scene.label(channel))
 
     def update(k: int) -> None:
         for picture, states, c in pictures:
-            picture.set_data(states[k, c * size : (c + 1) * size].reshape(scene.space).T)
+            picture.set_data(turned(states[k, c * size : (c + 1) * size]))
 
     return update
-
-
-def film_bytes(suffix: str, pictures: Iterator[Image.Image], fps: int = 25) -> bytes:
-    """The pictures as the content of a .gif or .mp4 file."""
-    fps = whole("fps", fps, 1)
-    if suffix.lower() == ".gif":
-        return _gif(pictures, fps)
-    if suffix.lower() == ".mp4":
-        return _mp4(pictures, fps)
-    raise InputError(f"a film is a .gif or an .mp4 file, got {suffix!r}")
-
-
-def no_film(suffix: str) -> str | None:
-    """Why a film of this kind cannot be written here, or None."""
-    if suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
-        return "writing .mp4 needs ffmpeg, and it is not installed; install ffmpeg or write a .gif"
-    return None if suffix.lower() in (".gif", ".mp4") else f"a film is a .gif or an .mp4 file, got {suffix!r}"
-
-
-def _gif(pictures: Iterator[Image.Image], fps: int) -> bytes:
-    frames = [picture.quantize(colors=96, dither=Image.Dither.NONE) for picture in pictures]
-    content = io.BytesIO()
-    frames[0].save(
-        content, "GIF", save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, optimize=True
-    )
-    return content.getvalue()
-
-
-def _mp4(pictures: Iterator[Image.Image], fps: int) -> bytes:
-    reason = no_film(".mp4")
-    if reason is not None:
-        raise InputError(reason)
-    with tempfile.TemporaryDirectory() as place:
-        target = Path(place) / "film.mp4"
-        command = ["ffmpeg", "-loglevel", "error", "-f", "image2pipe", "-framerate", str(fps), "-c:v", "png", "-i", "-"]
-        # Even sizes and this pixel format are what every player reads.
-        command += ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", str(target)]
-        frames = io.BytesIO()
-        for picture in pictures:
-            picture.save(frames, "PNG")
-        done = subprocess.run(command, input=frames.getvalue(), capture_output=True, check=False)
-        if done.returncode:
-            raise InputError(f"ffmpeg could not write the film ({done.stderr.decode(errors='replace').strip()})")
-        return target.read_bytes()

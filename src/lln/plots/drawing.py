@@ -78,7 +78,7 @@ def architecture_figure(bench: Bench, *, rays: int = 12, title: str = "") -> Fig
         for corner, place in ((0.0, layer), (1.0, layer + 1)):  # the layer of (b), where it stands in (c)
             figure.add_artist(ConnectionPatch(
                 (corner, 0.0), (place, 1.0), axes["b"].transAxes, axes["c"].get_xaxis_transform(),
-                color=GREY, linewidth=0.9, linestyle=(0, (4, 3)),
+                color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=-1,  # beneath the words on its way
             ))  # fmt: skip
         handles, labels = axes["c"].get_legend_handles_labels()
         figure.legend(
@@ -118,34 +118,49 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
     """Panel (b): flight, lens profile and refraction of the ray and layer with the largest turn; returns the layer."""
     last = max(bench.depth - 1, 1)
     layer, ray = map(int, np.unravel_index(int(turns[:last].argmax()), turns[:last].shape))
-    y, theta, bent = bench.positions[layer, ray], bench.angles[layer, ray], bench.angles[layer + 1, ray]
+    theta, bent = float(bench.angles[layer, ray]), float(bench.angles[layer + 1, ray])
     meet = bench.positions[layer + 1, ray]
     flight = bench.length or 1.0
-    reach = 1.6 * max(
-        abs(flight * theta), abs(flight * bent), abs(meet - y), 0.25 * float(np.ptp(bench.profile_at)) / 6
-    )
+    reach = 1.6 * max(flight * abs(theta), flight * abs(bent), 0.25 * float(np.ptp(bench.profile_at)) / 6)
+    # A turn of a few degrees over a short flight would be a straight line on paper.
+    steeper = max(1.0, float(f"{0.55 * reach / (flight * max(abs(theta), abs(bent), 1e-12)):.1g}"))
+    rise, fall = steeper * bench.length * theta, steeper * bench.length * bent
     profile = bench.profiles[layer, ray]
     size = float(np.abs(profile).max()) or 1.0
-    axis.plot([0, flight], [y, meet], color=BLACK, linewidth=2)
-    axis.plot([flight, 2 * flight], [meet, meet + flight * theta], color=GREY, linestyle=(0, (3, 2)), linewidth=1.2)
-    axis.plot([flight, 2 * flight], [meet, meet + flight * bent], color=VERMILION, linewidth=2)
+    axis.plot([0, flight], [meet - rise, meet], color=BLACK, linewidth=2)
+    axis.plot([flight, 2 * flight], [meet, meet + rise], color=GREY, linestyle=(0, (3, 2)), linewidth=1.2)
+    axis.plot([flight, 2 * flight], [meet, meet + fall], color=VERMILION, linewidth=2)
     near = np.abs(bench.profile_at - meet) <= reach
     axis.plot(flight + 0.35 * flight * profile[near] / size, bench.profile_at[near], color=BLUE, linewidth=1.6)
     axis.axvline(flight, color=SKY, linewidth=1.0)
-    axis.plot([0, flight], [y, meet], "o", color=BLACK, markersize=4)
-    axis.set_title(f"(b) one lens layer: ray {ray}, layer {layer + 1} of this model")
+    axis.plot([0, flight], [meet - rise, meet], "o", color=BLACK, markersize=4)
+    axis.set_title(f"(b) one lens layer: ray {ray + 1}, layer {layer + 1} of this model")
     axis.set_ylim(meet - reach, meet + reach)
     axis.set_xlim(-0.08 * flight, 2.15 * flight)
     axis.set_xticks([0, flight], ["behind the last lens", "lens"])
+    for label in axis.get_xticklabels():
+        label.set_bbox({"fc": "w", "ec": "none", "pad": 1.5})
     axis.set_ylabel("position y")
-    notes = (
-        (0.03, 0.95, BLACK, "free flight\ny ← y + L θ", "left", "top"),
-        (0.985, 0.95, VERMILION, f"refraction\nθ ← θ + s φ(y)\nturn {bent - theta:+.3f}", "right", "top"),
-        (0.53, 0.05, BLUE, "lens profile s φ", "left", "bottom"),
+    drawn = f"\n(angles {steeper:g} times as steep)" if steeper > 1 else ""
+    notes = (  # where the rays are not: they come from below if they rise, and leave upwards
+        (0.03, rise >= 0, BLACK, "free flight\ny ← y + L θ", "left"),
+        (
+            0.985,
+            rise + fall < 0,
+            VERMILION,
+            f"refraction\nθ ← θ + s φ(y)\nturn {_signed(bent - theta)}{drawn}",
+            "right",
+        ),
+        (0.53, rise + fall < 0, BLUE, "lens profile s φ", "left"),
     )
-    for x, at, ink, words, side, edge in notes:
+    for x, above, ink, words, side in notes:
+        at, edge = (0.95, "top") if above else (0.05, "bottom")
         axis.text(x, at, words, transform=axis.transAxes, color=ink, ha=side, va=edge, fontsize=8.5)
     return layer
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
@@ -165,7 +180,7 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
             range(depth + 1),
             bench.positions[:, ray],
             alpha=1.0 if bold else 0.7,
-            label=f"ray {ray}" if bold else None,
+            label=f"ray {ray + 1}" if bold else None,
             **look,
         )
         if bold:

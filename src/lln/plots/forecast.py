@@ -52,7 +52,12 @@ def comparison_figure(
             steps = np.arange(1, len(curves[name]) + 1)
             low, high = (_curve(name, side) for side in (low, high))
             axis.fill_between(steps, low, high, color=looks[name]["color"], alpha=0.15, linewidth=0)
+        twins = _twins(curves, references)
         for name, values in curves.items():
+            if name in twins:
+                # Curves that lie on each other would hide all but one: one is drawn, and the others say which.
+                axis.plot([], [], label=f"{name} (as {twins[name]})", **looks[name])
+                continue
             axis.plot(np.arange(1, len(values) + 1), values, label=name, **looks[name])
             _mark_loss(axis, values, looks[name]["color"])
         if threshold is not None:
@@ -84,6 +89,18 @@ def _looks(names: list[str], references: Collection[str]) -> dict[str, dict[str,
             "zorder": 2,
         }
     return looks
+
+
+def _twins(curves: Mapping[str, Array], references: Collection[str]) -> dict[str, str]:
+    """For each curve that equals another: the name of the one that is drawn, a reference where there is one."""
+    order = sorted(curves, key=lambda name: name not in references)
+    found: dict[str, str] = {}
+    for i, name in enumerate(order):
+        same = (one for one in order[:i] if one not in found and np.array_equal(curves[one], curves[name], True))
+        first = next(same, None)
+        if first is not None:
+            found[name] = first
+    return found
 
 
 def _mark_loss(axis: Any, values: Array, shade: str) -> None:

@@ -11,6 +11,8 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib.figure import Figure
 
+from lln.core.atomic import whole_file
+
 # Okabe and Ito's palette, the yellow left out since it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#222222", "#8A8A8A"
@@ -66,6 +68,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write `figure` to `path` in the format that its suffix names, and make the folder if it is missing."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with house_style():
-        figure.savefig(target, dpi=DPI)
+    with house_style(), whole_file(target) as partial:
+        figure.savefig(partial, dpi=DPI, format=target.suffix[1:].lower() or "png")
     return target

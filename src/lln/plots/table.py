@@ -53,14 +53,15 @@ class Table:
         lines.insert(1, "| " + " | ".join(rule) + " |")
         return "\n".join([f"**{self.title}**", "", *lines] if self.title else lines)
 
-    def to_rich(self) -> rich.table.Table:
-        """The table for a terminal."""
+    def to_rich(self, *, narrow: bool = False) -> rich.table.Table:
+        """The table for a terminal; a narrow one has each word of a heading on a line of its own."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
         drawn = RichTable(title=self.title or None, title_justify="left", title_style="bold")
         for j, name in enumerate(self.columns):
-            drawn.add_column(Text(name), justify="left" if j == 0 else "right")
+            heading = Text(name.replace(" ", "\n") if narrow else name)
+            drawn.add_column(heading, justify="left" if j == 0 else "right", no_wrap=narrow)
         for i, row in enumerate(self.cells()):
             drawn.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
         return drawn

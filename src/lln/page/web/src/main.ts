@@ -17,6 +17,7 @@ import { SeriesView } from "./views/series";
 import { element, type View } from "./views/view";
 
 const FEW = 8;
+const REST = 250; // milliseconds without a change after which the pictures out of sight are drawn
 const THEMES = ["auto", "light", "dark"] as const;
 
 function start(): void {
@@ -33,6 +34,7 @@ function start(): void {
   const views = [controls, ...shown];
   let wanted = false;
   let drawn = 0;
+  let rest = 0;
   const frame = (at: number): void => {
     wanted = false;
     const going = controls.tick(at);
@@ -40,6 +42,10 @@ function start(): void {
     if (state.dragging && state.arrivals > drawn) state.drew(at);
     drawn = state.arrivals;
     if (going || state.playing) want();
+    window.clearTimeout(rest);
+    rest = window.setTimeout(() => {
+      if (!wanted && state.finished && !state.dragging && !state.playing) drawEverything(views);
+    }, REST);
   };
   const want = (): void => {
     if (!wanted) requestAnimationFrame(frame);
@@ -85,6 +91,13 @@ function pictures(state: State): View[] {
   return views;
 }
 
+/** What is scrolled away, too: nobody should meet an empty picture, or save one. */
+function drawEverything(views: View[]): void {
+  Surface.everything = true;
+  for (const view of views) view.draw();
+  Surface.everything = false;
+}
+
 /** Paper is white, whatever the screen is, and takes the pictures that are scrolled away, too. */
 function printing(views: View[], redraw: () => void): void {
   const { dataset } = document.documentElement;
@@ -93,9 +106,7 @@ function printing(views: View[], redraw: () => void): void {
     theme = dataset.theme;
     dataset.theme = "light";
     forgetColours();
-    Surface.printing = true;
-    for (const view of views) view.draw();
-    Surface.printing = false;
+    drawEverything(views);
   });
   window.addEventListener("afterprint", () => {
     dataset.theme = theme;

@@ -58,6 +58,7 @@ export class State {
   private again = false;
   private looking = false;
   private lookAgain = false;
+  private looked = "";
   private readonly listeners: (() => void)[] = [];
 
   constructor(readonly payload: Payload, plain: boolean) {
@@ -148,6 +149,7 @@ export class State {
 
   /** Ask for a new rollout. While one is under way without a first answer, the newest wish waits for it. */
   refresh(): void {
+    this.finished = false;
     if (this.waiting) {
       this.again = true;
       return;
@@ -164,6 +166,17 @@ export class State {
     this.changed();
   }
 
+  /** Whether the rays that were last asked for are still those to be seen. */
+  get upToDate(): boolean {
+    return this.looked === this.sight();
+  }
+
+  private sight(): string {
+    const { block, point } = this.focus;
+    const parts = [Math.min(Math.floor(this.now), this.fresh), this.arrivals, this.finished, block, point];
+    return [...parts, ...Object.values(this.switches)].join(" ");
+  }
+
   /** The rays at the present step. */
   look(): void {
     if (!this.payload.network || this.payload.network.kind === "perceptron" || (!this.watched && this.trace)) return;
@@ -172,6 +185,7 @@ export class State {
       return;
     }
     this.looking = true;
+    this.looked = this.sight();
     const step = Math.min(Math.floor(this.now), this.fresh);
     const window = this.path.slice(step * this.n, (step + this.history) * this.n);
     const m = this.payload.frame.inputs;

@@ -45,6 +45,12 @@ export function short(value: number): string {
   return text.replace("-", "−");
 }
 
+/** A power of ten as people write it. */
+export function powerOfTen(power: number): string {
+  if (Math.abs(power) <= 3) return String(+(10 ** power).toPrecision(1));
+  return `10${String(power).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)])}`;
+}
+
 export interface AxisOptions {
   x?: string;
   y?: string;
@@ -87,7 +93,9 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
   if (options.y) {
     context.textAlign = "left";
     context.textBaseline = "bottom";
-    context.fillText(options.y, box.left, box.top - 4);
+    // Words that are longer than the axis begin further left.
+    const spare = surface.width - 4 - context.measureText(options.y).width;
+    context.fillText(options.y, Math.max(2, Math.min(box.left, spare)), box.top - 4);
   }
 }
 

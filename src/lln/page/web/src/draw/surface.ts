@@ -4,8 +4,8 @@ import { FONT } from "./theme";
 
 export class Surface {
   readonly context: CanvasRenderingContext2D;
-  /** Draw what is off the screen, too: paper has no screen. */
-  static printing = false;
+  /** Draw what is off the screen, too: for paper, and while there is nothing else to do. */
+  static everything = false;
   width = 0;
   height = 0;
   private near = true;
@@ -26,7 +26,7 @@ export class Surface {
 
   /** Whether drawing it would show. */
   get visible(): boolean {
-    return this.near || Surface.printing;
+    return this.near || Surface.everything;
   }
 
   /** Clean, scaled and ready to draw; false while the canvas is not on screen. */

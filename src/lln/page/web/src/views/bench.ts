@@ -51,7 +51,7 @@ export class BenchView implements View {
     const watched = this.surface.visible || this.profile.visible;
     if (watched && !this.state.watched) {
       this.state.watched = true;
-      this.state.look();
+      if (!this.state.upToDate) this.state.look();
     }
     this.state.watched = watched;
     if (!trace || !watched) return;

@@ -40,7 +40,8 @@ export class Controls implements View {
     this.play.setAttribute("aria-pressed", String(state.playing));
     write("play-word", state.playing ? "Pause" : "Play");
     element<HTMLButtonElement>("reset").disabled = !state.moved;
-    if (state.finished && !state.dragging) write("status", this.status());
+    if (state.dragging) write("status", "The start is being moved, and its future follows.");
+    else if (state.finished) write("status", this.status());
   }
 
   /** One tick of the clock while playing. */

@@ -1,6 +1,6 @@
 // How far the rollout is from the truth, step by step, on a logarithmic axis, with the valid prediction time.
 
-import { axes, clip, line, linear, mark, segment, short, type Scale } from "../draw/plot";
+import { axes, clip, line, linear, mark, powerOfTen, segment, short, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -71,7 +71,7 @@ export class ErrorView implements View {
       context.fillStyle = c["soft-ink"];
       context.textAlign = "right";
       context.textBaseline = "middle";
-      context.fillText(power === 0 ? "1" : `1e${power}`.replace("-", "−"), box.left - 6, at);
+      context.fillText(powerOfTen(power), box.left - 6, at);
     }
   }
 }

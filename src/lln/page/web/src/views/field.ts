@@ -31,6 +31,8 @@ export class Grid {
   readonly axes: Axis[];
   readonly flat: boolean;
   readonly channels: string[];
+  /** Whether the first direction of a two-dimensional field runs across; x and longitude do, rows run up. */
+  readonly turned: boolean;
   private cached: { key: string; middle: number; half: number } | null = null;
 
   constructor(readonly state: State) {
@@ -39,6 +41,7 @@ export class Grid {
     this.flat = space.length < 2;
     this.axes = axes.length ? axes : [{ name: "coordinate", unit: "", values: Array.from({ length: state.n }, (_, i) => i) }];
     this.channels = space.length ? channels : ["state"];
+    this.turned = !this.flat && /^(x|lon|longitude)$/i.test(this.axes[0].name);
   }
 
   index(place: number): number {
@@ -175,7 +178,8 @@ export class FieldView implements View {
 
   private paint(panel: Panel, canvas: HTMLCanvasElement): void {
     const { state, grid } = this;
-    const [wide, tall] = grid.flat ? [state.steps + 1, grid.places] : [state.payload.space[1], state.payload.space[0]];
+    const [rows, columns] = state.payload.space;
+    const [wide, tall] = grid.flat ? [state.steps + 1, grid.places] : grid.turned ? [rows, columns] : [columns, rows];
     if (canvas.width !== wide || canvas.height !== tall) [canvas.width, canvas.height] = [wide, tall];
     const context = canvas.getContext("2d");
     if (!context) return;
@@ -188,10 +192,18 @@ export class FieldView implements View {
       const other = (panel.minusFirst + k) * state.n + grid.index(0);
       for (let i = 0; i < grid.places; i++) {
         const value = values[at + i] - (minus ? minus[other + i] : middle);
-        pixels[grid.flat ? (tall - 1 - i) * wide + k : i] = shade(map, value, most);
+        pixels[grid.flat ? (tall - 1 - i) * wide + k : this.pixel(i, wide, tall)] = shade(map, value, most);
       }
     }
     context.putImageData(image, 0, 0);
+  }
+
+  /** Where a point of a two-dimensional field lies in its picture, whose rows begin at the top. */
+  private pixel(place: number, wide: number, tall: number): number {
+    const [across, up] = this.grid.turned
+      ? [Math.floor(place / tall), place % tall]
+      : [place % wide, Math.floor(place / wide)];
+    return (tall - 1 - up) * wide + across;
   }
 
   private labels(panel: Panel, box: Box, withAxis: boolean): void {
@@ -206,10 +218,10 @@ export class FieldView implements View {
     context.fillText(panel.title, box.left, box.top - 6);
     context.font = context.font.replace(/^.*?\d+px/, "11px");
     context.fillStyle = c["soft-ink"];
-    const vertical = grid.axes[0];
+    const vertical = grid.axes[grid.turned ? 1 : 0];
     const horizontal = grid.flat
       ? { name: payload.timeName, unit: payload.timeUnit, values: [state.startTime, state.startTime + state.steps * payload.dt] }
-      : grid.axes[1];
+      : grid.axes[grid.turned ? 0 : 1];
     const x = linear(horizontal.values[0], horizontal.values[horizontal.values.length - 1], box.left, box.right);
     context.textAlign = "center";
     context.textBaseline = "top";
@@ -220,8 +232,7 @@ export class FieldView implements View {
     context.fillText(named(horizontal.name, horizontal.unit), box.right, box.bottom + 31);
     if (withAxis) {
       const ends = [vertical.values[0], vertical.values[vertical.values.length - 1]] as const;
-      // Rows of a two-dimensional picture run downwards, as its array does.
-      const y = grid.flat ? linear(...ends, box.bottom, box.top) : linear(...ends, box.top, box.bottom);
+      const y = linear(...ends, box.bottom, box.top);
       context.textBaseline = "middle";
       for (const value of ticks(Math.min(...ends), Math.max(...ends), 5)) context.fillText(short(value), box.left - 5, y(value));
       context.save();

@@ -39,7 +39,7 @@ export class SeriesView implements View {
     const times = [state.startTime, state.startTime + state.steps * payload.dt] as const;
     this.rows = all.map(([low, high], i) => {
       const box = { left: 58, right: surface.width - 14, top: i * this.row + 24, bottom: (i + 1) * this.row - 6 };
-      return { box, x: linear(...times, box.left, box.right), y: linear(low, high, box.bottom, box.top) };
+      return { box, x: linear(...times, box.left + 12, box.right), y: linear(low, high, box.bottom, box.top) };
     });
     this.rows.forEach(({ box, x, y }, i) => {
       const last = i === state.n - 1;
