@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench reproduce docs clean
+.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench mutants fuzz faults soak reproduce docs clean \
+  coverage security wheel
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,13 +49,42 @@ bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of
 	$(BIN)/python benchmarks/apebench/closed_form.py
 	$(APE)/bin/python benchmarks/apebench/score.py
 
+mutants: $(STAMP) ## 300 small changes of the code, and how many of them the tests notice (about half an hour of one core)
+	nice $(BIN)/python -m validation.mutants
+
+FUZZ_OPTIONS ?=
+fuzz: $(STAMP) ## 10,000 bad files and command lines for every reader (about 20 minutes of a free core)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	nice $(BIN)/python -m validation.fuzz $(FUZZ_OPTIONS)
+
+FAULTS_OPTIONS ?=
+faults: $(STAMP) ## over 300 faults in the middle of real work: nothing lost, nothing wrong (about 10 minutes of one free core)
+	$(BIN)/python -m validation.faults --store $(FAULTS_OPTIONS)
+
+soak: $(STAMP) ## 30 minutes of mixed work in one process, with memory, handles and threads watched
+	OMP_NUM_THREADS=1 $(BIN)/python -m validation.soak --out validation/results/soak.json
+
 reproduce: $(STAMP) ## every table and figure of the paper (about an hour on two free cores; resumes)
 	$(BIN)/lln reproduce
+
+coverage: $(STAMP) ## the lines of src that the tests run, in commands and workers too (twice as long as `make test`)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not slow and not gpu" $(PYTEST_OPTIONS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=92
+
+security: $(STAMP) ## what the source must never do, and known vulnerabilities of the pinned dependencies
+	$(BIN)/python -m pytest -q tests/test_safe_source.py tests/core/test_atomic.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
+	$(BIN)/python validation/vulnerabilities.py
+
+wheel: $(STAMP) ## build it, install it in a fresh environment elsewhere, try every command from there (minutes)
+	$(BIN)/python validation/wheel.py
 
 docs: $(STAMP) ## the documentation as pages, in docs/_build; warnings are errors
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
 	@echo "open docs/_build/index.html"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

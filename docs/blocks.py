@@ -2,8 +2,9 @@
 
 Blocks of ``python`` share their names; blocks of ``bash`` run a line at a time in the same folder, those marked
 ``bash fails`` end in an error; a block of ``text`` is what the block above it printed, a block of ``text example`` what
-it may print, of which only the first line is sure. Blocks of ``sh`` are for other machines and are not run. To put what
-a page prints now into its blocks of text: ``python docs/blocks.py docs/tour.md``.
+it may print, of which only the first line is sure. Blocks of ``sh`` are for other machines or take long: their words
+are held against the command's own options and the Makefile's targets. To put what a page prints now into its blocks of
+text: ``python docs/blocks.py docs/tour.md``.
 """
 
 import io

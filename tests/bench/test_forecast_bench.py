@@ -1,12 +1,16 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
-from lln.bench import forecast
-from lln.bench.forecast_data import noisy_problem, problem_of
+from lln.bench import forecast, forecast_data
+from lln.bench.forecast_data import Problem, noisy_problem, problem_of
 from lln.bench.forecast_table import show, verdict
+from lln.forecast.recipe import Recipe
+from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
+from lln.systems import preset, simulate
 
 
 def test_the_split_is_the_papers():
@@ -77,3 +81,46 @@ def test_the_verdict_says_which_bars_hold(ours, word):
     assert f"{word}: lorenz-28, several trajectories" in "\n".join(lines)
     assert "holds: lorenz-28: 0.150 of the parameters of mlp" in lines
     assert "lorenz-28" in show({"trajectories": rows})
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The same questions about 400 states of Lorenz, with one epoch of one small network."""
+    states = np.asarray(simulate(preset("lorenz-28"), 1000, dtype="float64"))
+    problem = Problem(forecast_data._dataset("lorenz-28", [states[:400]]), ((states, 400),), states[:400].std(axis=0))
+    monkeypatch.setattr(forecast, "problem_of", lambda *_: problem)
+    monkeypatch.setattr(forecast, "noisy_problem", lambda *_: problem)
+    monkeypatch.setattr(forecast, "Recipe", partial(Recipe, epochs=1, members=1, history=1, ridge=1e-6))
+    monkeypatch.setattr(forecast, "DEPTHS", (1, 2))
+    monkeypatch.setattr(forecast, "REPORTING", {"trajectories": (0, 1), "noise": (0,)})
+    monkeypatch.setattr(forecast, "CHOOSING", (0, 1))
+    forecast._linear.cache_clear()
+    yield problem
+    forecast._linear.cache_clear()
+
+
+def asked(table, model):
+    return {"table": table, "system": "lorenz-28", "model": model, "device": "cpu"}
+
+
+def test_a_comparator_reports_at_the_depth_that_it_chose_on_held_out_rollouts(small):
+    *choosing, reporting = forecast.run_task(asked("trajectories", "mlp"))
+    assert [row["depth"] for row in choosing] == [1, 2]
+    assert reporting["depth"] == min(choosing, key=lambda row: row["held_out"])["depth"]
+    cost = comparator_cost("mlp", small.dataset.size, small.dataset.size, width=128, depth=reporting["depth"])
+    assert reporting["parameters_per_member"] == cost.parameters
+    assert reporting["seeds"] == [0, 1]
+    assert len(reporting["nmse_of_seeds"]) == 2
+    # The mean over seeds and windows is geometric.
+    assert reporting["nmse"] == pytest.approx(np.exp(np.log(reporting["nmse_of_windows"]).mean()))
+    assert reporting["seconds"] > 0
+
+
+@pytest.mark.usefixtures("small")
+def test_references_and_noise_have_rows_of_their_own():
+    rows = {name: forecast.run_task(asked("trajectories", name))[0] for name in ("linear", "linear-wide", "analog")}
+    assert all(0 < row["nmse"] < np.inf for row in rows.values())
+    assert rows["linear"]["ridge"][0] in forecast.RIDGES
+    (noise,) = forecast.run_task(asked("noise", "lens"))
+    assert noise["clean"] == noise["noisy"]  # the fixture gives the same data to both
+    assert set(noise["clean"]) >= {"nmse", "held_out", "estimated_noise", "found_noisy", "bounded_for_10000_steps"}

@@ -120,3 +120,9 @@ def test_the_performance_page_shows_the_stored_rows():
 
 def test_results_of_a_checkout_go_to_its_folder():
     assert suite.default_folder() == Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_a_page_that_is_no_text(tmp_path, stored):
+    (tmp_path / "page.md").write_bytes(b"\x8a\xff")
+    with pytest.raises(InputError, match=r"page\.md: cannot be read as text"):
+        page.refresh(tmp_path / "page.md", stored)

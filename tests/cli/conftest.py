@@ -32,14 +32,16 @@ def lln(monkeypatch, capsys):
 
 @pytest.fixture
 def refused(lln):
-    """Call with `words`; exit code 2 and one sentence that holds every part."""
+    """Call with `words`; exit code 2 and one sentence that holds every part, perhaps with where to read more."""
 
     def check(words, *parts):
         done = lln(*words)
         assert done.code == 2, done
         assert done.out == ""
         assert done.err.startswith("lln: ")
-        assert done.err.count("\n") == 1, done.err
+        _, *more = done.err.splitlines()
+        assert len(more) <= 1, done.err
+        assert all(line.startswith("more: lln explain ") for line in more), done.err
         for part in parts:
             assert part in done.err, done.err
 

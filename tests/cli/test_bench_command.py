@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from lln.bench import command, store
 from lln.bench.bars import BARS
 from lln.cli.app import app
+from lln.core.errors import InputError
 from lln.ops import cpu_backend, factored
 
 pytestmark = pytest.mark.skipif(
@@ -68,3 +69,12 @@ def test_an_interruption_is_said_without_a_traceback(tmp_path, monkeypatch):
     done = run(tmp_path)
     assert done.exit_code == 130
     assert "interrupted; the groups that were finished are stored" in done.stderr
+
+
+def test_forecast_accuracy_runs_only_where_it_is_named_and_whole():
+    shown = CliRunner().invoke(app, ["bench", "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
+    assert "--only forecast" in " ".join(shown.output.split())
+    with pytest.raises(InputError, match="--quick does not go with --only forecast"):
+        CliRunner().invoke(app, ["bench", "--only", "forecast", "--quick"], catch_exceptions=False)
+    with pytest.raises(InputError, match="unknown device 'gpu'"):
+        CliRunner().invoke(app, ["bench", "--only", "forecast", "--device", "gpu"], catch_exceptions=False)

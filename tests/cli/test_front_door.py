@@ -55,6 +55,12 @@ def test_each_command_has_an_example_that_parses():
         found.make_context(name, rest)  # raises where an option or an argument is wrong
 
 
+def test_help_breaks_lines_where_the_terminal_ends_and_nowhere_else():
+    shown = CliRunner().invoke(app_module.app, ["rollout", "--help"], env={"COLUMNS": "90", "TERM": "dumb"}).stdout
+    body = shown[shown.index("Without --from") : shown.index("Arguments")].splitlines()[:3]
+    assert all(len(line.rstrip()) > 70 for line in body[:-1]), shown
+
+
 def test_failed_work_leaves_with_one_sentence_and_1(monkeypatch, capsys):
     def full():
         raise OSError(28, "No space left on device", "b.nc")
@@ -63,7 +69,7 @@ def test_failed_work_leaves_with_one_sentence_and_1(monkeypatch, capsys):
     with pytest.raises(SystemExit) as caught:
         app_module.main()
     assert caught.value.code == 1
-    assert capsys.readouterr().err == "lln: OSError: [Errno 28] No space left on device: 'b.nc'\n"
+    assert capsys.readouterr().err == "lln: b.nc: No space left on device; make room, and run the same command again\n"
 
 
 def completed(typed, folder):

@@ -171,3 +171,29 @@ def test_model_and_data_that_do_not_fit(refused, room, tmp_path):
     refused(["evaluate", room / "one.lln", room / "test.npz", "--steps", 9999], "fewer steps")
     refused(["evaluate", room / "one.lln", room / "test.npz", "--states", "staets"], "'staets'", "'states'")
     assert not out.exists()
+
+
+def test_exponents_of_the_model_stand_beside_the_true_ones(lln, refused, room, tmp_path):
+    lln("simulate", "lorenz-28", "--steps", 300, "--seed", 5, "-o", tmp_path / "l.nc")
+    done = lln("evaluate", room / "one.lln", tmp_path / "l.nc", "--lyapunov", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    found = said["lyapunov"]
+    assert found["system"] == "lorenz-28"
+    assert found["true"]["exponents"][0] == pytest.approx(0.906, rel=0.03)
+    assert abs(found["true"]["exponents"][1]) < 0.02
+    assert found["true"]["exponents"][2] == pytest.approx(-14.57, rel=0.02)
+    assert len(found["learned"]["exponents"]) == 3
+    assert said["valid_lyapunov_times"] == pytest.approx(
+        said["valid_prediction_time"] * found["true"]["exponents"][0], rel=1e-6
+    )
+    refused(["evaluate", room / "one.lln", tmp_path / "l.nc", "--system", "lorenz"], "did you mean 'lorenz-2")
+    refused(["evaluate", room / "one.lln", tmp_path / "l.nc", "--system", "ks-64"], "64 coordinates but the data 3")
+
+
+def test_exponents_of_the_model_alone(lln, room):
+    done = lln("evaluate", room / "one.lln", room / "test.npz", "--lyapunov")
+    assert done.code == 0, done.err
+    assert "learned" in done.out
+    assert "true" not in done.out
+    assert "--system NAME" in done.err

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from lln.data.dataset import as_dataset
 from lln.data.formats import FORMATS, read
 from lln.systems import perturbed_start, preset, simulate
 
@@ -70,3 +71,13 @@ def test_fields_have_their_coordinates_and_a_smooth_start_for_each_seed(lln, tmp
     for place in places:
         np.testing.assert_allclose(dataset.coords[place], system.coords[place])
     np.testing.assert_array_equal(np.asarray(dataset.series[0].states)[0], system.random_start(2))
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".h5", ".npz", ".zarr"])
+def test_the_file_says_which_system_it_is_of(lln, tmp_path, suffix):
+    paths = [tmp_path / f"{name}{suffix}" for name in ("a", "b")]
+    for path, name in zip(paths, ("lorenz-28", "lorenz-24"), strict=True):
+        assert lln("simulate", name, "--steps", 20, "--burn-in", 0, "-o", path).code == 0
+    assert as_dataset(paths[0]).system == "lorenz-28"
+    assert as_dataset([paths[0], paths[0]]).system == "lorenz-28"
+    assert as_dataset(paths).system == ""

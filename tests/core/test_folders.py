@@ -1,7 +1,7 @@
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.folders import output_folder
+from lln.core.folders import cache_folder, output_folder
 
 
 def test_a_missing_folder_is_made(tmp_path):
@@ -13,3 +13,32 @@ def test_a_file_in_the_way_gets_one_sentence(tmp_path):
     for path in (tmp_path / "taken", tmp_path / "taken" / "below"):
         with pytest.raises(InputError, match=r"taken.*: cannot be made a folder \(.+\); choose another to write to"):
             output_folder(path)
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "lln" / "things"
+
+
+def test_a_cache_is_this_users_alone(cache):
+    assert cache_folder("things") == cache
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o722, 0o770, 0o702])
+def test_a_cache_that_others_may_write_to_is_not_used(cache, mode):
+    cache.mkdir(parents=True)
+    cache.chmod(mode)
+    assert (cache_folder("things") is None) == bool(mode & 0o022)
+
+
+def test_a_cache_of_somebody_else_is_not_used(cache, monkeypatch):
+    assert cache_folder("things") == cache
+    monkeypatch.setattr("os.getuid", lambda: cache.stat().st_uid + 1)
+    assert cache_folder("things") is None
+
+
+def test_no_place_for_a_cache_is_no_trouble(cache):
+    cache.parent.parent.write_text("in the way")
+    assert cache_folder("things") is None

@@ -77,6 +77,28 @@ def test_fields_in_arrays(shape, grid, space, channels, lengths):
     np.testing.assert_array_equal(data.series[-1].states.reshape(-1), values.reshape(len(lengths), -1)[-1])
 
 
+def test_a_few_fields_over_many_times_are_no_trajectories():
+    values = np.random.default_rng(0).standard_normal((40, 2, 16))
+    data = as_dataset(values, grid=16)
+    assert (data.lengths, data.space, len(data.channels)) == ((40,), (16,), 2)
+    np.testing.assert_array_equal(data.shaped(data.series[0].states), values)
+    assert "(40, 2, 16) is read as 40 states of 2 fields; time=1 says that the second axis is time" in data.notes[0]
+    told = as_dataset(values, grid=16, time=1)
+    assert (told.lengths, len(told.channels), told.notes) == ((2,) * 40, 1, ())
+    many = as_dataset(values.swapaxes(0, 1), grid=16, time=0)
+    assert (many.lengths, len(many.channels)) == ((2,), 40)
+    assert as_dataset(values.swapaxes(0, 1), grid=16).lengths == (40, 40)
+    assert as_dataset([values], grid=16, time=0).lengths == (40,)
+    assert as_dataset(values[:, 0].T, grid=16, time=1).lengths == (40,)
+
+
+def test_fields_behind_the_grid_are_refused_with_the_remedy():
+    values = np.random.default_rng(0).standard_normal((40, 8, 6, 2))
+    with pytest.raises(InputError, match=r"fields behind the grid \(8, 6\).*np.moveaxis\(x, -1, -3\)"):
+        as_dataset(values, grid=(8, 6))
+    assert len(as_dataset(np.moveaxis(values, -1, -3), grid=(8, 6)).channels) == 2
+
+
 def test_a_list_of_fields_with_channels():
     data = as_dataset([np.ones((9, 2, 3, 4)), np.ones((7, 2, 3, 4))], grid=(3, 4))
     assert (data.lengths, len(data.channels), data.size) == ((9, 7), 2, 24)

@@ -1,5 +1,9 @@
 import io
+import os
 import struct
+import subprocess
+import sys
+import tracemalloc
 import zipfile
 
 import h5py
@@ -229,3 +233,157 @@ def test_xarray_without_time_says_so():
     with pytest.raises(InputError, match=r"none of its dimensions \('a', 'b'\) is called time; name it with time="):
         as_dataset(xr.DataArray(STATES, dims=("a", "b")))
     assert as_dataset(xr.DataArray(STATES, dims=("a", "b")), time="a").lengths == (30,)
+
+
+def test_a_csv_whose_last_line_has_no_end_is_read_with_a_note(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("t,x\n" + "".join(f"{i * 0.1},{i}.125\n" for i in range(20)))
+    assert not read(path).notes
+    path.write_text(path.read_text()[:-3])
+    assert "cut short" in read(path).notes[-1]
+
+
+def test_inputs_of_one_column_without_an_axis_of_their_own(tmp_path):
+    np.savez(tmp_path / "a.npz", states=STATES, time=np.arange(30.0), inputs=np.arange(30.0))
+    found = read(tmp_path / "a.npz")
+    assert (found.input_names, found.series[0].inputs.shape) == (("inputs",), (30, 1))
+
+
+def test_what_a_library_says_is_cut_to_a_sentence(tmp_path):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("s" * 3000 + ".npy", header((3, 3)) + b"\0" * 72)
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1  # the name beside the array is no longer that of the directory
+    path.write_bytes(content)
+    assert len(refusal(path)) < 600
+
+
+@pytest.mark.parametrize("text", ["time,x\r0,1\r1,2\r2,4\r", 'time,x\r0,1\r1,"2\r2,4'])
+def test_csv_with_the_line_ends_of_old_macs(tmp_path, text):
+    path = tmp_path / "own.csv"
+    path.write_bytes(text.encode())
+    if text.endswith("4\r"):
+        assert read(path).names == ("x",)
+    else:
+        refusal(path)
+
+
+def test_csv_with_a_whole_number_beyond_every_float(tmp_path):
+    with pytest.raises(InputError, match=r"row 3, column 'x': '9999.*' is not a number"):
+        csv(tmp_path, f"time,x\n0,1\n1,{'9' * 400}\n2,3\n")
+
+
+def test_texts_are_not_scaled(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["states"] = STATES
+        file["lln"] = np.array(b'{"dt": 0.5}')
+        file["lln"].attrs["scale_factor"] = 2.0
+    assert read(tmp_path / "a.h5").rows == 30
+
+
+def test_attributes_that_are_arrays(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["u"] = STATES
+        file["u"].attrs["standard_name"] = np.arange(4.0)
+        file["u"].attrs["units"] = np.arange(2)
+    assert "no variable" in refusal(tmp_path / "a.h5", states="v") or read(tmp_path / "a.h5").rows == 30
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    assert "neither a file nor a folder" in refusal(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("start", [b"\x93NUMPYYYYYYYYY", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f"])
+def test_the_length_of_an_npy_header_is_not_believed(tmp_path, start):
+    path = tmp_path / "a.npy"
+    path.write_bytes(start + header((3, 3)))
+    tracemalloc.start()
+    refusal(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_times_inputs_and_weights_for_other_trajectories(tmp_path):
+    path = tmp_path / "a.npz"
+    stacked = {"states": np.stack([STATES, STATES]), "time": np.arange(30.0)}
+    np.savez(path, **{**stacked, "time": np.arange(30.0)[None]})
+    assert "'time' has 1 trajectories, but 'states' has 2" in refusal(path)
+    np.savez(path, **stacked, inputs=np.ones((3, 30, 1)))
+    assert "'inputs' has 3 trajectories, but 'states' has 2" in refusal(path)
+
+
+@pytest.mark.parametrize("name", ["inputs", "weights"])
+def test_inputs_and_weights_are_numbers(tmp_path, name):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["states"], file["time"] = STATES, np.arange(30.0)
+        file.create_dataset(name, shape=(30,), dtype=[("a", "f8"), ("b", "i4")])
+    assert f"variable {name!r} holds" in refusal(tmp_path / "a.h5")
+
+
+def test_an_axis_named_twice(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["u"] = np.ones((30, 30))
+        for axis in (0, 1):
+            file["u"].dims[axis].label = "time"
+    assert "every axis needs its own name" in refusal(tmp_path / "a.h5")
+
+
+def test_parts_that_no_check_foresaw_are_a_sentence_too(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise IndexError("index 7 is out of bounds")
+
+    write(tmp_path / "a.npz", Dataset((Series(STATES),), 0.01))
+    monkeypatch.setattr("lln.data.formats.from_store", broken)
+    message = refusal(tmp_path / "a.npz")
+    assert "its parts do not fit together (IndexError: index 7 is out of bounds)" in message
+
+
+def test_the_length_of_a_name_in_netcdf_3_is_not_believed(tmp_path):
+    from lln.data.stores import open_netcdf
+
+    path = tmp_path / "a.nc"
+    path.write_bytes(b"CDF\x01" + struct.pack(">iiii", 0, 10, 1, 2**31 - 1) + bytes(64))
+    refusal(path)
+    tracemalloc.start()
+    with pytest.raises((ValueError, IndexError, TypeError)):  # the library's own, with memory measured
+        open_netcdf(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50_000_000
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".nc", ".zarr"])
+def test_a_flipped_byte_among_the_numbers_is_noticed(tmp_path, suffix):
+    states = np.random.default_rng(0).standard_normal((200, 3))
+    path = tmp_path / f"a{suffix}"
+    write(path, Dataset((Series(states),), 0.1, ("x", "y", "z")))
+    file = path / "states" / "0.0" if path.is_dir() else path
+    content = bytearray(file.read_bytes())
+    place = len(content) // 2 if path.is_dir() else content.index(states[100:101].tobytes()) + 3
+    content[place] ^= 16
+    file.write_bytes(content)
+    with pytest.raises(InputError):
+        read(path).digest()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".nc", ".zarr"])
+def test_a_full_disk_is_told_in_words_and_leaves_nothing(tmp_path, suffix):
+    code = """
+import resource, signal, sys
+import numpy as np
+from lln.data import Dataset, Series
+from lln.data.formats import write
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write(sys.argv[1], Dataset((Series(np.random.default_rng(0).standard_normal((200, 3))),), 0.1, ("x", "y", "z")))
+except OSError as error:
+    sys.exit(f"told: {error}")
+"""
+    path = tmp_path / f"a{suffix}"
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("told: "), done.stderr
+    assert str(path) in done.stderr
+    assert not list(tmp_path.iterdir())

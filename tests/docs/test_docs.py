@@ -12,10 +12,14 @@ import typer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+# Pages without code to run, whose links and names are held to the same.
+BESIDE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/apebench/README.md")]
+BESIDE += [ROOT / "src" / "lln" / room / "README.md" for room in ("ops", "page")]
+BESIDE += sorted((ROOT / "results" / "paper").glob("*.md"))
 SLOW = "<!-- slow -->"
-# Tables of names, two types and a module: nothing that the reference could describe.
+# Tables of names, types, words and a module: nothing that the reference could describe.
 TABLES = {"COMPARATORS", "EVERY_PRESET", "FIELD_MODELS", "FIELD_PRESETS", "MODELS", "PRESETS"}
-UNLISTED = TABLES | {"Progress", "Stepper", "reference", "__version__"}
+UNLISTED = TABLES | {"Progress", "Stepper", "Function", "DONE", "FAILED", "RULE", "reference", "__version__"}
 
 
 def _loaded(name):
@@ -77,10 +81,25 @@ def test_commands_for_other_machines_exist(page):
             program, *words = shlex.split(line, comments=True)
             if program == "make":
                 assert set(words) <= targets, line
+            elif program == "pip":
+                assert words == ["install", "-c", "constraints.txt", "."], line
             elif program == "lln":
                 command = group.get_command(click.Context(group), words[0])
                 assert command is not None, line
                 command.make_context(words[0], words[1:])  # an option that does not exist raises
+
+
+@pytest.mark.slow
+def test_the_line_of_the_readme_from_data_to_a_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        line for block in docs.blocks(PAGES[0].read_text()) if block.kind == "sh" for line in docs.commands(block.code)
+    ]
+    (whole,) = (line for line in lines if line.startswith("lln simulate"))
+    page = tmp_path / "page.md"
+    page.write_text(f"```bash\n{whole}\n```\n")
+    assert list(docs.outputs(page))
+    assert sorted(path.name for path in tmp_path.glob("b*")) == ["b.lln", "b.nc", "bench.html"]
 
 
 def resolve(name):
@@ -96,17 +115,56 @@ def resolve(name):
     raise AssertionError(f"{name} does not exist")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_names_files_and_links_on_the_pages_exist(page):
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+
+
+def anchors(page):
+    """What a link may point to inside a page: its labels, and its headings as GitHub and MyST write them."""
+    text = docs.FENCE.sub("", page.read_text())
+    labels = re.findall(r"^\(([\w-]+)\)=$", text, flags=re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {*labels, *(re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles)}
+
+
+def broken(page):
+    """The links of a page that lead nowhere; an address elsewhere must at least be one."""
+    found = []
+    for target in LINK.findall(docs.FENCE.sub("", page.read_text())):
+        place, _, anchor = target.partition("#")
+        if "://" in target:
+            good = re.fullmatch(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?(/\S*)?", target) is not None
+        else:
+            goal = page.parent / place if place else page
+            good = goal.exists() and (not anchor or anchor in anchors(goal))
+        if not good:
+            found.append(target)
+    return found
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=named)
+def test_no_link_leads_nowhere(page):
+    assert broken(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found_out(tmp_path):
+    (tmp_path / "other.md").write_text("(label)=\n## Two words, one `name`\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md) [b](other.md#label) [c](other.md#two-words-one-name) [d](https://docs.python.org/3/)"
+    )
+    assert broken(page) == []
+    page.write_text("[a](none.md) [b](other.md#none) [c](#none) [d](https://nowhere) ![e](none.png)")
+    assert broken(page) == ["none.md", "other.md#none", "#none", "https://nowhere", "none.png"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=named)
+def test_names_and_files_on_the_pages_exist(page):
     text = page.read_text()
     prose = docs.FENCE.sub("", text)
     for name in set(re.findall(r"`(lln(?:\.\w+)+)", prose)) - {"lln.nc"}:
         resolve(name)
     for path in set(re.findall(r"`((?:src|tests|docs|benchmarks|examples|results)/[\w./-]+)`", text)):
         assert (ROOT / path).exists(), f"{page.name} mentions {path}"
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_every_page_is_in_a_table_of_contents():
@@ -120,9 +178,10 @@ def test_the_reference_lists_every_public_name():
     whole = {resolve(name) for name in re.findall(r"automodule:: ([\w.]+)", text)}
     listed = re.findall(r"auto(?:class|function|exception):: ([\w.]+)\.(\w+)", text)
     single = {id(getattr(importlib.import_module(package), name)) for package, name in listed}
-    for room in ("", ".data", ".evaluate", ".forecast", ".models", ".ops", ".page", ".plots", ".systems", ".train"):
+    rooms = [f".{place.parent.name}" for place in (ROOT / "src" / "lln").glob("*/__init__.py")]
+    for room in ("", *sorted(set(rooms) - {".cli"})):
         package = importlib.import_module(f"lln{room}")
-        for name in set(package.__all__) - UNLISTED:
+        for name in set(getattr(package, "__all__", ())) - UNLISTED:
             thing = getattr(package, name)
             home = getattr(thing, "__module__", None)
             known = id(thing) in single or any(home == module.__name__ for module in whole)

@@ -6,7 +6,7 @@ from lln import LensNetwork
 from lln.core.errors import InputError
 from lln.evaluate import lyapunov_spectrum, system_lyapunov
 from lln.evaluate.chaos import value_and_jacobian
-from lln.systems import UserSystem, preset
+from lln.systems import UserSystem, preset, seeded_start, stepper
 
 STARTS = 0.02 * np.random.default_rng(0).standard_normal((40, 2))
 
@@ -114,3 +114,45 @@ def test_an_orbit_that_diverges_is_a_value():
 def test_bad_input_gets_a_sentence(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def pulled_back(system, starts, settle, rounds, steps=20, apart=1e-7):
+    """The largest exponent from pairs of trajectories alone: how fast they part, measured and pulled back again."""
+    go = stepper(system)
+    here = np.stack([seeded_start(system, 1000 + seed) for seed in range(starts)])
+    move = np.random.default_rng(1).standard_normal(here.shape)
+    there = here + apart * move / np.linalg.norm(move, axis=1, keepdims=True)
+    rates = []
+    for turn in range(settle + rounds):
+        for _ in range(steps):
+            here, there = go(here), go(there)
+        gap = np.linalg.norm(there - here, axis=1, keepdims=True)
+        there = here + apart * (there - here) / gap
+        rates += [np.log(gap[:, 0] / apart) / (steps * system.dt)] if turn >= settle else []
+    means = np.mean(rates, axis=0)
+    return means.mean(), means.std(ddof=1) / np.sqrt(starts)
+
+
+def test_a_stiff_field_steps_by_its_own_method():
+    # RK4 of dt = 0.25 would leave the finite numbers at once: the fastest mode decays at the rate 7000.
+    found = system_lyapunov(preset("ks-64"), time=500.0, starts=4, transient=100.0, count=2)
+    assert found.diverged is None
+    assert 0 < found.largest < 0.12  # 0.048 in the long run; 500 units of time leave a scatter of 0.012
+
+
+@pytest.mark.slow
+def test_the_largest_exponent_of_kuramoto_sivashinsky():
+    found = system_lyapunov(preset("ks-64"), time=40_000.0, count=1)
+    # 0.048 is the literature's value at L = 22 (Cvitanovic, Davidchack and Siminos 2010).
+    assert found.largest == pytest.approx(0.048, abs=4 * found.error[0])
+    assert found.error[0] < 0.0015
+    rate, error = pulled_back(preset("ks-64"), 60, 40, 80)
+    assert found.largest == pytest.approx(rate, abs=4 * np.hypot(error, found.error[0]))
+
+
+def test_what_is_not_finite_is_null_in_the_record():
+    lost = lyapunov_spectrum(lambda x: x**2, np.full(2, 10.0), 50).record()
+    assert lost["exponents"] == [None, None]
+    assert lost["dimension"] is None
+    assert isinstance(lost["diverged"], int)
+    assert system_lyapunov(preset("lorenz-28"), time=10.0, starts=2).record()["diverged"] is None

@@ -78,7 +78,7 @@ def test_a_stepper_s_own_rollout_is_used():
     ("step", "x0", "steps", "message"),
     [
         (lambda x: x, np.ones(3), 0, "steps must be an integer of at least 1, got 0"),
-        (lambda x: x, np.array([1.0, np.nan]), 3, "x0 must be finite states"),
+        (lambda x: x, np.array([1.0, np.nan]), 3, r"x0 is nan at \[1\]; a rollout must start at finite states"),
         (lambda x: x, np.ones(3, dtype=int), 3, "states must be floating point, got int64"),
         (lambda x: x[..., :2], np.ones(3), 3, r"a step must keep the shape \(3,\) of its state, got \(2,\)"),
         (Whole((4, 2, 3)), torch.zeros(2, 3), 4, r"must return states of shape \(2, 4, 3\), got \(4, 2, 3\)"),

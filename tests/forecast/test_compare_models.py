@@ -203,3 +203,50 @@ def test_rollouts_start_where_the_caller_says(states):
     ):
         with pytest.raises(InputError, match=message):
             compare(states[:700], **{"test": other, "dt": 0.01, "models": ["mean"], "steps": 100, **options})
+
+
+def test_a_comparison_that_was_cut_off_goes_on_with_the_models_it_lacks(states, tmp_path):
+    class StopError(Exception):
+        pass
+
+    fitted = []
+
+    def stop_at(name):
+        def listen(event):
+            fitted.append(event.phase.partition(":")[0])
+            if fitted[-1] == name:
+                raise StopError
+
+        return listen
+
+    models, kept = ["persistence", "lens", "mlp"], tmp_path / "kept"
+    words = {"dt": 0.01, "recipe": quick(epochs=1), "steps": 60}
+    whole = compare(states, models=models, **words)
+    with pytest.raises(StopError):
+        compare(states, models=models, progress=stop_at("mlp"), checkpoint=kept, **words)
+    fitted.clear()
+    found = compare(states, models=models, progress=stop_at(""), checkpoint=kept, **words)
+    assert set(fitted) == {"mlp"}
+    for name in models:
+        np.testing.assert_array_equal(found[name].errors, whole[name].errors)
+        assert (found[name].note, found[name].parameters) == (whole[name].note, whole[name].parameters)
+    fitted.clear()
+    other = compare(states, models=["lens"], progress=stop_at(""), checkpoint=kept, **{**words, "steps": 50})
+    assert set(fitted) == {"lens"}
+    assert other["lens"].errors.shape[-1] == 50
+    kept.write_bytes(b"no such file")
+    assert compare(states, models=["mean"], checkpoint=kept, **words)["mean"].nmse > 0
+
+
+def test_networks_that_were_left_out_are_named():
+    errors, valid = np.full((1, 1, 3), 0.1), np.ones((1, 1), dtype=np.int64)
+    scores = [
+        Score("mlp", errors, valid, 1, 5, 1.0, "share 0, history 1"),
+        Score("lens", errors, valid, 1, 5, 1.0, "share 0, history 1, share 0.5, history 1"),
+        Score("linear", np.full((1, 1, 3), np.inf), valid, 1, 5, 1.0, "ridge 1, history 1"),
+    ]
+    said = Comparison(tuple(scores), ("linear",), 3, 1, (0,), 0.1, 0.4, None, "test data").remarks
+    assert said == [
+        "mlp: no network did better than the linear part on held-out rollouts, so the linear part is what is scored",
+        "rollouts that did not stay finite: 1 of linear",
+    ]

@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -175,3 +176,25 @@ def test_bad_input(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'lln\[search\]'"):
         small(tmp_path)
+
+
+def test_a_damaged_storage_is_refused_in_one_sentence(tmp_path):
+    small(tmp_path, 1)
+    path = tmp_path / "s.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not a whole SQLite file"):
+        small(tmp_path, 1, resume=True)
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path)) as shelf_file:
+        shelf_file.execute("UPDATE trial_values SET value = value / 2")
+        shelf_file.commit()
+    with pytest.raises(InputError, match="trial 0 of the search 'lln' is not what its checksum says"):
+        small(tmp_path, 1, resume=True)
+
+
+def test_a_budget_of_time_is_kept_though_the_clock_is_set_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_measure", lambda *_: {"rollout": 1.0})
+    began, usual = time.monotonic(), time.time
+    monkeypatch.setattr("time.time", lambda: usual() - 3600 * (time.monotonic() - began > 0.5))
+    assert small(tmp_path, "1s").trials

@@ -8,8 +8,9 @@ from lln.evaluate import LyapunovSpectrum, lyapunov_spectrum
 from lln.forecast.frame import Frame
 from lln.forecast.references import Linear
 from lln.forecast.surrogate import Surrogate
-from lln.forecast.tangent import _Exact, learned_lyapunov, lyapunov_table
+from lln.forecast.tangent import _Exact, learned_lyapunov, lyapunov_table, spectra_beside
 from lln.models import build
+from lln.systems import preset, simulate
 
 RNG = np.random.default_rng(0)
 
@@ -95,3 +96,29 @@ def test_spectra_stand_side_by_side():
     assert "0.906 ± 0.002" in text
     assert "2.06" in text
     assert [cell.strip() for cell in text.splitlines()[-1].split("|")[1:-1]] == ["learned", "-", "-", "-", "-"]
+
+
+def test_a_few_directions_of_a_large_state_go_by_differences():
+    learned = surrogate(history=1, inputs=0, members=1)
+    windows = learned.frame.mean + RNG.standard_normal((4, 1, 3)) * learned.frame.scale
+    one = learned_lyapunov(learned, windows, 40, count=1)
+    assert one.largest == pytest.approx(learned_lyapunov(learned, windows, 40).largest, abs=0.01)
+
+
+def test_the_true_system_stands_beside_the_learned_step():
+    system = preset("lorenz-28")
+    truth = simulate(system, 2000, dtype="float64")[500:]
+
+    class Known:
+        frame = Linear(1, 0.0).fit(Dataset((Series(truth),), dt=system.dt)).frame
+
+        @staticmethod
+        def rollout(window, steps, _inputs=None):
+            return simulate(system, steps, starts=window[:, -1], dtype="float64")[:, 1:]
+
+    found = spectra_beside(Known(), truth[:, None], system.dt, system, count=1)
+    # A learned step that is the system itself has its exponent; the errors are the estimates' own.
+    gap = abs(found["learned"].largest - found["true"].largest)
+    assert gap < 4 * np.hypot(found["learned"].error[0], found["true"].error[0])
+    assert found["true"].largest == pytest.approx(0.906, rel=0.03)
+    assert set(spectra_beside(Known(), truth[:20, None], system.dt)) == {"learned"}

@@ -156,3 +156,27 @@ def test_only_our_own_networks_can_be_saved(tmp_path):
     with pytest.raises(InputError, match="Mine is not one of lln's own networks"):
         save_model(Mine(3, 2, width=2, depth=1), tmp_path / "a")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"width": 10**9}, {"depth": 10**12}, {"n_in": 10**10}, {"basis": 10**11}, {"width": "4"}, {"depth": None}],
+)
+def test_a_configuration_beyond_its_tensors_takes_no_memory(tmp_path, change):
+    with_header(tmp_path / "a", config={**make().config(), **change})
+    with pytest.raises(InputError, match=r"a: ") as caught:
+        load_model(tmp_path / "a")
+    assert "allocate" not in str(caught.value)
+
+
+def test_a_newer_format_that_does_not_say_by_whom(tmp_path):
+    header = {"format": 2, "model": "lens", "config": {}}
+    save_file(dict(make().state_dict()), tmp_path / "a", metadata={"lln": json.dumps(header)})
+    with pytest.raises(InputError, match="a: written by lln None in format 2"):
+        load_model(tmp_path / "a")
+
+
+def test_a_header_nested_too_deeply(tmp_path):
+    save_file(dict(make().state_dict()), tmp_path / "a", metadata={"lln": "[" * 100_000})
+    with pytest.raises(InputError, match="a: its lln configuration is damaged"):
+        load_model(tmp_path / "a")

@@ -28,6 +28,46 @@ def test_paper_sized_stack(backend):
     assert_twice_naive(case, run(case, backend=backend))
 
 
+# One ray, one control point, very wide, and so deep that a stored path would not fit: coefficients shrink with the
+# depth, as a horizon that is cut into more layers asks for.
+EXTREMES = {
+    "one of everything": {"rows": 1, "width": 1, "depth": 1, "basis": 1},
+    "one ray, one point, deep": {"rows": 3, "width": 1, "depth": 50, "basis": 1, "strength": 0.01},
+    "4096 rays": {"rows": 2, "width": 4096, "depth": 2, "basis": 12},
+    "10,000 layers": {"rows": 2, "width": 3, "depth": 10_000, "basis": 4, "strength": 1e-4},
+    "64 points": {"rows": 5, "width": 16, "depth": 2, "basis": 64},
+    "denormal rays": {"rows": 5, "width": 17, "depth": 3, "basis": 12, "spread": 1e-40},
+    "denormal lenses": {"rows": 5, "width": 17, "depth": 3, "basis": 12, "strength": 1e-40},
+}
+
+
+@pytest.mark.parametrize("size", EXTREMES)
+@pytest.mark.parametrize("backend", HERE)
+def test_extremes_are_held_to_the_same_bound(backend, size):
+    case = make_case(**EXTREMES[size])
+    results = run(case, backend=backend)
+    assert all(torch.isfinite(result).all() for result in results)
+    assert_twice_naive(case, results)
+
+
+@pytest.mark.parametrize("backend", [*HERE, "reference"])
+def test_nothing_goes_through_a_deep_stack_at_once(backend):
+    case = make_case(rows=0, width=2, depth=100, basis=4)
+    y, theta, *_, lenses = run(case, backend=backend)
+    assert y.shape == theta.shape == (0, 2)
+    assert lenses.shape == (100, 2, 4)
+    assert not lenses.any()
+
+
+def test_very_many_control_points_are_not_compiled():
+    many = backends.MOST_BASIS + 1
+    case = make_case(rows=2, width=3, depth=1, basis=many)
+    said = explain(case.y, case.theta, case.coefficients, case.centers, case.sigma)
+    assert said.serves == "eager"
+    assert said.reasons["cpu"] == f"it is compiled for up to {many - 1} control points, not {many}"
+    assert_twice_naive(case, run(case))
+
+
 @pytest.mark.parametrize(("position", "ratio"), FAR)
 @pytest.mark.parametrize("backend", HERE)
 def test_far_tails(backend, position, ratio):
@@ -90,13 +130,13 @@ def test_inputs_are_left_alone():
     assert all(torch.equal(a, b) for a, b in zip(before, (case.y, case.theta, case.coefficients), strict=True))
 
 
-@pytest.mark.parametrize("backend", HERE)
+@pytest.mark.parametrize("backend", [*HERE, "reference"])
 def test_the_same_bits_whatever_the_thread_count(backend):
     case = make_case(rows=300, width=200, depth=6)
     before = torch.get_num_threads()
     try:
         results = []
-        for threads in (1, 2, 3):
+        for threads in (1, 2, 3, 4):
             torch.set_num_threads(threads)
             results.append(run(case, backend=backend))
     finally:

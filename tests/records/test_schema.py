@@ -1,3 +1,4 @@
+import contextlib
 import math
 
 import pytest
@@ -76,3 +77,27 @@ def test_a_timing_comes_back():
     assert Timing.parse(timing.line()) == timing
     with pytest.raises(InputError, match="timing"):
         Timing.parse('{"digest":"ab"}')
+
+
+@pytest.mark.parametrize("one", [Record(SPEC, {"mse": [1.5]}), Timing("ab", 1.5, {"torch": "2"})])
+def test_one_changed_letter_of_a_line_is_noticed(one):
+    line = one.line().rstrip("\n")
+    missed = []
+    for place, letter in enumerate(line):
+        changed = line[:place] + chr(ord(letter) ^ 1) + line[place + 1 :]
+        with contextlib.suppress(InputError):
+            missed.append((place, type(one).parse(changed)))
+    assert not missed
+
+
+def test_a_line_from_before_there_were_checksums_is_read():
+    content = {"digest": digest(SPEC), "spec": SPEC, "status": "done", "result": {"mse": [1.0]}}
+    assert Record.parse(canonical(content)) == Record(SPEC, {"mse": [1.0]})
+
+
+@pytest.mark.parametrize(
+    "change", [{"digest": {}}, {"digest": []}, {"seconds": "soon"}, {"provenance": 3}, {"seconds": 10**400}]
+)
+def test_a_timing_of_other_kinds_is_refused(change):
+    with pytest.raises(InputError, match="not a timing"):
+        Timing.parse(canonical({"digest": "ab", "seconds": 1.5, "provenance": {}, **change}))

@@ -8,7 +8,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.records import FAILED, Entry, Record, Store, Timing, read_blocks, read_records, read_times
-from lln.records.store import RECORDS, TIMES
+from lln.records.store import BLOCKS, RECORDS, TIMES
 
 
 def record(number, **more):
@@ -111,3 +111,25 @@ def test_a_kill_at_any_moment_leaves_whole_records_and_readers_never_trip(tmp_pa
     with Store(tmp_path):
         assert (tmp_path / RECORDS).read_bytes().endswith(b"\n")
         assert (tmp_path / TIMES).read_bytes().endswith(b"\n")
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"}", b'"', b"0"])
+def test_damaged_files_are_refused_in_one_sentence(tmp_path, damage):
+    with Store(tmp_path) as store:
+        store.add(record(1), Timing(record(1).digest, 0.5))
+        store.set_blocks({"R0": [Entry("aa", "row")]})
+    for name, read in ((RECORDS, read_records), (TIMES, read_times), (BLOCKS, read_blocks)):
+        whole = (tmp_path / name).read_bytes()
+        for place in (1, len(whole) // 3, len(whole) // 2, len(whole) - 9):
+            (tmp_path / name).write_bytes(whole[:place] + damage + whole[place + 1 :])
+            if whole[place : place + 1] != damage:
+                with pytest.raises(InputError, match=name):
+                    read(tmp_path)
+        (tmp_path / name).write_bytes(whole)
+
+
+def test_a_line_nested_too_deeply_is_refused(tmp_path):
+    deep = '{"digest": "a", "spec": {"kind": ' + "[" * 900 + "]" * 900 + '}, "status": "done", "result": {}}\n'
+    (tmp_path / "records.jsonl").write_text(deep)
+    with pytest.raises(InputError, match=r"records\.jsonl, line 1: "):
+        read_records(tmp_path)

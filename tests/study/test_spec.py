@@ -91,3 +91,10 @@ def test_a_file_that_is_not_there(tmp_path):
         load_study(tmp_path / "none.toml")
     (tmp_path / "one.toml").write_text(GOOD)
     assert load_study(tmp_path / "one.toml").block == "X"
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = " + "9" * 5000, "x = {" * 3000])
+def test_toml_that_its_own_parser_gives_up_on(text):
+    with pytest.raises(InputError, match=r"a\.toml: not valid TOML: ") as caught:
+        parse_study(text, "a.toml")
+    assert len(str(caught.value)) < 300

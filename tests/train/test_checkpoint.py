@@ -108,3 +108,22 @@ def test_training_goes_on_bitwise_where_it_stopped(tmp_path):
     _train(rest, optimizer, 3, 7)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, rest.state_dict()[name]), name
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "[" * 100_000,
+        "[]",
+        '{"format": 1e999, "identity": "job", "values": {}}',
+        '{"format": 1, "identity": "job", "values": []}',
+        '{"format": true, "identity": "job", "values": {}}',
+        '{"format": 1, "identity": ["job"], "values": {}}',
+    ],
+)
+def test_a_header_of_other_kinds_is_refused(tmp_path, header):
+    from safetensors.torch import save_file
+
+    save_file({"p/a": torch.ones(2)}, tmp_path / "c", metadata={"lln-checkpoint": header})
+    with pytest.raises(InputError, match="not a whole checkpoint of lln"):
+        Checkpoint(tmp_path / "c", "job")

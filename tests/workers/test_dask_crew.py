@@ -103,3 +103,15 @@ def test_no_scheduler_there(monkeypatch):
     monkeypatch.setattr("lln.workers.dask._CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         list(DaskCrew("tcp://127.0.0.1:9").run(time.sleep, [Task("a", 0.0)]))
+
+
+def test_a_scheduler_that_is_lost_ends_the_work_in_one_sentence(tmp_path, capfd):
+    with cluster(tmp_path) as (address, _), closing(DaskCrew(address)) as crew:
+        work = crew.run(time.sleep, [Task(str(number), 0.2) for number in range(40)])
+        assert next(work).error is None
+        with distributed.Client(address, set_as_default=False) as client:
+            process = client.run_on_scheduler(os.getpid)
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(OSError, match="was lost; what had finished is kept"):
+            list(work)
+    assert "Traceback" not in capfd.readouterr().err

@@ -36,7 +36,7 @@ def main(words: Sequence[str], program: str = "python -m lln.bench") -> int:
         print(f"lln: {error}", file=sys.stderr)
         return 1
     except InputError as error:
-        print(f"lln: {error}", file=sys.stderr)
+        print(f"lln: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nlln: interrupted; the groups that were finished are stored", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lln.bench.report import BAR_COLUMNS, bar_rows, made, misses, time_columns, time_rows
 from lln.bench.store import read_groups, write_whole
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, choice, reason
 
 # <!-- rows: WHAT DEVICE --> ... <!-- end of rows -->
 _BLOCK = re.compile(r"(<!-- rows: ([a-z-]+) ([a-z]+) -->\n).*?(<!-- end of rows -->)", re.DOTALL)
@@ -18,7 +18,13 @@ _NONE = "No rows are stored for this device."
 
 def refresh(page: Path, results: Path) -> None:
     """Fill the page's blocks from the stored rows."""
-    write_whole(page, filled(page.read_text(), results))
+    try:
+        text = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{page}: cannot be read as text ({reason(error)}); name a page with blocks of rows"
+        ) from error
+    write_whole(page, filled(text, results))
 
 
 def filled(text: str, results: Path) -> str:

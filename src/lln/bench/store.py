@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from lln import __version__
 from lln.bench.bars import BARS, level_of
 from lln.bench.rows import Row, as_record, checks
 from lln.bench.setting import Setting
+from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.core.provenance import provenance
 from lln.ops import cpu_backend
@@ -66,14 +66,10 @@ def write_group(
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """Write a file under a name of its own first, so that an interruption leaves the old one or the new one."""
+    """Write a file, and make its folder; an interruption leaves the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        part.write_text(text)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(path) as partial:
+        partial.write_text(text)
     return path
 
 

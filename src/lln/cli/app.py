@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NamedTuple
 
 import typer
@@ -13,9 +19,11 @@ from lln.cli.animate import animate
 from lln.cli.audit import audit
 from lln.cli.bench import bench
 from lln.cli.compare import compare
+from lln.cli.console import INTERRUPTED
 from lln.cli.doctor import doctor
 from lln.cli.draw import draw
 from lln.cli.evaluate import evaluate
+from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
@@ -56,6 +64,7 @@ COMMANDS = (
     Command(audit, PAPER, "lln audit --json"),
     Command(bench, MACHINE, "lln bench --quick"),
     Command(doctor, MACHINE, "lln doctor"),
+    Command(explain, MACHINE, "lln explain transposed"),
 )
 
 app = typer.Typer(
@@ -81,18 +90,83 @@ def _options(
     del version
 
 
+def _paragraphs(text: str) -> str:
+    """A docstring with a line for each paragraph, so that help breaks lines where the terminal ends."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 for _command in COMMANDS:
-    app.command(rich_help_panel=_command.panel, epilog=f"Example: {_command.example}")(_command.function)
+    app.command(
+        help=_paragraphs(_command.function.__doc__ or ""),
+        rich_help_panel=_command.panel,
+        epilog=f"Example: {_command.example}",
+    )(_command.function)
 
 
 def main() -> None:
-    """Run the command; bad input leaves with one sentence and exit code 2, failed work with one and 1."""
+    """Run the command; bad input leaves with a sentence, where to read more, and exit code 2; failed work with 1."""
     try:
-        app()
+        with _second_interrupt_leaves():
+            app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except InputError as error:
-        typer.echo(f"lln: {error}", err=True)
+        for line in (f"lln: {error}", *getattr(error, "__notes__", ())):
+            typer.echo(line, err=True)
         sys.exit(2)
-    except (OSError, MemoryError) as error:
+    except (OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
         # A full disk or memory, a broken file system: not the caller's input, and no bug to trace.
-        typer.echo(f"lln: {type(error).__name__}: {error}", err=True)
+        reason = failure(error)
+        if reason is None:
+            raise
+        typer.echo(f"lln: {reason}", err=True)
         sys.exit(1)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# torch, threads, the loader of libraries and, where it has no room for an error, the interpreter say so in words alone.
+_NO_MEMORY = (
+    *("allocate memory", "not enough memory", "out of memory", "can't start new thread", "failed to map segment"),
+    *("without setting an exception", "without exception set"),
+)
+
+
+def failure(error: Exception) -> str | None:
+    """What the machine could not do, in one sentence; None if the error is of another kind."""
+    text = (str(error).splitlines() or [""])[0]
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        said = f" ({text})" if text else ""
+        return f"out of memory{said}; close other programs, take less data or smaller sizes, or use a larger machine"
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _FULL:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}; make room, and run the same command again"
+    return f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def _second_interrupt_leaves() -> Iterator[None]:
+    """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
+
+    That is as safe as a kill: no file is ever taken for whole before it is.
+    """
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    before = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal before
+        before += 1
+        if before > 1:
+            os.write(2, b"lln: interrupted again, so it leaves at once\n")
+            os._exit(INTERRUPTED)
+        usual(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)

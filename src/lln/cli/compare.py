@@ -23,6 +23,9 @@ from lln.cli.options import (
 if TYPE_CHECKING:
     from lln.forecast.scores import Comparison
 
+KEPT = "lln-compare.checkpoint"
+PICTURES = (".png", ".svg", ".pdf")
+
 
 def compare(
     data: DataFiles,
@@ -46,7 +49,12 @@ def compare(
         float | None, typer.Option(help="The system's largest exponent, to show valid times in Lyapunov times.")
     ] = None,
     choices: Choices = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the error against the step to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error against the step to this file: .png .svg .pdf.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help=f"Go on from {KEPT} here, which a comparison that was cut off left.")
+    ] = False,
     as_json: AsJson = False,
     time: TimeName = None,
     states: StateNames = None,
@@ -58,20 +66,26 @@ def compare(
     """Fit several models to the same data under the same recipe, and say whose rollouts are nearest the truth.
 
     References: linear (least squares), analog (nearest neighbour), persistence and the training mean. With the paper's
-    five networks beside the lens network it takes minutes; --models chooses.
+    five networks beside the lens network it takes minutes; --models chooses. Each model's score is kept as it comes:
+    after Ctrl-C or a kill, the same command with --resume goes on with the others.
     """
-    from lln.cli.console import interrupted, output_file, shown
+    from lln.cli.console import interrupted, output_file, say, shown
     from lln.cli.reading import Selection, read_data, recipe_choices
     from lln.forecast.compare import ALL
     from lln.forecast.compare import compare as run
     from lln.forecast.options import Recipe
 
     if plot is not None:
-        output_file(plot)
+        _picture(plot, *data, test)
     chosen = Selection(time, states, trajectory, inputs, dt, resample)
     train = read_data(data, chosen)
     unseen = None if test is None else read_data([test], chosen)
     names = several(models) or ALL
+    kept = output_file(Path(KEPT))
+    if not resume:
+        kept.unlink(missing_ok=True)
+    elif not kept.exists():
+        say(f"{kept} is not there, so the comparison begins anew")
     try:
         with shown() as progress:
             found = run(
@@ -86,10 +100,25 @@ def compare(
                 threshold=threshold,
                 exponent=lyapunov,
                 progress=progress,
+                checkpoint=kept,
             )
     except KeyboardInterrupt:
-        interrupted("nothing is kept, since a comparison is of all its models")
+        interrupted(
+            f"the models that were finished are in {kept}, and the same command with --resume goes on with the others"
+            if kept.exists()
+            else "there was nothing to keep yet"
+        )
+    kept.unlink(missing_ok=True)
     _show(found, plot, as_json)
+
+
+def _picture(path: Path, *sources: Path | None) -> None:
+    from lln.cli.console import output_file
+    from lln.core.errors import InputError
+
+    if path.suffix.lower() not in PICTURES:
+        raise InputError(f"{path}: a plot is a {', '.join(PICTURES[:-1])} or {PICTURES[-1]} file, got {path.suffix!r}")
+    output_file(path, *sources)
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
@@ -105,5 +134,7 @@ def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
     from lln.cli.console import show_table
 
     show_table(found.table)
+    for remark in found.remarks:
+        typer.echo(remark)
     if plot is not None:
         typer.echo(f"wrote {plot}")

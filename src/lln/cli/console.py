@@ -30,34 +30,68 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
-def output_file(path: Path) -> Path:
-    """`path`, whose folder is made if it is missing and can be written to: asked before the work, not after it."""
+def output_file(path: Path, *sources: Path | None) -> Path:
+    """`path`, whose folder is made if it is missing and can be written to: asked before the work, not after it.
+
+    Every command that writes asks here. `sources` are the files that it reads, over which it must not write.
+    """
     from lln.core.folders import output_folder
 
     if path.is_dir() and path.suffix != ".zarr":
         raise InputError(f"{path}: a folder; give the name of a file to write")
     output_folder(path.parent)
+    if any(one is not None and one.exists() and path.exists() and path.samefile(one) for one in sources):
+        raise InputError(f"{path}: is read by this command, so it cannot be written to; choose another name")
     if path.is_file() and not os.access(path, os.W_OK):
         raise InputError(f"{path}: cannot be written to; choose another file or change its permissions")
     return path
 
 
-def data_file(path: Path) -> Path:
+def data_file(path: Path, *sources: Path | None) -> Path:
     """A file of trajectories to write: a suffix that names a format, in a folder that can be written to."""
     from lln.core.errors import did_you_mean
     from lln.data.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:
         hint = did_you_mean(path.suffix or path.name, FORMATS)
-        raise InputError(f"{path}: the suffix names the format, and {path.suffix!r} names none{hint}")
-    return output_file(path)
+        raise InputError(
+            f"{path}: the suffix names the format, and {path.suffix!r} names none{hint}", topic="no-suffix"
+        )
+    return output_file(path, *sources)
+
+
+def model_file(path: Path, *sources: Path | None) -> Path:
+    """A model to write: under no suffix that names data, which it might overwrite."""
+    from lln.cli.options import MODEL_SUFFIX
+    from lln.data.formats import FORMATS
+
+    if path.suffix.lower() in FORMATS:
+        raise InputError(f"{path}: a name for data, but a model is written here; give it the suffix {MODEL_SUFFIX}")
+    return output_file(path, *sources)
+
+
+def text_width() -> int:
+    """Columns for running text: those of the terminal, and no more than reads well."""
+    from lln.forecast.summary import WIDTH
+
+    screen = console()
+    return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH
 
 
 def show_table(table: Table) -> None:
-    """Print a table; in a pipe nothing is cut off, however wide it is."""
+    """Print a table; on a narrow terminal it loses its lines before its numbers, in a pipe nothing."""
+    from rich import box
+
     screen, drawn = console(), table.to_rich()
-    if not screen.is_terminal:
-        screen.width = max(screen.width, screen.measure(drawn, options=screen.options.update_width(1000)).maximum)
+
+    def needed() -> int:
+        return screen.measure(drawn, options=screen.options.update_width(1000)).maximum
+
+    if screen.is_terminal and needed() > screen.width:
+        drawn = table.to_rich(narrow=True)
+    if screen.is_terminal and needed() > screen.width:
+        drawn.box, drawn.padding = box.SIMPLE_HEAD, (0, 0)
+    screen.width = max(screen.width, needed())
     screen.print(drawn)
 
 
@@ -108,13 +142,26 @@ def shown(quiet: bool = False) -> Iterator[Listener]:
         TextColumn("[dim]{task.fields[message]}"),
     )
     bars: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     with Progress(*columns, console=screen, transient=True) as progress:
+        before = progress.get_time()
 
         def listen(event: Any) -> None:
+            nonlocal before
+            group, _, phase = event.phase.rpartition(": ")
             bar = bars.get(event.phase)
             if bar is None:
-                bar = bars[event.phase] = progress.add_task(event.phase, total=event.total, message="")
-            progress.update(bar, completed=event.done, total=event.total, message=event.message)
+                if group in groups:
+                    # Of ten models with several phases each, a terminal has room for one line a model.
+                    progress.update(groups[group], visible=False)
+                bar = bars[event.phase] = progress.add_task(group or phase, total=event.total, message="")
+                # A phase is first heard of when some of it is done: it began when the one before it ended.
+                progress.tasks[-1].start_time = before
+                if group:
+                    groups[group] = bar
+            said = ", ".join(part for part in (phase if group else "", event.message) if part)
+            progress.update(bar, completed=event.done, total=event.total, message=said)
+            before = progress.get_time()
 
         yield listen
 

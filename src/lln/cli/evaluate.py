@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,12 @@ from lln.cli.options import (
     StepLength,
     TimeName,
     TrajectoryName,
+    preset_names,
 )
+
+if TYPE_CHECKING:
+    from lln.evaluate.chaos import LyapunovSpectrum
+    from lln.forecast.scoring import Evaluation
 
 
 def evaluate(
@@ -27,6 +32,17 @@ def evaluate(
     ] = None,
     windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly chosen.")] = 64,
     threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
+    lyapunov: Annotated[
+        bool,
+        typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
+    ] = False,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="With --lyapunov: the true system, as in lorenz-28 [default: what lln simulate noted in the data].",
+            autocompletion=preset_names,
+        ),
+    ] = None,
     as_json: AsJson = False,
     time: TimeName = None,
     states: StateNames = None,
@@ -38,7 +54,7 @@ def evaluate(
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
     Where nothing else is left, training data is scored and the result says so. The JSON document has nmse,
-    nmse_by_step, valid_prediction_steps and parameters; an error that is not finite is null there.
+    nmse_by_step, valid_prediction_steps and parameters, with --lyapunov also lyapunov; what is not finite is null.
     """
     from lln.cli.console import say
     from lln.cli.reading import Selection, read_for, read_model
@@ -47,11 +63,40 @@ def evaluate(
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, Selection(time, states, trajectory, inputs, dt, resample))
     found = forecaster.evaluate(dataset, steps=steps, windows=windows, threshold=threshold)
+    named = dataset.system if system is None else system.lower()
+    spectra = forecaster.lyapunov(dataset, system=named) if lyapunov or system is not None else {}
     if as_json:
         import json
 
-        typer.echo(json.dumps({"model": str(model), "data": str(data), **found.record()}, indent=2))
+        said = {"model": str(model), "data": str(data), **found.record()}
+        typer.echo(json.dumps({**said, **_chaos(found, spectra, named)} if spectra else said, indent=2))
         return
     typer.echo(str(found))
+    if spectra:
+        _show_chaos(found, spectra, named)
     if found.scored == TRAINING:
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep a part of these back")
+
+
+def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
+    """What a program reads of the exponents."""
+    record: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
+    return {"lyapunov": {"system": named or None, **record}, "valid_lyapunov_times": _times(found, spectra)}
+
+
+def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | None:
+    """The valid prediction time in units of the true system's; None where it is not known, or not chaotic."""
+    true = spectra.get("true")
+    return found.valid_prediction_time * true.largest if true is not None and true.largest > 0 else None
+
+
+def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> None:
+    from lln.cli.console import say, show_table
+    from lln.forecast.tangent import lyapunov_table
+
+    times = _times(found, spectra)
+    if times is not None:
+        typer.echo(f"the same in Lyapunov times    {times:.3g}")
+    show_table(lyapunov_table(spectra, f"Lyapunov exponents per unit of time{f', {named}' if named else ''}"))
+    if "true" not in spectra:
+        say("the data does not say what it was simulated from; --system NAME puts a known system's exponents beside")

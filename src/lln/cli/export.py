@@ -32,12 +32,15 @@ def export(
     ONNX and C hold everything: units, history, inputs, linear part and networks. C comes as one source, one header and
     a self-test, without dependencies or allocation.
     """
+    from lln.cli.console import output_file
     from lln.cli.reading import read_model
     from lln.core.errors import InputError, choice
 
     choice("format", format, FORMATS)
     if rollout and format == "torch":
         raise InputError("--rollout is for --format onnx; torch.export writes one step, and C holds both")
+    if format != "c":
+        output_file(out, model)
     forecaster = read_model(model)
     if format == "c":
         _c(forecaster, out, precision, name)
@@ -46,9 +49,6 @@ def export(
 
 
 def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> None:
-    from lln.cli.console import output_file
-
-    output_file(out)
     surrogate, window = forecaster.surrogate_, forecaster.last_window_
     if kind == "onnx":
         from lln.forecast.export_onnx import export_onnx

@@ -54,7 +54,7 @@ def fit(
     members: Annotated[int | None, typer.Option(min=1, help="Networks in the ensemble.", rich_help_panel=SIZES)] = None,
     field: Annotated[
         bool | None,
-        typer.Option(help="Points of a grid share weights [default: on more than 128 points].", rich_help_panel=SIZES),
+        typer.Option(help="Points of a grid share weights [default: if that does better].", rich_help_panel=SIZES),
     ] = None,
     boundary: Annotated[
         str | None, typer.Option(help="Of a field, as in periodic; found if left out.", rich_help_panel=SIZES)
@@ -98,11 +98,11 @@ def fit(
     Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrules one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume goes on from it to the same model.
     """
-    from lln.cli.console import output_file
+    from lln.cli.console import model_file
     from lln.cli.reading import Selection, read_data
     from lln.forecast.forecaster import LensForecaster
 
-    output_file(out)
+    model_file(out, *data)
     dataset = read_data(data, Selection(time, states, trajectory, inputs, dt, resample))
     wishes: dict[str, Any] = {
         "width": width,
@@ -174,11 +174,11 @@ def _show(forecaster: LensForecaster, dataset: Dataset, out: Path, as_json: bool
 
         typer.echo(to_json(describe(forecaster, out)))
         return
-    from lln.cli.console import say
+    from lln.cli.console import say, text_width
 
     for note in dataset.notes:
         say(note)
-    typer.echo(forecaster.summary())
+    typer.echo(forecaster.summary(text_width()))
     typer.echo(f"wrote {out}")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Say what a model is: sizes, parameters, coverage, versions, and how it was trained."""
-    from lln.cli.console import facts
+    from lln.cli.console import facts, text_width
     from lln.cli.reading import read_model
 
     forecaster = read_model(model)
@@ -23,7 +23,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(to_json(found))
         return
-    summary, *rest = forecaster.summary().splitlines()
+    summary, *rest = forecaster.summary(text_width()).splitlines()
     typer.echo(summary)
     facts(_lines(forecaster, found))
     typer.echo("\n".join(rest))

@@ -39,7 +39,7 @@ def rollout(
     from lln.cli.reading import Selection, read_for, read_model
     from lln.data.formats import write
 
-    data_file(out)
+    data_file(out, model, start)
     forecaster = read_model(model)
     given = None
     if start is not None:
@@ -54,6 +54,8 @@ def rollout(
     for series, outcome in zip(dataset.series, outcomes, strict=True):
         if outcome.step is not None:
             say(f"{series.name} {outcome}" if count > 1 else f"the rollout {outcome}")
+    if any(outcome.step is not None for outcome in outcomes):
+        typer.echo("more: lln explain diverged", err=True)
 
 
 def forecast(
@@ -126,7 +128,8 @@ def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Ex
 
     names = ", ".join(forecaster.input_names_)
     return InputError(
-        f"{where}this model needs its known inputs ({names}) at each step; give --from FILE with {steps} rows"
+        f"{where}this model needs its known inputs ({names}) at each step; give --from FILE with {steps} rows",
+        topic="inputs-needed",
     )
 
 

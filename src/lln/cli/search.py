@@ -57,12 +57,12 @@ def search(
     Every trial is stored as it ends: after Ctrl-C or a kill, --resume goes on. What --set fixes is not searched;
     trials that fall behind are given up.
     """
-    from lln.cli.console import interrupted, output_file, shown
+    from lln.cli.console import interrupted, model_file, shown
     from lln.cli.reading import Selection, recipe_choices
     from lln.forecast.search import search as run
 
     if out is not None:
-        output_file(out)
+        model_file(out, *data)
     paths = [str(path) for path in data]
     words = Selection(time, states, trajectory, inputs, dt, resample).words()
     where: Any = paths[0] if len(paths) == 1 else paths

@@ -64,7 +64,7 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     from lln.core.errors import InputError
     from lln.data.dataset import Dataset, Series
-    from lln.systems import SpectralField, seeded_start
+    from lln.systems import EVERY_PRESET, SpectralField, seeded_start
     from lln.systems import simulate as advance
 
     repeated = [one for one in seeds if seeds.count(one) > 1]
@@ -76,7 +76,8 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
     labels = [f"seed {one}" for one in seeds] if seeds else [system.name]
     first = burn_in * system.dt
     series = tuple(Series(states, name=label, start=first) for states, label in zip(runs, labels, strict=True))
-    plain = Dataset(series, system.dt, system.coordinates, source=system.name)
+    named = next((name for name, known in EVERY_PRESET.items() if known == system), "")
+    plain = Dataset(series, system.dt, system.coordinates, source=system.name, system=named)
     if isinstance(system, SpectralField):
         return replace(plain, space=system.space, channels=system.channels, coords=system.coords)
     if system.grid is None:

@@ -5,9 +5,36 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 2000  # characters of a message
+
 
 class InputError(ValueError):
-    """The caller's input is wrong; the message says what, where, what was expected and what to do."""
+    """The caller's input is wrong; the message says what, where, what was expected and what to do.
+
+    Args:
+        message: one sentence.
+        topic: the part of the page on errors that says more, which `lln explain` prints; a traceback names it too.
+    """
+
+    def __init__(self, message: str, *, topic: str = "") -> None:
+        super().__init__(_one_line(message))
+        self.topic = topic
+        if topic:
+            self.add_note(f"more: lln explain {topic}")
+
+
+def _one_line(message: str) -> str:
+    """`message` fit for a terminal, whatever names out of a hostile file are in it: one line, no control characters."""
+    plain = message
+    if not plain.isprintable():
+        plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in plain)
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]} ... {plain[-LONGEST // 2 :]}"
+
+
+def reason(error: BaseException) -> str:
+    """What a library said, for a message of ours: the first line of it, or its kind where it said nothing."""
+    said = (str(error).splitlines() or [""])[0].strip()
+    return (said if len(said) <= 200 else f"{said[:200]}...") or type(error).__name__
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -23,4 +50,4 @@ def choice(what: str, value: str, known: Iterable[str]) -> str:
     known = list(known)
     if value in known:
         return value
-    raise InputError(f"unknown {what} {value!r}{did_you_mean(str(value), known)}")
+    raise InputError(f"unknown {what} {value!r}{did_you_mean(str(value), known)}", topic="unknown-name")

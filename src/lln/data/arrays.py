@@ -15,6 +15,8 @@ from lln.data.series import Dataset
 from lln.data.tracks import Track, finished, grid_of, refuse_swapped, timed
 from lln.data.trajectory import Array
 
+_FEW = 10  # states; a trajectory as short holds nothing out
+
 
 def from_array(
     x: Any,
@@ -44,6 +46,7 @@ def from_array(
         weight = None if heavy[index] is None else _row_weights(heavy[index], rows, name)
         table.append(Track(name, clocks[index], states, _known(given[index], rows, name), weight))
     series, step, notes = timed(table, dt, resample, source)
+    notes = (*_guess(x, lengths, axis, source), *notes)
     units = {} if times is None else _unit_of(clocks[0])
     whole = Dataset(
         series,
@@ -121,8 +124,10 @@ def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, a
             x = x.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"{source}: states must be numbers, got objects ({error})") from error
-    x = _flat(x, space, source)
-    if axis == 1 and x.ndim >= 2:
+    if space and axis == 1 and x.ndim == 2:
+        x = x.T
+    x = _flat(x, space, axis, source)
+    if axis == 1 and x.ndim >= 2 and not space:
         x = np.swapaxes(x, -1, -2)
     if x.ndim == 1:
         raise InputError(
@@ -141,7 +146,7 @@ def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, a
     return list(x), 3
 
 
-def _flat(x: NDArray[Any], space: tuple[int, ...], source: str) -> NDArray[Any]:
+def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None, source: str) -> NDArray[Any]:
     """Axes of space, and of fields in front of them, as one axis of columns."""
     if not space:
         return x
@@ -149,16 +154,43 @@ def _flat(x: NDArray[Any], space: tuple[int, ...], source: str) -> NDArray[Any]:
     d = len(space)
     if x.ndim > d and x.shape[-d:] == space:
         lead = x.shape[:-d]
-        fields = lead[2] if len(lead) == 3 else 1
         if len(lead) > 3:
             raise InputError(f"{source}: shape {x.shape} has too many axes for a grid of {space}")
+        if len(lead) == 2 and _first_is_time(lead, axis):
+            return x.reshape(lead[0], lead[1] * points)
+        fields = lead[2] if len(lead) == 3 else 1
         return x.reshape(*lead[:2], fields * points)
     if x.ndim in (2, 3) and x.shape[-1] % points == 0:
         return x
+    if x.ndim > d + 1 and x.shape[-d - 1 : -1] == space:
+        raise InputError(
+            f"{source}: shape {x.shape} has its fields behind the grid {space}; they belong in front of it, as in "
+            f"np.moveaxis(x, -1, {-d - 1})"
+        )
     raise InputError(
         f"{source}: shape {x.shape} does not end in the grid {space} nor in a multiple of its {points} points; "
         "check grid="
     )
+
+
+def _first_is_time(lead: tuple[int, ...], axis: int | None) -> bool:
+    """Whether two axes in front of a grid are time and fields, rather than trajectories and time.
+
+    Nobody learns from trajectories of a few states, but many states of a few fields are common.
+    """
+    if axis is not None:
+        return axis == 0 and lead[0] > 1
+    return lead[1] < _FEW and lead[1] < lead[0]
+
+
+def _guess(x: Any, space: tuple[int, ...], axis: int | None, source: str) -> tuple[str, ...]:
+    """What was made of axes that could be read in two ways, in a sentence."""
+    shape = tuple(x.shape)
+    lead = shape[: -len(space)] if space and shape[-len(space) :] == space else ()
+    if axis is not None or len(lead) != 2 or not _first_is_time(lead, axis):
+        return ()
+    return (f"{source}: shape {shape} is read as {lead[0]} states of {lead[1]} fields; time=1 says that the second "
+            "axis is time",)  # fmt: skip
 
 
 def _input_shares(inputs: Any, count: int, single: bool) -> tuple[list[Any], tuple[str, ...]]:

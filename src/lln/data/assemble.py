@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.data.layout import CHANNEL_DIMS, STATE_DIMS, Choices, Roles, groups, hints_of, roles_of, with_dims
 from lln.data.lazy import LAZY_BYTES, Held, LazyRows, size_of, stays_on_disk
 from lln.data.resample import seconds
@@ -66,9 +66,29 @@ class _Assembly:
         self.dims = first.dims or ()
         self.sizes = dict(zip(self.dims, map(int, first.array.shape), strict=True))
         if 0 in self.sizes.values():
-            raise InputError(f"{store.source}: {roles.states[0]!r} is empty, shape {tuple(first.array.shape)}")
+            raise InputError(
+                f"{store.source}: {roles.states[0]!r} is empty, shape {tuple(first.array.shape)}; give at least two "
+                "times"
+            )
         self.rows = self.sizes[roles.time_dim]
         self.count = self.sizes.get(roles.trajectory_dim or "", 1)
+        for name in (roles.states[0], roles.time, *roles.inputs, roles.weights):
+            if name is not None:
+                self._check_axes(name)
+
+    def _check_axes(self, name: str) -> None:
+        """Refuse a variable that names an axis twice, or has another number of trajectories than the states."""
+        one = self.store.variables[name]
+        dims = one.dims or ()
+        if len(set(dims)) < len(dims):
+            raise InputError(f"{self.store.source}: {name!r} has the dimensions {dims}; every axis needs its own name")
+        along = self.roles.trajectory_dim
+        found = int(one.array.shape[dims.index(along)]) if along in dims else self.count
+        if found != self.count:
+            raise InputError(
+                f"{self.store.source}: {name!r} has {found} trajectories, but {self.roles.states[0]!r} has "
+                f"{self.count}; give one for each"
+            )
 
     def dataset(self) -> Dataset:
         """Everything together."""
@@ -105,6 +125,7 @@ class _Assembly:
             self._units(),
             store.source,
             notes,
+            hints.get("system", ""),
         )
 
     def _refuse_swapped(self, states: Any) -> None:
@@ -130,10 +151,10 @@ class _Assembly:
         try:
             return np.asarray(self.store.variables[name].array[...])
         except Exception as error:  # every library has its own for a damaged chunk
-            message = (
-                f"{self.store.source}: variable {name!r} cannot be read ({error}); the file was cut short or is damaged"
-            )
-            raise InputError(message) from error
+            raise InputError(
+                f"{self.store.source}: variable {name!r} cannot be read ({reason(error)}); the file was cut short or "
+                "is damaged"
+            ) from error
 
     def _states(self) -> Callable[[int, int], Any]:
         return self._columns_of(self.roles.states, self.roles.rest)
@@ -167,7 +188,9 @@ class _Assembly:
             varying = roles.time_dim in dims
             parts.append(self._columns_of((name,), rest) if varying else self._constant(name))
             width = int(np.prod([self.store.variables[name].array.shape[dims.index(dim)] for dim in rest], dtype=int))
-            labels += self._texts(rest[0], width) or ([name] if not rest else [f"{name}{i}" for i in range(width)])
+            labels += (self._texts(rest[0], width) if rest else None) or (
+                [name] if not rest else [f"{name}{i}" for i in range(width)]
+            )
         said = self.hints.get("input_names")
         labels = [str(one) for one in said] if said is not None and len(said) == len(labels) else labels
 

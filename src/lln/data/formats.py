@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lln.core.atomic import whole_file
-from lln.core.errors import InputError
-from lln.data import stores, writers
+from lln.core.errors import InputError, reason
+from lln.data import contained, stores, writers
 from lln.data.assemble import from_store
 from lln.data.read_csv import read_csv
 from lln.data.series import Dataset
@@ -36,15 +38,15 @@ class Format:
 
 
 _CSV = Format("CSV", writers.write_csv)
-_HDF5 = Format("HDF5", writers.write_netcdf, stores.open_hdf5)
+_HDF5 = Format("HDF5", writers.write_netcdf, partial(contained.opened, "HDF5"))
 FORMATS: dict[str, Format] = {
     ".npz": Format("npz", writers.write_npz, stores.open_npz),
     ".npy": Format("npy", writers.write_npy, stores.open_npy),
     ".csv": _CSV,
     ".h5": _HDF5,
     ".hdf5": _HDF5,
-    ".nc": Format("NetCDF", writers.write_netcdf, stores.open_netcdf),
-    ".zarr": Format("Zarr", writers.write_zarr, stores.open_zarr, folder=True),
+    ".nc": Format("NetCDF", writers.write_netcdf, partial(contained.opened, "NetCDF")),
+    ".zarr": Format("Zarr", writers.write_zarr, partial(contained.opened, "Zarr"), folder=True),
 }
 """Every format by its suffix."""
 
@@ -76,6 +78,17 @@ def read(
         raise InputError(f"{target}: is {kind}, but {form.name} data is {'a folder' if form.folder else 'a file'}")
     options = {"dt": dt, "inputs": inputs, "weights": weights, "names": names, "grid": grid, "time": time}
     options |= {"states": states, "trajectory": trajectory, "resample": resample}
+    try:
+        return _read(target, form, options)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # A hostile file can combine its parts in more ways than there are checks.
+        said = f"{type(error).__name__}: {reason(error)}"
+        raise InputError(f"{target}: its parts do not fit together ({said}); check its names and shapes") from error
+
+
+def _read(target: Path, form: Format, options: dict[str, Any]) -> Dataset:
     if form.opened is None:
         return read_csv(target, **options)
     try:
@@ -99,7 +112,8 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
         try:
             form.write(partial, dataset)
         except OSError as error:
-            raise InputError(f"{target}: cannot be written ({error.strerror or error})") from error
+            # Some libraries tell no number and no file; a full disk or a broken one it is, and not the caller's input.
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), os.fspath(target)) from error
 
 
 def _is_zarr(path: Path) -> bool:
@@ -111,13 +125,15 @@ def _format(path: Path) -> Format:
     if suffix in FORMATS:
         return FORMATS[suffix]
     listing = ", ".join(FORMATS)
+    if suffix == ".lln":
+        raise InputError(f"{path}: a model, where data is expected; data files end in {listing}", topic="no-suffix")
     said = f"the suffix {path.suffix!r} is not known" if path.suffix else "a suffix must say what it is"
-    raise InputError(f"{path}: {said}; data files end in {listing}")
+    raise InputError(f"{path}: {said}; data files end in {listing}", topic="no-suffix")
 
 
 def _unreadable(path: Path, form: Format, error: Exception) -> str:
     """What is wrong with a file that its own library refused."""
-    reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+    said = reason(error)
     start = b""
     if path.is_file():
         with path.open("rb") as file:
@@ -133,5 +149,5 @@ def _unreadable(path: Path, form: Format, error: Exception) -> str:
     if found is not None and not own:
         return f"{path}: not {form.name} but {found}; give it the suffix of what it is"
     if own or form.folder:
-        return f"{path}: {form.name} data that was cut short or is damaged ({reason}); write or copy it again"
-    return f"{path}: not {form.name} data ({reason}); give it the suffix of what it is, or write it again"
+        return f"{path}: {form.name} data that was cut short or is damaged ({said}); write or copy it again"
+    return f"{path}: not {form.name} data ({said}); give it the suffix of what it is, or write it again"

@@ -151,7 +151,10 @@ class _Table:
             if not isinstance(name, str):
                 raise InputError(f"{self.source}: {what}= must name columns of it, got {type(name).__name__}")
             if name not in self.columns:
-                raise InputError(f"{self.source}: no column {name!r} for {what}{did_you_mean(name, self.columns)}")
+                raise InputError(
+                    f"{self.source}: no column {name!r} for {what}{did_you_mean(name, self.columns)}",
+                    topic="unknown-name",
+                )
         return chosen
 
     def _trajectory(self) -> list[str]:
@@ -172,8 +175,14 @@ class _Table:
             return self._asked("time", asked)
         named = [name for name in free if _base(name) in TIME_NAMES] if self.headed else []
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
+        named = list(dict.fromkeys(named))
+        if len(named) > 1:
+            raise InputError(
+                f"{self.source}: columns {named[0]!r} and {named[1]!r} could both be time; name it with --time and the "
+                "columns of the state with --states (in Python: time= and states=)"
+            )
         if named:
-            return named[:1]
+            return named
         first = self.columns[0]
         if first not in free or len([one for one in states if one != first]) < 1:
             return []
@@ -230,7 +239,10 @@ class _Table:
         import pandas as pd
 
         column = self.table[name]
-        numbers = pd.to_numeric(column.astype(object), errors="coerce")
+        try:
+            numbers = pd.to_numeric(column.astype(object), errors="coerce")
+        except OverflowError:  # a whole number beyond every float, which pandas does not coerce
+            numbers = column.map(_float)
         bad = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
         if not len(bad):
             self.table[name] = numbers.astype(np.float64)
@@ -238,8 +250,16 @@ class _Table:
         cell = str(column.iloc[int(bad[0])])[:40]
         raise InputError(
             f"{self.source}: row {int(bad[0]) + self.first_row}, column {name!r}: {cell!r} is not a number; correct "
-            "it, leave the cell empty for a gap, or name the columns to use with states="
+            "it, leave the cell empty for a gap, or name the columns to use with states=",
+            topic="not-a-number",
         )
+
+
+def _float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
 
 
 def _grid_in(states: list[str]) -> tuple[tuple[str, ...], dict[str, NDArray[np.float64]]]:

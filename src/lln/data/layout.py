@@ -106,12 +106,13 @@ def hints_of(store: Store) -> dict[str, Any]:
     """What a file of ours says beyond its variables."""
     text = store.attrs.get(ATTRIBUTE)
     if text is None and ATTRIBUTE in store.variables:
-        text = str(np.asarray(store.variables[ATTRIBUTE].array)[()])
+        text = str(np.asarray(store.variables[ATTRIBUTE].array[...])[()])
     try:
         hints = json.loads(text) if isinstance(text, str) else {}
     except (ValueError, RecursionError):
         return {}
-    kinds = {"dt": float, "dims": dict, "coords": list, "channels": list, "names": list, "input_names": list}
+    lists = dict.fromkeys(("coords", "channels", "names", "input_names"), list)
+    kinds = {"dt": float, "dims": dict, "system": str, **lists}
     known = hints if isinstance(hints, dict) else {}
     return {key: known[key] for key, kind in kinds.items() if isinstance(known.get(key), kind)}
 
@@ -180,7 +181,8 @@ def roles_of(store: Store, choices: Choices) -> Roles:
     trajectory = choices.trajectory
     if trajectory is not None and trajectory not in dims:
         raise InputError(
-            f"{store.source}: no dimension {trajectory!r} to tell trajectories apart{_near(trajectory, dims)}"
+            f"{store.source}: no dimension {trajectory!r} to tell trajectories apart{_near(trajectory, dims)}",
+            topic="unknown-name",
         )
     if trajectory is None:
         lower = {dim.lower(): dim for dim in dims if dim != time_dim}
@@ -191,14 +193,14 @@ def roles_of(store: Store, choices: Choices) -> Roles:
         and "inputs" in store.variables
         and "inputs" not in _asked(store, "states", choices.states)
     ):
-        inputs = ("inputs",)
+        inputs = _asked(store, "inputs", "inputs")
     weights = choices.weights if isinstance(choices.weights, str) else None
     if weights is not None:
         _asked(store, "weights", weights)
     elif choices.weights is not None:
         raise InputError(f"{store.source}: weights= must name a variable of it, one weight for each time")
     elif "weights" in store.variables:
-        weights = "weights"
+        (weights,) = _asked(store, "weights", "weights")
     taken = {time, weights, *inputs}
     states = _asked(store, "states", choices.states) or _found_states(store, time_dim, taken)
     rest = _rest(store, states, time_dim, trajectory)
@@ -213,10 +215,13 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
             f"{store.source}: time= must name the variable or dimension of time, got {type(asked).__name__}"
         )
     if asked is not None and asked not in store.variables and asked not in dims:
-        raise InputError(f"{store.source}: no variable {asked!r} for time{_near(asked, [*store.variables, *dims])}")
+        raise InputError(
+            f"{store.source}: no variable {asked!r} for time{_near(asked, [*store.variables, *dims])}",
+            topic="unknown-name",
+        )
     name = _named(store, asked, TIME_NAMES)
     if name is None and asked is None:
-        marked = (key for key, one in store.variables.items() if one.attrs.get("standard_name") == "time")
+        marked = (key for key, one in store.variables.items() if str(one.attrs.get("standard_name")) == "time")
         name = next(marked, None)
     if name is not None:
         own = [dim for dim in store.variables[name].dims or () if dim.lower() not in TRAJECTORY_NAMES]
@@ -226,6 +231,12 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
     lower = {dim.lower(): dim for dim in dims}
     dim = asked or next((lower[key] for key in TIME_NAMES if key in lower), None)
     if dim is None:
+        shapes = [tuple(one.array.shape) for one in store.variables.values() if len(one.array.shape) > 3]
+        if not dims and shapes:
+            raise InputError(
+                f"{store.source}: an array of shape {shapes[0]} does not say which axis is what; write it as NetCDF "
+                "with named dimensions, or save an array (time, n) (in Python: grid= gives the shape of space)"
+            )
         listing = ", ".join(map(repr, dims)) or "none"
         raise InputError(f"{store.source}: none of its dimensions ({listing}) is called time; name it with time=")
     return None, dim
@@ -240,7 +251,9 @@ def _asked(store: Store, what: str, names: Any) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise InputError(f"{store.source}: {what}= must name variables of it, got {type(name).__name__}")
         if name not in store.variables:
-            raise InputError(f"{store.source}: no variable {name!r} for {what}{_near(name, store.variables)}")
+            raise InputError(
+                f"{store.source}: no variable {name!r} for {what}{_near(name, store.variables)}", topic="unknown-name"
+            )
         if not store.variables[name].numeric:
             raise InputError(
                 f"{store.source}: variable {name!r} holds {store.variables[name].array.dtype}, not numbers"
@@ -253,6 +266,27 @@ def _near(name: str, known: Any) -> str:
     return did_you_mean(name, known) if known else ""
 
 
+def _refuse_other_kinds(store: Store, taken: set[str | None]) -> None:
+    """Say what is wrong with the only array there is: not numbers, axes that nobody can name, or too few times."""
+    alone = [name for name in store.variables if name not in taken]
+    if len(alone) != 1 or not len(store.variables[alone[0]].array.shape):
+        return
+    name, one = alone[0], store.variables[alone[0]]
+    shape, kind = tuple(one.array.shape), np.dtype(one.array.dtype)
+    if kind.kind == "c":
+        raise InputError(f"{store.source}: {name!r} is complex; give real and imaginary parts as columns of their own")
+    if not one.numeric:
+        raise InputError(f"{store.source}: {name!r} holds {kind}, not numbers; save it as float64 or float32")
+    named = [other for other in taken if other is not None and other in store.variables]
+    times = [other for other in named if len(store.variables[other].array.shape) == 1]
+    if times and one.dims is None:
+        count = store.variables[times[0]].array.shape[0]
+        raise InputError(
+            f"{store.source}: {times[0]!r} has {count} times, but no axis of {name!r}, shape {shape}, is as long; give "
+            "one time for each row"
+        )
+
+
 def _found_states(store: Store, time_dim: str, taken: set[str | None]) -> tuple[str, ...]:
     """The variables that vary in time, if they can only be the state."""
     able = {
@@ -261,6 +295,7 @@ def _found_states(store: Store, time_dim: str, taken: set[str | None]) -> tuple[
         if name not in taken and one.numeric and not one.coordinate and time_dim in (one.dims or ())
     }
     if not able:
+        _refuse_other_kinds(store, taken)
         shapes = {name: tuple(one.array.shape) for name, one in store.variables.items()}
         raise InputError(
             f"{store.source}: no variable of numbers varies along {time_dim!r} (it has {shapes}); name the state with "

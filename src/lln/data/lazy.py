@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.data.resample import JITTER, REMEDY, nice
 from lln.data.series import Rows, Series
 from lln.data.trajectory import Array
@@ -79,7 +79,9 @@ class LazyRows:
             try:
                 block = np.asarray(array[tuple(key)])
             except Exception as error:  # every library has its own for a damaged chunk
-                raise InputError(f"{name}: rows {begin} to {end - 1} cannot be read ({error}); is it whole?") from error
+                raise InputError(
+                    f"{name}: rows {begin} to {end - 1} cannot be read ({reason(error)}); is it whole?"
+                ) from error
             order = [remaining.index(axis) for axis in self.axes]
             parts.append(block.transpose(order).reshape(end - begin, -1))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
@@ -150,13 +152,14 @@ def timed_rows(
         if not np.isfinite(part).all() or (np.abs(holes / step - np.round(holes / step)) > JITTER + slack / step).any():
             raise InputError(
                 f"{name}: unevenly sampled, or times are missing, between rows {first} and "
-                f"{first + len(part) - 1}; {REMEDY}"
+                f"{first + len(part) - 1}; {REMEDY}",
+                topic="uneven",
             )
         edges += (np.flatnonzero(jumps) + first).tolist()
         before = float(part[-1])
     edges = [*dict.fromkeys(edges), rows]
     if len(edges) > 2 + rows // 2:
-        raise InputError(f"{name}: time jumps at {len(edges) - 2} of {rows} rows; {REMEDY}")
+        raise InputError(f"{name}: time jumps at {len(edges) - 2} of {rows} rows; {REMEDY}", topic="uneven")
     whole = Series(states, inputs, weights, name)
     parts = []
     for a, b in pairwise(edges):

@@ -7,15 +7,17 @@ import csv
 import io
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.data.frames import from_frame
 from lln.data.lazy import refuse_beyond_memory
 from lln.data.series import Dataset
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
+_OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
 LOOK = 1 << 16  # bytes looked at to find out how a file is written
 
 
@@ -32,7 +34,11 @@ def read_csv(path: Path, **options: Any) -> Dataset:
         )
     separator = _separator(lines)
     decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in lines[:5]) else "."
-    headed = not _all_numbers(_cells(lines[0], separator), decimal)
+    headings = _cells(lines[0], separator)
+    headed = not _all_numbers(headings, decimal)
+    twice = [name for name in headings if name and headings.count(name) > 1]
+    if headed and twice:
+        raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
     _refuse_cut_short(path, encoding, separator, len(_cells(lines[0], separator)))
     try:
         with warnings.catch_warnings():
@@ -55,14 +61,15 @@ def read_csv(path: Path, **options: Any) -> Dataset:
             "one cell a column"
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: cannot be read as CSV ({_first_line(error)}); save it as plain text") from error
+        raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     if headed:
         frame.columns = [str(name).strip() for name in frame.columns]
         frame = frame.rename(columns={name: "index" for name in frame.columns if name.startswith("Unnamed: 0")})
     else:
         frame.columns = [f"x{i}" for i in range(frame.shape[1])]
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
-    return from_frame(frame.drop(columns=empty), source=str(path), headed=headed, first_row=1 + headed, **options)
+    dataset = from_frame(frame.drop(columns=empty), source=str(path), headed=headed, first_row=1 + headed, **options)
+    return dataset if _ended(path, encoding) else replace(dataset, notes=(*dataset.notes, f"{path}: {_OPEN_END}"))
 
 
 def _start_of(path: Path) -> tuple[str, str]:
@@ -93,7 +100,10 @@ def _separator(lines: list[str]) -> str:
 def _cells(line: str, separator: str) -> list[str]:
     if separator == " ":
         return line.split()
-    return [cell.strip() for cell in next(csv.reader(io.StringIO(line), delimiter=separator), [])]
+    try:
+        return [cell.strip() for cell in next(csv.reader(io.StringIO(line), delimiter=separator), [])]
+    except csv.Error:  # a quote that never ends, or a line break of another kind
+        return line.split(separator)
 
 
 def _all_numbers(cells: list[str], decimal: str) -> bool:
@@ -109,6 +119,13 @@ def _all_numbers(cells: list[str], decimal: str) -> bool:
     return any(cell.lower() not in MISSING for cell in cells)
 
 
+def _ended(path: Path, encoding: str) -> bool:
+    """Whether the last line has an end, which a stopped copy, but also some programs, leave out."""
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read() in b"\r\n" or encoding == "utf-16"
+
+
 def _refuse_cut_short(path: Path, encoding: str, separator: str, columns: int) -> None:
     """A last line without an end and with too few cells is what a stopped copy leaves."""
     if encoding == "utf-16":
@@ -116,13 +133,9 @@ def _refuse_cut_short(path: Path, encoding: str, separator: str, columns: int) -
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LOOK))
         tail = file.read()
-    last = tail.rpartition(b"\n")[2].decode(errors="replace")
+    last = re.split(rb"\n|\r", tail)[-1].decode(errors="replace")
     if last.strip() and len(tail) > len(last) and len(_cells(last, separator)) < columns:
         raise InputError(
             f"{path}: the last line ({last.strip()[:40]!r}) has {len(_cells(last, separator))} of {columns} cells; the "
             "file was cut short, so copy it again or remove that line"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -108,7 +108,7 @@ def even(
     if resample and (found is None or (dt is not None and not _agree(dt, found, clock, slack))):
         return _resampled(clock, columns, spans, dt, name, notes)
     if found is None:
-        raise InputError(_uneven(clock, spans, name))
+        raise InputError(_uneven(clock, spans, name), topic="uneven")
     if dt is not None and not _agree(dt, found, clock, slack):
         raise InputError(
             f"{name}: dt = {dt:g} was given but the times are {found:g} apart; leave dt out, or resample to it with "

@@ -150,6 +150,7 @@ class Dataset:
         units: by name of column, channel, dimension or time.
         source: where it came from.
         notes: sentences that a user should read: rows filled in, columns that do not vary, guesses made.
+        system: name of the preset that was simulated; empty for data of any other origin.
     """
 
     series: tuple[Series, ...]
@@ -163,6 +164,7 @@ class Dataset:
     units: Mapping[str, str] = field(default_factory=dict)
     source: str = "array"
     notes: tuple[str, ...] = ()
+    system: str = ""
 
     def __post_init__(self) -> None:
         """Check that the parts fit together, and make up names that are missing."""
@@ -237,12 +239,17 @@ class Dataset:
     def windows(self, rows: int, count: int | None = None) -> NDArray[np.float64]:
         """Stretches of `rows` rows without a gap and without overlap, (W, rows, n); at most `count`, evenly chosen."""
         rows = whole("rows", rows, 1)
-        starts = [(i, k) for i, a, b in self.stretches(rows) for k in range(a, b - rows + 1, rows)]
-        if count is not None and len(starts) > whole("count", count, 1):
-            starts = [starts[int(k)] for k in np.linspace(0, len(starts) - 1, count).round()]
-        out = np.empty((len(starts), rows, self.size))
-        for row, (i, k) in zip(out, starts, strict=True):
-            row[:] = self.series[i].rows(k, k + rows)
+        stretches = self.stretches(rows)
+        # Counted, not listed: data on the disk may hold a hundred million.
+        before = np.cumsum([0, *((b - a) // rows for _, a, b in stretches)])
+        total = int(before[-1])
+        few = total if count is None else min(total, whole("count", count, 1))
+        out = np.empty((few, rows, self.size))
+        for row, k in zip(out, np.linspace(0, total - 1, few).round().astype(int), strict=True):
+            at = int(np.searchsorted(before, k, side="right")) - 1
+            i, a, _ = stretches[at]
+            first = a + (int(k) - int(before[at])) * rows
+            row[:] = self.series[i].rows(first, first + rows)
         return out
 
     def select(self, parts: Sequence[tuple[int, int, int]]) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 import zipfile
@@ -22,6 +23,7 @@ PACKED = 2000  # times smaller than its content that a file may be, beyond which
 ALLOWED = 1 << 24  # bytes that any file may claim
 HEAPS = 1 << 26  # bytes at the start of an HDF5 file in which its texts are looked for
 MISSING_CHUNKS = 100  # times more chunks than files that Zarr data may claim
+KEPT = ("units", "standard_name")  # what is looked at of the attributes of a variable
 HDF5_MAGIC, NETCDF3_MAGIC, ZIP_MAGIC, NPY_MAGIC = b"\x89HDF\r\n\x1a\n", b"CDF", b"PK", b"\x93NUMPY"
 
 
@@ -67,8 +69,7 @@ class Store:
 def open_npy(path: Path) -> Store:
     """One array; large ones are mapped rather than read."""
     with path.open("rb") as file:
-        shape, dtype, fortran = _npy_header(file, str(path))
-        begin = file.tell()
+        shape, dtype, fortran, begin = _npy_header(file, str(path))
     size = size_of(shape, dtype)
     if begin + size > path.stat().st_size:
         raise InputError(
@@ -97,7 +98,7 @@ def open_npz(path: Path) -> Store:
             if name == member.filename:
                 continue
             with archive.open(member) as file:
-                shape, dtype, _ = _npy_header(file, f"{path}: array {name!r}")
+                shape, dtype, _, _ = _npy_header(file, f"{path}: array {name!r}")
             size = size_of(shape, dtype)
             total += size
             refuse_beyond_memory(total, str(path))
@@ -111,17 +112,24 @@ def open_npz(path: Path) -> Store:
     return _held(path, arrays)
 
 
-def _npy_header(file: Any, source: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    version = np.lib.format.read_magic(file)
+def _npy_header(file: Any, source: str) -> tuple[tuple[int, ...], np.dtype[Any], bool, int]:
+    """Shape, dtype, whether columns come first, and where the numbers begin."""
+    # From memory: asked for a header of gigabytes, a file would first make room for them.
+    start = io.BytesIO(file.read(HEADER + 16))
+    version = np.lib.format.read_magic(start)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise InputError(
+            f"{source}: npy data of version {version}, which is not known; it is damaged, so write it again"
+        )
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = reader(file, max_header_size=HEADER)
+    shape, fortran, dtype = reader(start, max_header_size=HEADER)
     if dtype.hasobject:
         raise InputError(f"{source}: holds Python objects, which could run code when read; save numbers instead")
     if dtype.names:
         raise InputError(f"{source}: holds records with fields {list(dtype.names)}; save a plain array (time, n)")
     if any(length < 0 for length in shape):
         raise InputError(f"{source}: its header gives the shape {shape}; it is damaged, so write it again")
-    return shape, dtype, bool(fortran)
+    return shape, dtype, bool(fortran), start.tell()
 
 
 def _held(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Store:
@@ -140,9 +148,9 @@ def open_hdf5(path: Path) -> Store:
     arrays = _hdf5_arrays(file)
     variables = {name: _hdf5_variable(array) for name, array in arrays.items()}
     _believable({name: one.array for name, one in variables.items()}, path.stat().st_size, str(path))
-    said = " ".join(str(_plain(array.attrs.get("coordinates", ""))) for array in arrays.values()).split()
+    said = " ".join(str(plain(array.attrs.get("coordinates", ""))) for array in arrays.values()).split()
     variables = {name: replace(one, coordinate=one.coordinate or name in said) for name, one in variables.items()}
-    attrs = {key: _plain(file.attrs[key]) for key in file.attrs}
+    attrs = {key: plain(file.attrs[key]) for key in file.attrs}
     return Store(str(path), variables, attrs, partial(_hdf5_opened, path))
 
 
@@ -178,8 +186,8 @@ def _hdf5_arrays(group: Any, prefix: str = "", depth: int = 8) -> dict[str, Any]
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
             continue
         item = group[key]
-        if isinstance(item, h5py.Dataset) and item.shape is not None and not item.external:
-            if not str(_plain(item.attrs.get("NAME", ""))).startswith("This is a netCDF dimension but not"):
+        if isinstance(item, h5py.Dataset) and item.shape is not None and not (item.external or item.is_virtual):
+            if not str(plain(item.attrs.get("NAME", ""))).startswith("This is a netCDF dimension but not"):
                 found[prefix + key] = item
         elif isinstance(item, h5py.Group) and depth:
             found |= _hdf5_arrays(item, f"{prefix}{key}/", depth - 1)
@@ -187,12 +195,11 @@ def _hdf5_arrays(group: Any, prefix: str = "", depth: int = 8) -> dict[str, Any]
 
 
 def _hdf5_variable(array: Any) -> Variable:
-    scale = _plain(array.attrs.get("CLASS")) == "DIMENSION_SCALE"
+    scale = plain(array.attrs.get("CLASS")) == "DIMENSION_SCALE"
     dims = [str(array.name).rpartition("/")[2]] if scale and len(array.shape) == 1 else _hdf5_dims(array)
     known = tuple(dims) if dims and all(dims) and len(dims) == len(array.shape) else None
     if not array.dtype.hasobject:
-        kept = ("units", "standard_name")
-        attrs = {key: _plain(array.attrs[key]) for key in kept if key in array.attrs}
+        attrs = {key: str(plain(array.attrs[key])) for key in KEPT if key in array.attrs}
         return Variable(_decoded(array), known, attrs, scale)
     texts = array.asstr()[...] if array.dtype.kind == "O" and array.size < 100_000 else np.empty(0, dtype=object)
     return Variable(np.asarray(texts), known, {}, True)
@@ -204,7 +211,7 @@ def _hdf5_dims(array: Any) -> list[str]:
     Read from the attributes themselves, which is quicker than through the library's own functions for scales.
     """
     if "DIMENSION_LABELS" in array.attrs:
-        labels = [str(_plain(label)) for label in np.asarray(array.attrs["DIMENSION_LABELS"]).reshape(-1)]
+        labels = [str(plain(label)) for label in np.asarray(array.attrs["DIMENSION_LABELS"]).reshape(-1)]
         if all(labels):
             return labels
     lists = array.attrs.get("DIMENSION_LIST")
@@ -214,7 +221,8 @@ def _hdf5_dims(array: Any) -> list[str]:
     return ["" if ref is None else str(array.file[ref].name).rpartition("/")[2] for ref in first]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Text where the file has bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
@@ -225,7 +233,7 @@ def _decoded(array: Any) -> Any:
         for key in ("scale_factor", "add_offset", "_FillValue", "missing_value")
         if key in array.attrs
     }
-    numbers = {key: np.asarray(value).reshape(-1)[:1] for key, value in attrs.items()}
+    numbers = {key: np.asarray(value).reshape(-1)[:1] for key, value in attrs.items() if array.dtype.kind in "fiu"}
     numbers = {key: value for key, value in numbers.items() if value.size and value.dtype.kind in "fiu"}
     blank = [
         value for key, value in numbers.items() if key in ("_FillValue", "missing_value") and np.isfinite(value).all()
@@ -280,9 +288,12 @@ def open_netcdf(path: Path) -> Store:
 def _xarray_file(path: Path) -> Any:
     import xarray
 
+    # From memory where it is small: asked for a name of gigabytes, a file would first make room for it.
+    small = path.stat().st_size <= LAZY_BYTES
+    source = io.BytesIO(path.read_bytes()) if small else path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return xarray.open_dataset(path, engine="scipy", decode_times=False, decode_timedelta=False)
+        return xarray.open_dataset(source, engine="scipy", decode_times=False, decode_timedelta=False)
 
 
 def _netcdf_opened(path: Path) -> Mapping[str, Any]:
@@ -372,15 +383,17 @@ def _believable(arrays: Mapping[str, Any], stored: int, source: str) -> None:
 def refuse_missing(path: Path) -> None:
     """Say that a file is not there, or has nothing in it."""
     if not path.exists():
-        near = ""
+        near = f", and no folder {path.parent}; check the path"
         if path.parent.is_dir():
             import difflib
 
             others = sorted(entry.name for entry in path.parent.iterdir())
-            match = difflib.get_close_matches(path.name, others, n=1)
+            match = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
             near = f"; did you mean {match[0]!r}?" if match else "; check the path"
         raise InputError(f"{path}: no such file{near}")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: cannot be read; change its permissions")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: neither a file nor a folder, so it might never end; copy it to a file first")
     if path.is_file() and path.stat().st_size == 0:
         raise InputError(f"{path}: empty, 0 bytes; write it again")

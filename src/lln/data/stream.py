@@ -14,6 +14,7 @@ from lln.data.series import BLOCK_BYTES, Dataset
 
 Float64 = NDArray[np.float64]
 PIECES = 16  # places that a shuffled batch is put together from
+LARGEST = 1e140  # squares of more, summed over many rows, overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +189,22 @@ def _gather(dataset: Dataset, history: int, spans: list[tuple[int, int, int]], l
             weights[here] = run.min(axis=1)
         index[here, 0], index[here, 1] = i, np.arange(a, b)
         at += b - a
+    _in_range(dataset, window, target, inputs)
     return Pairs(window, inputs, target, weights, left_out, index)
+
+
+def _in_range(dataset: Dataset, *blocks: Float64 | None) -> None:
+    """Refuse numbers whose squares, summed, would overflow."""
+    for block, names in zip(blocks, (dataset.names, dataset.names, dataset.input_names), strict=True):
+        if block is None or not block.size:
+            continue
+        high, low = float(block.max()), float(block.min())
+        if max(high, -low) > LARGEST:
+            column = int(np.abs(block).reshape(-1, block.shape[-1]).max(axis=0).argmax())
+            raise InputError(
+                f"{dataset.source}: {names[column]!r} reaches {max(high, -low):.1e}, and beyond {LARGEST:.0e} nothing "
+                "can be learned in double precision; give it in larger units"
+            )
 
 
 def _mixed(batch: Pairs, rng: np.random.Generator | None) -> Pairs:

@@ -103,7 +103,8 @@ def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
     series = tuple(one for part in parts for one in part.series)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     sources = list(dict.fromkeys(part.source for part in parts))
-    return replace(first, series=series, notes=notes, source=source or ", ".join(sources))
+    system = first.system if all(part.system == first.system for part in parts) else ""
+    return replace(first, series=series, notes=notes, source=source or ", ".join(sources), system=system)
 
 
 def finished(data: Dataset) -> Dataset:
@@ -157,7 +158,8 @@ def refuse_swapped(x: NDArray[Any], source: str) -> None:
     if np.isfinite(down) and np.isfinite(along) and down > SMOOTHER * along:
         raise InputError(
             f"{source}: shape {x.shape} looks transposed, since values change far less along a row than down a column; "
-            "time must run down the rows: pass the transpose (time=1), or time=0 if each row is a time after all"
+            "time must run down the rows: pass the transpose (time=1), or time=0 if each row is a time after all",
+            topic="transposed",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from itertools import product
@@ -18,6 +19,8 @@ from lln.data.layout import ATTRIBUTE
 from lln.data.lazy import refuse_beyond_memory
 from lln.data.series import Dataset
 
+CHUNK = 1 << 20  # bytes
+ROOM = 1 << 24  # bytes that the HDF5 library may want beside the data
 LONGEST = 30_000  # characters of names that fit beside a file's data; HDF5 has room for 64 kB
 
 
@@ -57,8 +60,25 @@ def to_xarray(dataset: Dataset) -> Any:
 
 
 def write_netcdf(path: Path, dataset: Dataset) -> None:
-    """NetCDF-4, which is HDF5 with named dimensions."""
-    to_xarray(dataset).to_netcdf(path, engine="h5netcdf")
+    """NetCDF-4, which is HDF5 with named dimensions; in chunks of rows, since only chunks can have a checksum."""
+    data = to_xarray(dataset)
+    encoding = {
+        name: {"fletcher32": True, "chunksizes": _chunks(one.shape, one.dtype.itemsize)}
+        for name, one in data.variables.items()
+        if one.size and one.ndim and one.dtype.kind in "fiu"
+    }
+    # In memory first: the HDF5 library survives neither a disk that is full nor memory that it does not get.
+    bytearray(ROOM + 3 * data.nbytes)
+    path.write_bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
+
+
+def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """As many neighbouring rows as make about `CHUNK` bytes; of several trajectories, one at a time."""
+    sides = list(shape)
+    for axis, length in enumerate(shape):
+        rest = math.prod(shape[axis + 1 :]) * size
+        sides[axis] = min(length, max(1, CHUNK // rest))
+    return tuple(sides)
 
 
 def write_zarr(path: Path, dataset: Dataset) -> None:
@@ -188,6 +208,8 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
 def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
     """What the variables of a file cannot say, as JSON."""
     said: dict[str, Any] = {"format": 1, "dt": dataset.dt}
+    if dataset.system:
+        said["system"] = dataset.system
     if dataset.space:
         said["channels"] = list(dataset.channels)
     if dataset.inputs:

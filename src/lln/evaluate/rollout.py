@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.core.memory import afford
 from lln.core.shapes import whole
 
 Array = NDArray[np.floating[Any]]
@@ -121,8 +122,12 @@ def rollout(
     """
     steps = whole("steps", steps, 1)
     start: Array = _numpy(x0)
-    if start.ndim < 1 or not np.isfinite(start).all():
-        raise InputError(f"x0 must be finite states of shape (..., n), got shape {start.shape}, finite or not")
+    if start.ndim < 1:
+        raise InputError("x0 must be states of shape (..., n), got a single number")
+    if not np.isfinite(start).all():
+        bad = tuple(map(int, np.argwhere(~np.isfinite(start))[0]))
+        raise InputError(f"x0 is {start[bad]} at {list(bad)}; a rollout must start at finite states")
+    afford(f"a rollout of {steps:,} steps", (steps, *start.shape), size=start.itemsize, copies=3)
     with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
         whole_rollout = getattr(step, "rollout", None)
         rows = _numpy(whole_rollout(x0, steps)) if callable(whole_rollout) else _loop(step, x0, steps, limit)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lln import __version__
 from lln.core.errors import InputError, choice
 from lln.core.shapes import finite, positive, whole
 from lln.data.dataset import Dataset, as_dataset
@@ -17,6 +21,7 @@ from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.rollout import rollout
 from lln.forecast.frame import Array
 from lln.forecast.holdout import MOST_HISTORY
+from lln.forecast.kept_scores import KeptScores
 from lln.forecast.linear import units_of_moments
 from lln.forecast.memory import Training
 from lln.forecast.recipe import Recipe, fit_many
@@ -65,6 +70,7 @@ def compare(
     exponent: float | None = None,
     dt: float | None = None,
     progress: Callable[[Any], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Comparison:
     """Fit every model to the same data under the same recipe, and judge all on the same unseen rollouts.
 
@@ -85,7 +91,8 @@ def compare(
         threshold: error that ends a valid prediction, in standard deviations of the training data.
         exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in its units.
         dt: time step, where the data does not tell.
-        progress: is given what the fits report.
+        progress: is given what the fits report, the model's name before each phase.
+        checkpoint: a file that keeps each model's score as it comes; the same comparison goes on from it.
 
     Returns:
         Scores, a table and a figure.
@@ -94,14 +101,15 @@ def compare(
     if len(set(every)) < len(every) or not every or not seeds:
         raise InputError(f"compare needs at least one model and one seed, each model once, got {every} and {seeds}")
     steps, unit = whole("steps", steps, 1), positive("threshold", threshold)
+    exponent = None if exponent is None else finite("exponent", exponent)
     data = as_dataset(train, dt=dt)
     unknown = None if test is None else as_dataset(test, dt=dt)
     fitting, judging = _parts(data, unknown, steps)
     base = Recipe() if recipe is None else recipe
-    fits = {name: _fits(name, fitting, base, seeds, depths, progress) for name in models}
-    fits |= {name: [_given(name, model)] for name, model in (others or {}).items()}
+    given = {name: [_given(name, model)] for name, model in (others or {}).items()}
     # As many states are given as any model may ask for, so that the rollouts do not depend on who is compared.
-    history = max(MOST_HISTORY, *(fit.history for several in fits.values() for fit in several))
+    fixed = base.history if isinstance(base.history, int) else 1
+    history = max(MOST_HISTORY, Analog.MOST_HISTORY, fixed, *(fit.history for (fit,) in given.values()))
     unseen = judging(history)
     if starts is None:
         places, steps = _even(unseen, history, steps, windows)
@@ -109,7 +117,24 @@ def compare(
         unseen, places = _asked_for(unknown, unseen, history, steps, starts)
     rows, inputs = read_windows(unseen, [Window(i, k + history, steps) for i, k in places], history)
     scale = units_of_moments(moments(fitting)).scale
-    scores = [_score(name, several, rows, inputs, history, scale, unit) for name, several in fits.items()]
+    asked: dict[str, Any] = {
+        "lln": __version__,
+        "data": fitting.digest(),
+        "seeds": seeds,
+        "depths": depths,
+        "steps": steps,
+        "threshold": unit,
+    }
+    asked |= {"rows": hashlib.sha256(rows.tobytes()).hexdigest(), "recipe": base.record()}
+    kept = KeptScores(None if checkpoint is None else Path(checkpoint), asked)
+    scores = []
+    for name in every:
+        score = None if name in given else kept.get(name)
+        if score is None:
+            fits = given.get(name) or _fits(name, fitting, base, seeds, depths, _named(name, progress))
+            score = _score(name, fits, rows, inputs, history, scale, unit)
+            kept.put(score)
+        scores.append(score)
     return Comparison(
         scores=tuple(sorted(scores, key=lambda score: score.nmse)),
         references=tuple(name for name in models if name in REFERENCES),
@@ -118,9 +143,16 @@ def compare(
         seeds=tuple(int(seed) for seed in seeds),
         dt=fitting.dt,
         threshold=unit,
-        exponent=None if exponent is None else finite("exponent", exponent),
+        exponent=exponent,
         scored="the last part of the data" if test is None else "test data",
     )
+
+
+def _named(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
+    """The listener, told which model it is that is being fitted."""
+    if progress is None:
+        return None
+    return lambda event: progress(replace(event, phase=f"{name}: {event.phase}"))
 
 
 def _parts(data: Dataset, test: Dataset | None, steps: int) -> tuple[Dataset, Callable[[int], Dataset]]:

@@ -65,7 +65,8 @@ def coverage(networks: Sequence[StateNetwork], features: Array, static: Array | 
         low, high = lens.config()["control_range"]
         for first in range(0, len(rows), chunk):
             y = _positions(lens, rows[first : first + chunk], static)
-            counts.append(((y < low) | (y > high)).sum(axis=(1, 2)))
+            # Not inside, rather than beyond: a position that overflowed is between no two points.
+            counts.append((~((y >= low) & (y <= high))).sum(axis=(1, 2)))
             extent = [min(extent[0], float(y.min())), max(extent[1], float(y.max()))]
     share = np.sum(counts, axis=0) / (len(rows) * points * sum(lens.width for lens in lenses))
     return Coverage(float(share.mean()), share, extent[0], extent[1])

@@ -16,6 +16,7 @@ from lln.data.stream import pair_batches
 from lln.forecast.field_frame import FieldFrame
 from lln.forecast.field_grid import Grid
 from lln.forecast.frame import Array
+from lln.forecast.linear import wide_enough
 
 _MOST_ROWS = 2_000_000  # points that a linear fit looks at; more would not move it
 
@@ -26,16 +27,19 @@ def empty_frame(dataset: Dataset, grid: Grid, history: int, conserve: str) -> Fi
     sums = np.zeros((2, channels))
     changes = np.zeros((max(history - 1, 0), channels))
     known = np.zeros((2, m))
+    low, high = np.full(channels, np.inf), np.full(channels, -np.inf)
     count = 0
     for batch in pair_batches(dataset, history):
         fields = batch.window.reshape(len(batch), history, channels, -1)
         sums += np.stack([fields[:, -1].mean(axis=2).sum(axis=0), np.square(fields[:, -1]).mean(axis=2).sum(axis=0)])
+        low, high = np.minimum(low, fields[:, -1].min(axis=(0, 2))), np.maximum(high, fields[:, -1].max(axis=(0, 2)))
         for j in range(1, history):
             changes[j - 1] += np.square(fields[:, -j] - fields[:, -j - 1]).mean(axis=2).sum(axis=0)
         if batch.inputs is not None:
             known += np.stack([batch.inputs.sum(axis=0), np.square(batch.inputs).sum(axis=0)])
         count += len(batch)
     mean, scale = _mean_and_scale(sums / count)
+    wide_enough(high - low, np.sqrt(np.maximum(sums[1] / count - mean**2, 0.0)))
     input_mean, input_scale = _mean_and_scale(known / count)
     steps = np.sqrt(changes / count) / scale
     return FieldFrame(
@@ -162,13 +166,19 @@ def with_linear(frame: FieldFrame, kernel: tuple[int, ...], matrix: Array, offse
 
 
 def spectral_radius(frame: FieldFrame, waves: int = 32) -> float:
-    """How much the linear part can grow any wave in one step; not known with a history of several states."""
-    if frame.history > 1:
-        return math.nan
-    d, c = len(frame.space), frame.channels
-    taps = frame.matrix.reshape(c, math.prod(frame.kernel), frame.features)[:, :, :c]
+    """How much the linear part can grow any wave in one step, in the long run; exact on rings, near it elsewhere."""
+    d, c, history = len(frame.space), frame.channels, frame.history
+    taps = frame.matrix.reshape(c, math.prod(frame.kernel), frame.features)[:, :, : c * history]
     offsets = np.stack(np.unravel_index(np.arange(math.prod(frame.kernel)), frame.kernel), axis=1)
     offsets = offsets - (np.array(frame.kernel) - 1) // 2
     angles = np.stack(np.meshgrid(*[2 * np.pi * np.arange(waves) / waves] * d, indexing="ij"), axis=-1).reshape(-1, d)
     symbol = np.einsum("wk,okc->woc", np.exp(1j * angles @ offsets.T), taps)
-    return float(np.abs(np.linalg.eigvals(np.eye(c) + symbol)).max())
+    # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
+    step = np.zeros((len(angles), c * history, c * history), dtype=complex)
+    step[:, :c, :c] = np.eye(c) + symbol[:, :, :c]
+    for j in range(1, history):
+        change = symbol[:, :, j * c : (j + 1) * c] / frame.difference_scale[j - 1]
+        step[:, :c, (j - 1) * c : j * c] += change
+        step[:, :c, j * c : (j + 1) * c] -= change
+        step[:, j * c : (j + 1) * c, (j - 1) * c : j * c] = np.eye(c)
+    return float(np.abs(np.linalg.eigvals(step)).max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,16 @@ class Grid:
     spacing: tuple[float, ...]
     boundary: Sides
     notes: tuple[str, ...] = ()
+
+    def in_words(self, names: Iterable[str]) -> str:
+        """Boundaries and spacing along each direction."""
+        each = zip(names, self.boundary, self.spacing, strict=True)
+        words = ((name, " and ".join(dict.fromkeys(pair)), step) for name, pair, step in each)
+        return "; ".join(f"{name}: {sides}, spacing {step:.4g}" for name, sides, step in words)
+
+    def spaced(self, names: Iterable[str]) -> str:
+        """The distance of neighbours along each direction, in words."""
+        return " and ".join(f"{step:.4g} along {name}" for step, name in zip(self.spacing, names, strict=True))
 
 
 def grid_of(dataset: Dataset, boundary: str | Sequence[str | Sequence[str]] = "auto") -> Grid:

@@ -13,8 +13,11 @@ from lln.forecast.field_data import spectral_radius
 from lln.forecast.field_frame import FieldFrame
 from lln.forecast.field_grid import Grid
 from lln.forecast.field_surrogate import FieldSurrogate
-from lln.forecast.noise import estimate_noise
+from lln.forecast.noise import Noise
 from lln.forecast.options import FitReport
+
+# Below this, what is left is the rounding of single precision: nothing is gained, and the simplest that does it wins.
+ENOUGH = math.log(1e-12)
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ def report_of(
     share: float,
     errors: tuple[float, float],
     linear: Linear,
+    noise: Noise,
 ) -> FitReport:
     """What can be read off the result; the rest is the recipe's own to fill in.
 
@@ -47,16 +51,16 @@ def report_of(
         share: of the networks' correction.
         errors: log of the held-out error of the result, and of its linear part.
         linear: which linear part.
+        noise: what is known of it.
     """
-    frame, member = surrogate.frame, surrogate.members[0]
-    noise = estimate_noise(training)
-    each = sum(parameter.numel() for parameter in member.parameters())
+    frame = surrogate.frame
+    member = surrogate.members[0] if share else None
+    each = 0 if member is None else sum(parameter.numel() for parameter in member.parameters())
     taps = 0 if linear.kernel is None else frame.matrix.size + frame.channels
-    extent = ", ".join(f"{value:g}" for value in surrogate.extent(grid.spacing))
     pairs = training.transitions(frame.history)
     return FitReport(
         n=frame.size,
-        trajectories=len(training.series),
+        trajectories=len(dataset.series),
         pairs=pairs,
         left_out=sum(max(0, length - frame.history) for length in training.lengths) - pairs,
         noise=noise.relative,
@@ -66,13 +70,13 @@ def report_of(
         ridge=linear.ridge,
         reach=None if linear.kernel is None else max(linear.kernel) // 2,
         share=share,
-        model="field",
-        width=member.width,
-        depth=member.depth,
-        basis=member.basis,
-        horizon=float(member.config()["horizon"]),
+        model="" if member is None else "field",
+        width=None if member is None else member.width,
+        depth=None if member is None else member.depth,
+        basis=None if member is None else member.basis,
+        horizon=None if member is None else float(member.config()["horizon"]),
         members=len(surrogate.members),
-        parameters=(len(surrogate.members) * each if share else 0) + taps,
+        parameters=len(surrogate.members) * each + taps,
         parameters_per_member=each,
         linear_parameters=taps,
         held_out_nmse=math.exp(errors[0]),
@@ -81,8 +85,22 @@ def report_of(
         region=_region(training, frame),
         dataset=dataset.digest(),
         source=dataset.source,
-        notes=(*dataset.notes, f"kernels are {extent} wide in the units of the grid"),
+        notes=(*dataset.notes, *_notes(dataset, grid, surrogate, linear)),
     )
+
+
+def _notes(dataset: Dataset, grid: Grid, surrogate: FieldSurrogate, linear: Linear) -> list[str]:
+    extent = " x ".join(f"{value:.4g}" for value in surrogate.extent(grid.spacing))
+    notes = [f"points are spaced {grid.spaced(dataset.coords)}; kernels are {extent} wide"]
+    if surrogate.members:
+        return notes
+    if linear.kernel is None:
+        return [*notes, "nothing that was tried beat adding nothing on held-out rollouts: this model has learned no "
+                "dynamics; give it more data, more epochs or a linear part"]  # fmt: skip
+    if linear.error < ENOUGH:
+        return [*notes, "the linear part leaves nothing but rounding on held-out rollouts; no network was trained"]
+    return [*notes, "the linear part alone did best on held-out rollouts; no network is used (more: lln explain "
+            "no-network)"]  # fmt: skip
 
 
 def candidate(one: Linear) -> dict[str, Any]:

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.core.memory import afford
 from lln.forecast.field_frame import FieldFrame
 from lln.forecast.frame import Array
+from lln.forecast.surrogate import ROLLOUT_COPIES
 from lln.models.field import FieldLensNetwork
 
 Correction = Callable[[Tensor], Tensor | None]
@@ -45,19 +47,23 @@ class FieldSurrogate:
                 their physical extent.
 
         Returns:
-            (..., steps, n) in float64. Not finite from where it diverged.
+            (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
         """
         if window.shape[-2] != self.frame.history:
             raise InputError(f"the model looks at {self.frame.history} states at a time, got {window.shape[-2]}")
+        shape = (*window.shape[:-2], steps, window.shape[-1])
+        afford(f"a rollout of {steps:,} steps", shape, copies=ROLLOUT_COPIES)
         past = [self.frame.fields(window[..., k, :], space) for k in range(self.frame.history)]
         ratio = self.frame.ratio(space)
         known = None if inputs is None else torch.from_numpy(np.asarray(inputs, dtype=np.float64))
         correct = self.correction(ratio, space)
-        states = np.empty((*window.shape[:-2], steps, window.shape[-1]))
+        states = np.full(shape, np.nan)
         for k in range(steps):
             features = self.frame.feature_fields(past, None if known is None else known[..., k, :])
             past = [*past[1:], past[-1] + self.frame.change(features, correct(features), ratio)]
             states[..., k, :] = self.frame.flat(past[-1])
+            if not np.isfinite(states[..., k, :]).all(axis=-1).any():
+                break
         return states
 
     def correction(self, ratio: Sequence[float] | None = None, space: Sequence[int] | None = None) -> Correction:

@@ -29,12 +29,15 @@ from lln.forecast.options import Fit, Recipe
 from lln.forecast.outputs import Forecast, forecast, one_step
 from lln.forecast.scoring import WINDOWS, Evaluation, evaluation, visited, windows_of
 from lln.forecast.starts import Start, read_inputs, read_start
-from lln.forecast.summary import summary
+from lln.forecast.summary import WIDTH, summary
+from lln.forecast.tangent import spectra_beside
 from lln.models import FieldLensNetwork, LensNetwork
+from lln.systems import System, preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lln.evaluate.chaos import LyapunovSpectrum
     from lln.forecast.field_surrogate import FieldSurrogate
     from lln.forecast.options import FitReport
     from lln.forecast.surrogate import Surrogate
@@ -70,8 +73,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         time_limit: seconds that training may take.
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
-        field: "auto" takes convolutions, whose weights all points share, on grids of more than 128 points; True and
-            False insist; a mapping insists and gives their options, such as {"conserve": "mean"}.
+        field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
+            rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...
         random_state: an integer for the same result every time; None draws one.
         verbose: whether `fit` prints what it does.
@@ -298,7 +301,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
         before = [step_back(self.surrogate_, *both) for both in zip(windows, forcing, strict=True)]
-        states = np.stack(before).reshape(*start.lead, 1, self.layout_.size)
+        states = np.reshape(before, (*start.lead, 1, self.layout_.size))
         return one_step(states, start, self.layout_, ahead=-self.history_)
 
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
@@ -330,10 +333,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             **data: dt, inputs, names and the other words of `fit` about the data.
         """
         self._fitted()
-        if "dt" not in data and _bare(trajectories):
-            data["dt"] = self.dt_
-        dataset = as_dataset(trajectories, **data)
-        self.layout_.check(dataset)
+        dataset = self._dataset(trajectories, data)
         chosen, scored = windows_of(dataset, self.training_, self.history_, steps, windows)
         result, features = evaluation(
             self.surrogate_, dataset, chosen, scored=scored, parameters=self.parameters_, region=self.region_,
@@ -341,6 +341,31 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         )  # fmt: skip
         outside = self._coverage(features)
         return dataclasses.replace(result, coverage=None if outside is None else outside.outside)
+
+    def lyapunov(
+        self, trajectories: Any, *, system: System | str | None = None, count: int = 3, **data: Any
+    ) -> dict[str, LyapunovSpectrum]:
+        """Lyapunov exponents of the learned step and, where it is known, of the true system beside them.
+
+        Args:
+            trajectories: as for `fit`; orbits start from states in it, seen or not. Inputs are held at their mean.
+            system: the true one, or the name of a preset; None takes the one that the data says it was simulated from.
+            count: how many exponents, the largest ones.
+            **data: dt, inputs, names and the other words of `fit` about the data.
+
+        Returns:
+            The spectra, per unit of time, by "learned" and "true".
+        """
+        self._fitted()
+        dataset = self._dataset(trajectories, data)
+        known = dataset.system if system is None else system
+        true = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
+        if true is not None and true.size != self.n_features_in_:
+            raise InputError(
+                f"{true.name} has {true.size} coordinates but the data {self.n_features_in_}; name the system it is of"
+            )
+        windows = dataset.windows(self.history_, WINDOWS)
+        return spectra_beside(self.surrogate_, windows, self.dt_, true, count=whole("count", count, 1))
 
     def coverage(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> covering.Coverage | None:
         """Where hidden positions lie among the control points along a rollout; None for a model without lenses.
@@ -360,10 +385,10 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         self._fitted()
         return self.report_.parameters
 
-    def summary(self) -> str:
-        """What it was given, what it chose and how well that did on held-out rollouts, as text."""
+    def summary(self, width: int = WIDTH) -> str:
+        """What it was given, what it chose and how well that did on held-out rollouts, as text of so many columns."""
         self._fitted()
-        return summary(self.layout_, self.recipe_, self.report_, self.training_)
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, whole("width", width, 40))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to use this model elsewhere to one file."""
@@ -383,6 +408,12 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
+
+    def _dataset(self, trajectories: Any, data: dict[str, Any]) -> Dataset:
+        """Data of the layout that the model was fitted to."""
+        dataset = as_dataset(trajectories, **({"dt": self.dt_} if _bare(trajectories) else {}) | data)
+        self.layout_.check(dataset)
+        return dataset
 
     def _start(self, x0: Any) -> Start:
         self._fitted()

@@ -78,14 +78,16 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
     if not whole:
         raise InputError(
             f"{dataset.source}: no stretch of {2 * length} states without a gap, so nothing can be held out; give "
-            "longer trajectories"
+            "longer trajectories",
+            topic="too-few",
         )
     cut = _whole_trajectories if len(whole) >= 3 else _ends
     made = cut(dataset, whole, validation, history)
     found = [fold for fold in made if fold is not None]
     if not found:
         raise InputError(
-            f"{dataset.source}: {dataset.rows} states are too few to hold some out; give at least {10 * length}"
+            f"{dataset.source}: {dataset.rows} states are too few to hold some out; give at least {10 * length}",
+            topic="too-few",
         )
     return found
 

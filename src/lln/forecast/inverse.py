@@ -49,8 +49,9 @@ def step_back(surrogate: Any, window: Array, inputs: Array | None = None) -> Arr
         return np.asarray((double.rollout(past, 1, known_inputs)[:, 0] - target) / scale)
 
     ahead = double.rollout(window, 1, None if inputs is None else inputs[None])[0]
-    first = 2 * window[0] - (window[1] if len(window) > 1 else ahead)
-    return _newton(residual, first if np.isfinite(first).all() else window[0], scale)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and refused in words
+        first = 2 * window[0] - (window[1] if len(window) > 1 else ahead)
+        return _newton(residual, first if np.isfinite(first).all() else window[0], scale)
 
 
 def _newton(residual: Callable[[Array], Array], start: Array, scale: Array) -> Array:

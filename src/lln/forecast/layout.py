@@ -89,17 +89,20 @@ class Layout:
         if dataset.size != self.size:
             raise InputError(
                 f"{dataset.source}: X has {dataset.size} features, but LensForecaster is expecting {self.size} "
-                f"features as input ({self.listing()}); give data of the system that it was fitted to"
+                f"features as input ({self.listing()}); give data of the system that it was fitted to",
+                topic="other-size",
             )
         if len(dataset.input_names) != len(self.input_names):
             raise InputError(
                 f"{dataset.source}: it has {len(dataset.input_names)} known inputs, but this model was fitted with "
-                f"{len(self.input_names)}{_named(self.input_names)}; give inputs= as in fit"
+                f"{len(self.input_names)}{_named(self.input_names)}; give inputs= as in fit",
+                topic="inputs-needed",
             )
         if not math.isclose(dataset.dt, self.dt, rel_tol=1e-3):
             raise InputError(
                 f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; "
-                "give dt= if that is what it should be, else resample the data or fit to it"
+                "give dt= if that is what it should be, else resample the data or fit to it",
+                topic="other-step",
             )
 
     def record(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs
 from lln.forecast.frame import Array, Frame
@@ -18,6 +19,7 @@ Mask = NDArray[np.bool_]
 RIDGES = tuple(10.0**power for power in range(-16, 0))
 # Sums of products lose what is smaller than the root of a rounding error, so a ridge below this would be noise.
 LEAST_RIDGE_OF_SUMS = 1e-13
+LEAST_SCALE = 1e-140  # squares of less vanish
 _SVD_COST = 4e10
 
 
@@ -73,6 +75,7 @@ def units_of_moments(sums: Moments) -> Units:
     """The same from sums over data that does not fit into memory."""
     n, history = sums.size, sums.history
     std = np.where(sums.std > 1e-12 * np.abs(sums.mean), sums.std, 0.0)
+    wide_enough(sums.most - sums.least, std[:n])
     square = std**2 + sums.mean**2
     scale = _ones_for_zeros(std[:n])
     steps = [_ones_for_zeros(np.sqrt(square[j * n : (j + 1) * n]) / scale) for j in range(1, history)]
@@ -235,7 +238,18 @@ def _mean_and_scale(values: Array, weights: Array | None) -> tuple[Array, Array]
     scale = np.sqrt(share @ (values - mean) ** 2)
     # Twelve digits: below that a spread is what rounding left of a constant.
     varies = np.ptp(values, axis=0) > 1e-12 * np.abs(values).max(axis=0) if values.shape[1] else np.zeros(0, dtype=bool)
+    wide_enough(np.where(varies, np.ptp(values, axis=0), 0.0), scale)
     return mean, np.where(varies & (scale > 0), scale, 1.0)
+
+
+def wide_enough(extent: Array, scale: Array) -> None:
+    """Refuse what varies, but by so little that its squares vanish: it would pass for a constant."""
+    lost = np.flatnonzero((extent > 0) & (scale < LEAST_SCALE) & (extent < LEAST_SCALE))
+    if len(lost):
+        raise InputError(
+            f"column {lost[0]} varies by {extent[lost[0]]:.1e} alone, and below {LEAST_SCALE:.0e} nothing can be "
+            "learned in double precision; give it in smaller units"
+        )
 
 
 def _root_mean_square(values: Array, weights: Array | None) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,25 +51,30 @@ class Training:
         run = min([_RUN, *(last - first for _, first, last in parts)])
         stride, kept = 1, np.empty(0, dtype=np.uint64)
         for index, first, last in parts:
-            kept = np.union1d(kept, _select(_hashes(dataset.series[index].cut(first, last), run), stride))
-            while len(kept) > _MOST:
-                stride *= 2
-                kept = _select(kept, stride)
+            for _, hashes in _hashes(dataset.series[index].cut(first, last), run):
+                kept = np.union1d(kept, _select(hashes, stride))
+                while len(kept) > _MOST:
+                    stride *= 2
+                    kept = _select(kept, stride)
         return cls(dataset.source, tuple(parts), tuple(held_out), dataset.rows, run, stride, kept)
 
     def seen(self, series: Series) -> NDArray[np.bool_]:
         """Which rows of a trajectory trained, (time,)."""
         rows = np.zeros(len(series), dtype=bool)
-        hashes = _hashes(series, self.run)
-        probes = np.flatnonzero(hashes % np.uint64(self.stride) == 0)
-        if not len(probes) or not len(self.marks):
+        places, flags = [np.array([-1])], [np.array([False])]
+        for first, hashes in _hashes(series, self.run):
+            chosen = np.flatnonzero(hashes % np.uint64(self.stride) == 0)
+            places.append(chosen + first)
+            flags.append(np.isin(hashes[chosen], self.marks))
+        probes = np.concatenate([*places, [len(rows) - self.run + 1]])
+        found = np.flatnonzero(np.concatenate(flags))
+        if not len(found):
             return rows
-        found = np.isin(hashes[probes], self.marks)
-        here = np.arange(len(hashes))
-        after = np.minimum(np.searchsorted(probes, here), len(probes) - 1)
-        before = np.maximum(np.searchsorted(probes, here, side="right") - 1, 0)
-        for first in np.flatnonzero(found[after] | found[before]):
-            rows[first : first + self.run] = True
+        # A run between two kept hashes trained if one of them did, so each reaches from the one before to the next.
+        begins, ends = probes[found - 1] + 1, probes[found + 1] - 1 + self.run
+        apart = np.flatnonzero(begins[1:] > ends[:-1])
+        for begin, end in zip(begins[np.r_[0, apart + 1]], ends[np.r_[apart, -1]], strict=True):
+            rows[begin:end] = True
         return rows
 
     def record(self) -> dict[str, Any]:
@@ -95,19 +100,18 @@ def _select(hashes: Marks, stride: int) -> Marks:
     return np.unique(hashes[hashes % np.uint64(stride) == 0])
 
 
-def _hashes(series: Series, run: int) -> Marks:
-    """One hash for each `run` consecutive rows, (time - run + 1,)."""
-    rows = np.empty(len(series), dtype=np.uint64)
+def _hashes(series: Series, run: int) -> Iterator[tuple[int, Marks]]:
+    """One hash for each `run` consecutive rows, time - run + 1 in all, a block at a time: (first run, hashes)."""
     factors = _factors(series.size)
-    for first, block in series.blocks():
+    for first, block in series.blocks(overlap=run - 1):
         # Adding zero makes -0.0 and 0.0 one number; float32 data widens without change.
         bits = (np.ascontiguousarray(block, dtype=np.float64) + 0.0).view(np.uint64)
-        rows[first : first + len(block)] = _mixed((_mixed(bits) * factors).sum(axis=1, dtype=np.uint64))
-    count = max(0, len(rows) - run + 1)
-    total = np.zeros(count, dtype=np.uint64)
-    for offset, factor in enumerate(_factors(run)):
-        total += rows[offset : offset + count] * factor
-    return _mixed(total)
+        rows = _mixed((_mixed(bits) * factors).sum(axis=1, dtype=np.uint64))
+        count = max(0, len(rows) - run + 1)
+        total = np.zeros(count, dtype=np.uint64)
+        for offset, factor in enumerate(_factors(run)):
+            total += rows[offset : offset + count] * factor
+        yield first, _mixed(total)
 
 
 def _factors(count: int) -> Marks:

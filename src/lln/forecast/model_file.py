@@ -19,8 +19,9 @@ import torch
 
 from lln import __version__
 from lln.core.atomic import whole_file
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.core.provenance import version_of
+from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
 from lln.forecast.forecaster import LensForecaster
 from lln.forecast.layout import Layout
 from lln.forecast.memory import Training
@@ -61,10 +62,10 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
     }
     content = as_bytes(
         {name: np.ascontiguousarray(value) for name, value in tensors.items()},
-        metadata={"lln": json.dumps(header, allow_nan=False, default=_plain)},
+        metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
     )
     with whole_file(target) as partial:
-        partial.write_bytes(content)
+        partial.write_bytes(sealed(content))
     return target
 
 
@@ -84,10 +85,10 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Le
     try:
         return _READERS[header["format"]](header, tensors, torch.device(device))
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise InputError(f"{place}: {error}", topic=error.topic) from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         raise InputError(
-            f"{place}: its parts do not fit together ({type(error).__name__}: {error}); save the model again"
+            f"{place}: its parts do not fit together ({type(error).__name__}: {reason(error)}); save the model again"
         ) from error
 
 
@@ -114,12 +115,15 @@ Listing = dict[str, tuple[str, tuple[int, ...], int, int]]
 def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
     """The lln header, every tensor's place, and where tensors begin."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; expected a model written by lln fit or lln.save")
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {what}; expected a model written by lln fit or lln.save")
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
-            raise InputError(f"{path}: not a whole model file; it was cut short, or it is something else")
+            raise InputError(
+                f"{path}: not a whole model file; it was cut short, or it is something else", topic="not-a-model"
+            )
         text = file.read(length)
     try:
         outer = json.loads(text)
@@ -127,14 +131,24 @@ def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
         metadata = outer.get("__metadata__") or {}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{path}: not a whole model file ({error}); it was cut short, or it is something else"
+            f"{path}: not a whole model file ({reason(error)}); it was cut short, or it is something else",
+            topic="not-a-model",
         ) from error
-    if "lln" not in metadata:
-        raise InputError(f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration")
+    if not isinstance(metadata, dict) or "lln" not in metadata:
+        raise InputError(
+            f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration",
+            topic="not-a-model",
+        )
     spans = sorted((first, last) for _, _, first, last in listing.values())
     if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
-        raise InputError(f"{path}: not a whole model file; its tensors and its length do not agree, was it cut short?")
-    return _checked(path, metadata["lln"]), listing, 8 + length
+        raise InputError(
+            f"{path}: not a whole model file; its tensors and its length do not agree, was it cut short?",
+            topic="not-a-model",
+        )
+    header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
+    if broken(path, metadata, "lln"):
+        raise InputError(f"{path}: not a whole model file; {BROKEN}, so save the model again", topic="not-a-model")
+    return header, listing, 8 + length
 
 
 def _entry(entry: Any, room: int) -> tuple[str, tuple[int, ...], int, int]:
@@ -154,14 +168,15 @@ def _checked(path: Path, text: Any) -> dict[str, Any]:
     try:
         header: dict[str, Any] = json.loads(text)
         number, writer = int(header["format"]), str(header["lln"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{path}: its lln configuration is damaged ({error}); save the model again") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path}: its lln configuration is damaged ({reason(error)}); save the model again") from error
     if header.get("kind") != KIND:
         raise InputError(f"{path}: it holds a network alone, not a forecaster; open it with lln.models.load_model")
     if number > FORMAT:
         raise InputError(
             f"{path}: written by lln {writer} in format {number}, this lln {__version__} reads up to format {FORMAT}; "
-            "update lln"
+            "update lln",
+            topic="newer",
         )
     if number not in _READERS:
         raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")

@@ -15,10 +15,10 @@ from lln.forecast.field_surrogate import FieldSurrogate
 from lln.forecast.frame import Frame
 from lln.forecast.layout import Layout
 from lln.forecast.surrogate import Surrogate
-from lln.models import comparator_cost, field_cost, lens_cost
 from lln.models.base import StateNetwork
 from lln.models.convolution import sides
-from lln.models.factory import COMPARATORS, FIELD_MODELS, build, name_of
+from lln.models.factory import build, name_of
+from lln.models.files import believe
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 Shapes = dict[str, tuple[int, ...]]
@@ -110,7 +110,7 @@ def _members(
         if not state:
             raise ValueError(f"the tensors of member {index} are missing")
         model, config = str(network["model"]), dict(network["config"])
-        _believe(model, config, state)
+        believe(model, config, state)
         if (config["n_in"], config["n_out"]) != sizes:
             raise ValueError(f"member {index} maps {config['n_in']} to {config['n_out']} numbers, not {sizes}")
         # A generator of its own: opening a file must not move anybody's random numbers.
@@ -118,20 +118,3 @@ def _members(
         member.to(state["readout.weight"].dtype).load_state_dict(state)
         members.append(member.to(device).eval())
     return tuple(members)
-
-
-def _believe(model: str, config: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> None:
-    """Refuse a configuration whose network would be larger than the tensors that are there."""
-    held = sum(tensor.numel() for tensor in state.values())
-    sizes = {key: config[key] for key in ("n_in", "n_out", "width", "depth")}
-    if model in COMPARATORS:
-        wanted = comparator_cost(model, **sizes).parameters
-    else:
-        sizes |= {key: config[key] for key in ("basis", "initial_angle")}
-        if model in FIELD_MODELS:
-            sizes |= {"kernel": config["kernel"], "blocks": config["blocks"], "hidden": config["hidden"]}
-            if config["blocks"] > held:
-                raise ValueError(f"the configuration asks for {config['blocks']} blocks")
-        wanted = (field_cost if model in FIELD_MODELS else lens_cost)(**sizes).parameters
-    if wanted > held:
-        raise ValueError(f"the configuration asks for {wanted} parameters, the file holds {held}")

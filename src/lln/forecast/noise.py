@@ -60,8 +60,11 @@ def estimate_noise(dataset: Dataset) -> Noise:
             rows += take
     if not parts:
         return Noise(math.nan, math.nan, False)
-    spread = np.concatenate(parts).std(axis=0)
-    change = np.sqrt(np.mean(np.concatenate([np.diff(part, axis=0) for part in parts]) ** 2, axis=0))
+    with np.errstate(over="ignore"):  # what overflows is refused when pairs are made
+        spread = np.concatenate(parts).std(axis=0)
+        change = np.sqrt(np.mean(np.concatenate([np.diff(part, axis=0) for part in parts]) ** 2, axis=0))
+    if not (np.isfinite(spread) & np.isfinite(change)).all():
+        return Noise(math.nan, math.nan, False)
     varies = (spread > 0) & (change > 0)
     if not varies.any():
         return Noise(0.0, 0.0, False)

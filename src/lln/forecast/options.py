@@ -98,7 +98,7 @@ class Recipe:
         known = [one.name for one in fields(cls)]
         for name in record:
             if name not in known:
-                raise InputError(f"the recipe has no choice {name!r}{did_you_mean(name, known)}")
+                raise InputError(f"the recipe has no choice {name!r}{did_you_mean(name, known)}", topic="unknown-name")
         return cls(**record)
 
 
@@ -218,8 +218,20 @@ class FitReport:
         for key in ("training_rows", "held_out_rows"):
             values[key] = tuple((int(i), int(a), int(b)) for i, a, b in values.get(key, ()))
         values["region"] = tuple(list(map(float, side)) for side in values.get("region", ((), ())))
-        values["notes"] = tuple(values.get("notes", ()))
+        values["notes"] = tuple(map(str, values.get("notes", ())))
+        for key, value in values.items():
+            _check_kind(f"report.{key}", value, str(known[key].type))
         return cls(**values)
+
+
+def _check_kind(what: str, value: Any, declared: str) -> None:
+    """Refuse a plain value out of a file that is not of the kind that its field declares."""
+    kinds: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
+    kind, _, optional = declared.partition(" | ")
+    if (optional == "None" and value is None) or kind not in kinds:
+        return
+    if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise ValueError(f"{what} should be of type {declared}, got {type(value).__name__}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,5 +124,7 @@ def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float, candid
             "learned no dynamics; give it more data, more epochs or a linear part."
         )
     elif not share:
-        notes.append("The linear part alone did best on held-out rollouts; no network is used.")
+        notes.append(
+            "The linear part alone did best on held-out rollouts; no network is used (more: lln explain no-network)."
+        )
     return tuple(notes)

@@ -142,6 +142,19 @@ class Comparison:
         best = [(i, j) for j, sign in enumerate(signs, start=1) for i in _best(rows, j, sign)]
         return Table(columns, rows, title=self.title, best=best)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What the numbers alone do not say: networks that the recipe left out, rollouts that diverged."""
+        idle = [one.name for one in self.scores if one.note and _shares(one.note) == {"0"}]
+        said = []
+        if idle:
+            said.append(
+                f"{', '.join(idle)}: no network did better than the linear part on held-out rollouts, so the linear "
+                "part is what is scored"
+            )
+        lost = [f"{one.diverged} of {one.name}" for one in self.scores if one.diverged]
+        return [*said, f"rollouts that did not stay finite: {', '.join(lost)}"] if lost else said
+
     def figure(self, title: str | None = None) -> Figure:
         """Error against the step for every model; the shade holds the middle half of the best network's rollouts."""
         from lln.plots.forecast import comparison_figure
@@ -196,6 +209,11 @@ def _best(rows: list[list[str | float | int]], column: int, sign: int) -> list[i
     """The rows whose number is the smallest (or with sign -1 the largest) of its column."""
     values = [sign * float(row[column]) for row in rows]
     return [i for i, value in enumerate(values) if value == min(values) and math.isfinite(value)]
+
+
+def _shares(note: str) -> set[str]:
+    """The shares of the network that the fits of several seeds ended with."""
+    return {part.removeprefix("share ") for part in note.split(", ") if part.startswith("share ")}
 
 
 def _plain(value: float) -> float | None:

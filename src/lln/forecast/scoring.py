@@ -134,9 +134,11 @@ class Evaluation:
             f"parameters                    {self.parameters:,}",
         ]
         if self.scored == TRAINING:
-            lines.insert(1, "These states trained the model: the error on unseen data will be larger.")
+            warning = "These states trained the model: the error on unseen data will be larger"
+            lines.insert(1, f"{warning} (more: lln explain scores-training).")
         if self.diverged or self.left:
-            lines.append(f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}")
+            ended = f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}"
+            lines.append(f"{ended} (more: lln explain diverged)")
         return "\n".join(lines)
 
 

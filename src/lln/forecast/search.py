@@ -23,6 +23,7 @@ from lln.core.seeding import subseed
 from lln.core.shapes import positive, whole
 from lln.data.dataset import Dataset, as_dataset
 from lln.forecast import search_storage as shelf
+from lln.forecast.field_surrogate import FieldSurrogate
 from lln.forecast.learn import learn
 from lln.forecast.options import Fit, Recipe
 from lln.forecast.sizes import updates_for
@@ -191,15 +192,17 @@ def search(
     dataset = as_dataset(trajectories, **data)
     _recipe({key: value for key, value in fixed.items() if key != "field"}, seed)
     url = shelf.storage_url(STORAGE if storage is None else storage)
+    shelf.refuse_damaged(url)
     with shelf.opened(url) as kept:
         study = shelf.begin(kept, study_name, aims, dataset.digest(), resume)
-        shelf.retry_lost(study)
-        begun = len(study.get_trials(deepcopy=False))
+        begun = len(shelf.finished(study)) + shelf.retry_lost(study)
         left = trials - _ended(study)
-        deadline = None if seconds is None else time.time() + seconds
+        # Workers of other machines share no clock but the calendar's, which somebody may set.
+        clock = time.monotonic if scheduler is None else time.time
+        deadline = None if seconds is None else clock() + seconds
         where = _travelling(trajectories, data, dataset, jobs, scheduler)
         tasks = [
-            Task(str(k), _Job(url, study_name, aims, where, fixed, seed, k, deadline))
+            Task(str(k), _Job(url, study_name, aims, where, fixed, seed, k, clock, deadline))
             for k in range(begun, begun + left)
         ]
         for said in _run(tasks, jobs, scheduler):
@@ -221,6 +224,7 @@ class _Job:
     fixed: Mapping[str, Any]
     seed: int
     index: int
+    clock: Callable[[], float]
     deadline: float | None
 
 
@@ -244,7 +248,7 @@ def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[st
 
 def _attempt(job: _Job) -> str | None:
     """One trial, in whatever process this is: None if its time has passed, else what is wrong with the input, if so."""
-    if job.deadline is not None and time.time() >= job.deadline:
+    if job.deadline is not None and job.clock() >= job.deadline:
         return None
     library = shelf.optuna()
     states = library.trial.TrialState
@@ -255,6 +259,7 @@ def _attempt(job: _Job) -> str | None:
         try:
             values = _measure(trial, job)
         except library.TrialPruned:
+            shelf.seal(trial, {})
             study.tell(trial, state=states.PRUNED)
         except InputError as error:
             study.tell(trial, state=states.FAIL)
@@ -268,7 +273,9 @@ def _attempt(job: _Job) -> str | None:
             study.tell(trial, state=states.FAIL)
             raise
         else:
-            study.tell(trial, [values[name] for name in job.objectives])
+            asked = {name: values[name] for name in job.objectives}
+            shelf.seal(trial, asked)
+            study.tell(trial, list(asked.values()))
     return ""
 
 
@@ -286,8 +293,9 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
             trial.report(_error(fit), rung)
             if trial.should_prune():
                 raise shelf.optuna().TrialPruned
-            # What the first rung chose about the past and the linear part need not be chosen again.
+            # What the first rung chose about the past, the linear part and the grid need not be chosen again.
             whole_recipe = {**whole_recipe, "history": fit.recipe.history, "ridge": fit.recipe.ridge}
+            field = isinstance(fit.surrogate, FieldSurrogate) if field == "auto" else field
     fit = learn(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
     values = {"rollout": _error(fit), "parameters": float(fit.report.parameters)}
     if "latency" in job.objectives:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.core.folders import output_folder
+from lln.records.schema import digest
 
-OWNER, BEAT, RETRY, INTERRUPTED = "owner", "beat", "retry_of", "interrupted"
+OWNER, BEAT, RETRY, INTERRUPTED, SUM = "owner", "beat", "retry_of", "interrupted", "sum"
+_SQLITE = "sqlite:///"
 SILENT_SECONDS = 600.0
 _BUSY_SECONDS = 60
 
@@ -38,32 +41,95 @@ def storage_url(storage: str | os.PathLike[str]) -> str:
         return text
     path = Path(text)
     output_folder(path.parent)
-    return f"sqlite:///{path.resolve()}"
+    return f"{_SQLITE}{path.resolve()}"
 
 
 @contextmanager
 def opened(url: str) -> Iterator[Any]:
-    """The storage behind `url`, its connections closed at the end, Optuna's own log silenced."""
+    """The storage behind `url`, its connections closed at the end, Optuna's own log silenced.
+
+    What the database's own driver raises while it is in use leaves as an OSError that names the storage.
+    """
     library = optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
     options = {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else None
     before = library.logging.get_verbosity()
     library.logging.set_verbosity(library.logging.ERROR)
     try:
         try:
             storage = library.storages.RDBStorage(url, engine_kwargs=options)
+        except MemoryError:
+            raise
         except Exception as error:  # whatever the database's own driver raises
-            reason = str(error).splitlines()[0]
             raise InputError(
-                f"{url}: cannot be opened as a search's storage ({reason}); expected a SQLite file or a database URL, "
-                "as in postgresql://user@host/name"
+                f"{url}: cannot be opened as a search's storage ({reason(error)}); expected a SQLite file or a "
+                "database URL, as in postgresql://user@host/name"
             ) from error
         try:
             yield storage
+        except (SQLAlchemyError, library.exceptions.StorageInternalError) as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise OSError(
+                f"{url}: the storage of the search failed ({reason(cause)}); what it holds can be resumed"
+            ) from error
         finally:
             storage.remove_session()
             storage.engine.dispose()
     finally:
         library.logging.set_verbosity(before)
+
+
+def refuse_damaged(url: str) -> None:
+    """Refuse a SQLite file whose pages or indices do not agree with each other."""
+    path = Path(url.removeprefix(_SQLITE))
+    if not url.startswith(_SQLITE) or not path.is_file():
+        return
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+    try:
+        said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):  # somebody is writing, so somebody can
+            return
+        said = str(error)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        said = str(error)
+    finally:
+        connection.close()
+    if said != "ok":
+        raise InputError(
+            f"{path}: not a whole SQLite file ({' '.join(said.split())}); restore a copy, or name another storage"
+        )
+
+
+def seal(trial: Any, values: Mapping[str, float]) -> None:
+    """Write down a checksum of a trial's choices and of what came of it, before it counts as finished."""
+    trial.set_user_attr(SUM, digest({"params": trial.params, "values": list(values.values())}))
+
+
+def finished(study: Any) -> list[Any]:
+    """All trials of `study`; InputError if one of those that ended is not what its checksum says."""
+    states = optuna().trial.TrialState
+    try:
+        trials: list[Any] = study.get_trials(deepcopy=False)
+        broken = [
+            trial.number
+            for trial in trials
+            if trial.state in (states.COMPLETE, states.PRUNED)
+            and SUM in trial.user_attrs
+            and trial.user_attrs[SUM]
+            != digest({"params": trial.params, "values": trial.values if trial.state == states.COMPLETE else []})
+        ]
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the search {study.study_name!r} cannot be read from its storage, which is damaged"
+        ) from error
+    if broken:
+        raise InputError(
+            f"trial {broken[0]} of the search {study.study_name!r} is not what its checksum says: its storage is "
+            "damaged; restore a copy, or name another storage"
+        )
+    return trials
 
 
 def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resume: bool) -> Any:

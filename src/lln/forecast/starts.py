@@ -74,7 +74,7 @@ def _from_array(x0: Any, layout: Layout, history: int) -> Start:
     if len(shape) > 1 and values.shape[-len(shape) :] == shape:
         values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
     if values.ndim < 1 or values.shape[-1] != layout.size:
-        raise InputError(_expected(values.shape, layout, history))
+        raise InputError(_expected(values.shape, layout, history), topic="other-size")
     if history > 1 and (values.ndim < 2 or values.shape[-2] != history):
         raise InputError(_too_few(values.shape, layout, history))
     if history == 1 and not (values.ndim > 2 and values.shape[-2] == 1):
@@ -133,7 +133,9 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
     given = [*layout.directions]
     missing = [dim for dim in given if dim not in array.dims]
     if missing:
-        raise InputError(f"x0 has no dimension {missing[0]!r}{did_you_mean(missing[0], map(str, array.dims))}")
+        raise InputError(
+            f"x0 has no dimension {missing[0]!r}{did_you_mean(missing[0], map(str, array.dims))}", topic="unknown-name"
+        )
     stacked = [_stack_dimension(array, layout, {time, *given})] if len(layout.shape) > len(given) else []
     if stacked == [None]:
         array, stacked = array.expand_dims(_STATE, axis=-1), [_STATE]
@@ -150,7 +152,7 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
     values = numbers("x0", array.isel({time: slice(-history, None)}).values)
     shape = values.shape[: len(lead) + 1]
     if values.size != np.prod(shape) * layout.size:
-        raise InputError(_expected(tuple(array.shape), layout, history))
+        raise InputError(_expected(tuple(array.shape), layout, history), topic="other-size")
     template = array.isel({time: -1}, drop=True)
     return Start(values.reshape(*shape, layout.size), kind, clock, template, name)
 
@@ -163,7 +165,9 @@ def _one_array(x0: xarray.Dataset, layout: Layout) -> tuple[xarray.DataArray, st
     if len(x0.data_vars) == 1:
         name = str(next(iter(x0.data_vars)))
         return x0[name], name
-    raise InputError(f"x0 has no variable {absent[0]!r}{did_you_mean(absent[0], map(str, x0.data_vars))}")
+    raise InputError(
+        f"x0 has no variable {absent[0]!r}{did_you_mean(absent[0], map(str, x0.data_vars))}", topic="unknown-name"
+    )
 
 
 def _stack_dimension(array: xarray.DataArray, layout: Layout, taken: set[str]) -> Any:
@@ -177,7 +181,7 @@ def _stack_dimension(array: xarray.DataArray, layout: Layout, taken: set[str]) -
         return free[-1]
     if count == 1:
         return None
-    raise InputError(_expected(tuple(array.shape), layout, 1))
+    raise InputError(_expected(tuple(array.shape), layout, 1), topic="other-size")
 
 
 def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, history: int) -> Start:
@@ -187,7 +191,7 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     columns = [str(column) for column in table.columns]
     if not set(layout.names) <= set(columns):
         absent = next(name for name in layout.names if name not in columns)
-        raise InputError(f"x0 has no column {absent!r}{did_you_mean(absent, columns)}")
+        raise InputError(f"x0 has no column {absent!r}{did_you_mean(absent, columns)}", topic="unknown-name")
     chosen = [table.columns[columns.index(name)] for name in layout.names]
     values = numbers("x0", table[chosen].to_numpy())
     if len(table) != history and history > 1:
@@ -218,7 +222,8 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
     if inputs is None:
         raise InputError(
             f"this model was fitted with known inputs ({', '.join(names)}); give inputs= as ({len(names)},) if they "
-            f"stay constant, or as ({steps}, {len(names)}) for {steps} steps"
+            f"stay constant, or as ({steps}, {len(names)}) for {steps} steps",
+            topic="inputs-needed",
         )
     values = numbers("inputs", _columns(inputs, names, steps))
     if values.ndim == 0 and len(names) == 1:
@@ -242,7 +247,7 @@ def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:
         return inputs
     for name in names:
         if name not in held:
-            raise InputError(f"inputs has no {name!r}{did_you_mean(name, held)}")
+            raise InputError(f"inputs has no {name!r}{did_you_mean(name, held)}", topic="unknown-name")
     parts = [numbers(f"inputs[{name!r}]", held[name]) for name in names]
     varying = any(part.ndim for part in parts)
     return np.stack(

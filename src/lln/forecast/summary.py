@@ -9,12 +9,12 @@ from lln.forecast.layout import Layout
 from lln.forecast.memory import Training
 from lln.forecast.options import FitReport, Recipe
 
-_WIDTH = 100
+WIDTH = 100
 _LABEL = 12
 
 
-def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Training) -> str:
-    """One labelled paragraph for each thing worth knowing."""
+def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Training, width: int = WIDTH) -> str:
+    """One labelled paragraph for each thing worth knowing, in lines of at most `width` characters."""
     parts = [
         ("data", _data(layout, report)),
         ("trained on", _rows(report, training)),
@@ -31,7 +31,7 @@ def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Trainin
     for label, text in parts:
         if text:
             lines += textwrap.wrap(
-                f"  {label:<{_LABEL}}{text}", _WIDTH, subsequent_indent=" " * (_LABEL + 2), break_long_words=False
+                f"  {label:<{_LABEL}}{text}", width, subsequent_indent=" " * (_LABEL + 2), break_long_words=False
             )
     return "\n".join(lines)
 
@@ -39,10 +39,11 @@ def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Trainin
 def _data(layout: Layout, report: FitReport) -> str:
     many = "one trajectory" if report.trajectories == 1 else f"{report.trajectories:,} trajectories"
     forced = f", known inputs {', '.join(layout.input_names)}" if layout.input_names else ""
+    trained = " trained" if report.held_out_rows else ""
     gaps = f"; {report.left_out:,} more touch a gap and were left out" if report.left_out else ""
     return (
         f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.dt:g}; {report.pairs:,} pairs of "
-        f"neighbouring states{gaps}"
+        f"neighbouring states{trained}{gaps}"
     )
 
 

@@ -9,11 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lln.core.memory import afford
 from lln.forecast.frame import Array, Frame
 from lln.models import LensNetwork
 from lln.models.base import StateNetwork
 
 Float32 = NDArray[np.float32]
+
+# What a rollout holds at once on its way to the user: the states, these with their start, and where they are lost.
+ROLLOUT_COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +65,21 @@ class Surrogate:
             inputs: known inputs (..., steps, m), the first for the step that leaves the window; None without inputs.
 
         Returns:
-            (..., steps, n) in float64. Not finite from where it diverged.
+            (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
         """
+        lead = window.shape[:-2]
+        afford(f"a rollout of {steps:,} steps", (*lead, steps, self.frame.size), copies=ROLLOUT_COPIES)
         correct = self.correction()
         past = [np.asarray(window[..., k, :], dtype=np.float64) for k in range(self.frame.history)]
-        states = np.empty((*past[-1].shape[:-1], steps, self.frame.size))
+        states = np.full((*lead, steps, self.frame.size), np.nan)
         with np.errstate(over="ignore", invalid="ignore"):
             for k in range(steps):
                 now = None if inputs is None else inputs[..., k, :]
                 features = self.frame.feature_rows(np.stack(past, axis=-2), now)
                 states[..., k, :] = self.frame.advance(past[-1], features, correct(features))
                 past = [*past[1:], states[..., k, :]]
+                if not np.isfinite(states[..., k, :]).all(axis=-1).any():
+                    break
         return states
 
     def correction(self) -> Callable[[Array], Array | None]:

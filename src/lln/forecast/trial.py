@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,9 @@ BATCH = 256
 LENS_RATE = 1e-2
 COMPARATOR_RATE = 2e-3
 STOPS = (0.6, 0.8, 1.0)
-_SHARE_OF_TIME = {"screening": 0.2, "choosing": 0.35, "refit": 0.35}
+# Of the time that is left when each begins. Judging takes some too, and fine-tuning about as much as training.
+_SHARE_OF_TIME = {"screening": 0.25, "choosing": 0.4, "refit": 0.85}
+_JUDGING = 0.3
 _START_READOUT = 1e-7
 _ROWS = 16384
 
@@ -80,6 +83,8 @@ class Trials:
         kept: Checkpoint,
     ) -> None:
         self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
+        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
+        self.screened_by: float | None = None
         self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
 
     def judged(self, fold: Fold, candidate: Candidate, scale: Array, phase: str, groups: Sequence[int]) -> Judgement:
@@ -135,7 +140,7 @@ class Trials:
         self.progress(Event("training over several steps", 0, 1))
         model.load_state_dict(work.trained.snapshots[-1])
         ReadoutFit(model, *work.source.some(_ROWS), work.allowed).apply(_START_READOUT)
-        updates = max(50, schedule.updates // (2 * self.unroll))
+        updates = max(50, work.trained.updates // (2 * self.unroll))
         blinkers = Blinkers(model, work.shape.sight)
         fine_tune(
             model, work.frame, data, blinkers, seeds, updates=updates, batch=schedule.batch, rate=RATE * schedule.rate
@@ -150,12 +155,25 @@ class Trials:
         batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
         updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
         rate = recipe.learning_rate or (LENS_RATE if recipe.model == "lens" else COMPARATOR_RATE)
-        kind, _, count = phase.partition(" ")
-        seconds = None if recipe.time_limit is None else recipe.time_limit * _SHARE_OF_TIME[kind]
-        if kind != "screening":
+        seconds = self._seconds(phase)
+        if not phase.startswith("screening"):
             return Schedule(updates, batch, rate, STOPS, seconds)
-        seconds = None if seconds is None else seconds / int(count.partition("/")[2])
         return Schedule(max(1, round(sizes.SCREENING * updates)), batch, rate, (1.0,), seconds)
+
+    def _seconds(self, phase: str) -> float | None:
+        """How long the training of a phase that begins now may take."""
+        if self.deadline is None:
+            return None
+        kind, _, count = phase.partition(" ")
+        now = time.monotonic()
+        left = max(0.0, self.deadline - now)
+        if kind == "screening":
+            index, total = map(int, count.split("/"))
+            if self.screened_by is None:
+                self.screened_by = now + _SHARE_OF_TIME[kind] * left
+            return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (total - index + 1)
+        share = _SHARE_OF_TIME["refit" if kind == "choosing" and not self.recipe.refit else kind]
+        return share * left / (2 if self.unroll else 1)
 
 
 def _title(candidate: Candidate) -> str:

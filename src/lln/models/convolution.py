@@ -153,7 +153,7 @@ def _native(
         out = functional.conv2d(rows, filters, bias, dilation=tuple(dilation))
     else:
         out = functional.conv3d(rows, filters, bias, dilation=tuple(dilation))
-    return out.movedim(1, -1).reshape(*lead, *points, -1)
+    return out.movedim(1, -1).reshape(*lead, *points, len(weight))
 
 
 def _split(x: Tensor, rank: int) -> tuple[torch.Size, torch.Size]:

@@ -34,7 +34,9 @@ def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
     known = [p.name for p in inspect.signature(kind).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
-            raise InputError(f"model {name!r} has no option {option!r}{did_you_mean(option, known)}")
+            raise InputError(
+                f"model {name!r} has no option {option!r}{did_you_mean(option, known)}", topic="unknown-name"
+            )
     return kind(n_in, n_out, **options)
 
 

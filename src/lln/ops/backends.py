@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +14,8 @@ from lln.ops import cpu_backend, factored, reference, triton_backend
 from lln.ops.grid import Grid, even_grid
 
 BACKENDS = ("triton", "cpu", "eager", "reference")
+# Every control point is written out in the machine code, which takes long to compile: 12 s for 200 of them.
+MOST_BASIS = 128
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ def refusal(backend: str, call: Call) -> str | None:
         return f"it computes in float32, not {call.dtype}"
     if backend == "triton":
         return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
-    return f"the operands are on {call.device}" if call.device.type != "cpu" else cpu_backend.unavailable()
+    if call.device.type != "cpu":
+        return f"the operands are on {call.device}"
+    if call.grid.basis > MOST_BASIS:
+        return f"it is compiled for up to {MOST_BASIS} control points, not {call.grid.basis}"
+    return cpu_backend.unavailable()
 
 
 def choose(call: Call) -> str:
@@ -93,6 +100,8 @@ def forward(
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     """The stack's outputs for (S, B, h) rays and (S, D, h, K) lenses, new tensors."""
+    if not y.numel():
+        return torch.empty_like(y), torch.empty_like(theta)
     serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
     if serves == "reference" or isinstance(grid, str):
         pairs = [
@@ -124,6 +133,8 @@ def backward(
     from_outputs: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
+    if not y.numel():
+        return torch.empty_like(y), torch.empty_like(theta), torch.zeros_like(coefficients)
     serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
     if serves == "reference" or isinstance(grid, str):
         return _reference_backward(
@@ -170,3 +181,13 @@ def _reference_backward(
 
 def _stacked(parts: list[Tensor], like: Tensor) -> Tensor:
     return torch.stack(parts) if parts else torch.empty_like(like)
+
+
+def _alone() -> None:
+    """A forked child has none of the threads that OpenMP keeps for its parent, and would wait for them for ever."""
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)

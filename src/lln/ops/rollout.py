@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.core.memory import afford
 from lln.ops import backends, cpu_rollout
 from lln.ops.cpu_backend import Array
 from lln.ops.grid import Grid
@@ -99,6 +100,8 @@ def rollout(
         )
     if starts.ndim != 3 or starts.shape[0] != members or starts.shape[2] != size:
         raise InputError(f"starts must have shape ({members}, B, {size}), got {tuple(starts.shape)}")
+    if starts.device.type == "cpu":
+        afford(f"a rollout of {steps:,} steps", (steps, *starts.shape), size=starts.element_size())
 
     def step(x: Tensor) -> Tensor:
         if scaling is None:
@@ -108,6 +111,8 @@ def rollout(
             out = networks(seen) * _rows(scaling.factor) + _rows(scaling.shift)
         return x + out if increments else out
 
+    if not starts.numel():
+        return starts.new_empty(members, steps, *starts.shape[1:])
     with torch.no_grad():
         rays = starts.new_empty(members, starts.shape[1], width)
         call = backends.Call.of(rays, networks.coefficients, networks.centers, networks.sigma)

@@ -270,7 +270,9 @@ def parse_rows(text: str, kind: type[AnyRow], source: str) -> tuple[AnyRow, ...]
         raise InputError(f"{source}: not valid TOML: {error}") from error
     strangers = [key for key in content if key != "row"]
     if strangers:
-        raise InputError(f"{source}: unknown key {strangers[0]!r}{did_you_mean(strangers[0], ['row'])}")
+        raise InputError(
+            f"{source}: unknown key {strangers[0]!r}{did_you_mean(strangers[0], ['row'])}", topic="unknown-name"
+        )
     rows = content.get("row")
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{source}: holds no rows; write each row of the table as [[row]]")
@@ -285,7 +287,7 @@ def _row(entry: Any, kind: type[AnyRow], where: str) -> AnyRow:
         key = ".".join(map(str, first["loc"]))
         known = [field.alias or name for name, field in kind.model_fields.items()]
         if first["type"] == "extra_forbidden":
-            raise InputError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}") from error
+            raise InputError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}", topic="unknown-name") from error
         if first["type"] == "missing":
             raise InputError(f"{where}: the key {key!r} is missing") from error
         raise InputError(f"{where}: {key} = {first['input']!r}: {first['msg']}") from error

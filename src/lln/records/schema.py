@@ -2,7 +2,9 @@
 
 Canonical means: keys sorted, no spaces, ASCII only, floats as Python's shortest exact text. JSON has no infinity, so a
 number that is not finite is written as the text "inf", "-inf" or "nan", and `number` reads it back. Nothing that
-differs between two equal runs (times, machine, versions) is in a record; that is kept apart, as a `Timing`.
+differs between two equal runs (times, machine, versions) is in a record; that is kept apart, as a `Timing`. Every line
+ends with a checksum of its content, so that a damaged digit is no result; lines from before there were checksums are
+read as they are.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from lln.core.errors import InputError
 
 DONE, FAILED = "done", "failed"
+SUM = "sum"
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -27,6 +30,28 @@ def canonical(value: Any) -> str:
     '{"a":null,"b":[1.5,"inf"]}'
     """
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+
+
+def sealed_line(content: Mapping[str, Any]) -> str:
+    """`content` as one line of canonical JSON with a checksum, and its newline."""
+    return canonical({**content, SUM: digest(content)}) + "\n"
+
+
+def opened_line(line: str, keys: Iterable[str]) -> dict[str, Any]:
+    """What `sealed_line` wrote; InputError if the line is torn, damaged, or holds other than `keys`."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not one JSON document ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError("not a record: expected a JSON object")
+    told = content.pop(SUM, None)
+    strangers = sorted(set(content) - set(keys))
+    if strangers:
+        raise InputError(f"it holds {strangers[0]!r}, which no such line does")
+    if told is not None and told != digest(content):
+        raise InputError("its checksum is not that of its content, so it was damaged")
+    return content
 
 
 def plain(value: Any) -> Any:
@@ -55,7 +80,10 @@ def number(value: Any) -> float:
         return _NOT_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"expected a number or one of 'inf', '-inf', 'nan', got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError("expected a number, got a whole number beyond every float") from None
 
 
 def numbers(values: Iterable[Any]) -> list[float]:
@@ -107,16 +135,13 @@ class Record:
         """The record as one line of canonical JSON, with its newline."""
         content: dict[str, Any] = {"digest": self.digest, "spec": self.spec, "status": self.status}
         content |= {"error": self.error} if self.status == FAILED else {"result": self.result}
-        return canonical(content) + "\n"
+        return sealed_line(content)
 
     @classmethod
     def parse(cls, line: str) -> Record:
-        """The record of one line; InputError if it is torn or its digest does not belong to its specification."""
-        try:
-            content = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"not one JSON document ({error})") from None
-        if not isinstance(content, dict) or not isinstance(content.get("spec"), dict):
+        """The record of one line; InputError if it is torn, damaged, or of another specification than it says."""
+        content = opened_line(line, ("digest", "spec", "status", "result", "error"))
+        if not isinstance(content.get("spec"), dict):
             raise InputError("not a record: a record is an object with digest, spec, status and result or error")
         if content.get("status") not in (DONE, FAILED) or "kind" not in content["spec"]:
             raise InputError("not a record: its status must be 'done' or 'failed' and its spec must name its kind")
@@ -142,13 +167,16 @@ class Timing:
 
     def line(self) -> str:
         """The timing as one line of canonical JSON, with its newline."""
-        return canonical({"digest": self.digest, "seconds": self.seconds, "provenance": self.provenance}) + "\n"
+        return sealed_line({"digest": self.digest, "seconds": self.seconds, "provenance": self.provenance})
 
     @classmethod
     def parse(cls, line: str) -> Timing:
         """The timing of one line."""
         try:
-            content = json.loads(line)
-            return cls(content["digest"], content["seconds"], content["provenance"])
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            content = opened_line(line, ("digest", "seconds", "provenance"))
+            told, seconds, made = content["digest"], number(content["seconds"]), content["provenance"]
+            if not isinstance(told, str) or not isinstance(made, dict):
+                raise InputError("its digest must be text, and its provenance names and values")
+            return cls(told, seconds, made)
+        except (InputError, KeyError) as error:
             raise InputError(f"not a timing ({error})") from None

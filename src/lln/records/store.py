@@ -18,9 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from lln.core.atomic import sync_folder, whole_file
 from lln.core.errors import InputError
 from lln.core.folders import output_folder
-from lln.records.schema import Record, Timing, canonical
+from lln.records.schema import SUM, Record, Timing, canonical, digest
 
 RECORDS, TIMES, BLOCKS, LOCK = "records.jsonl", "times.jsonl", "blocks.json", ".lock"
 Line = TypeVar("Line", Record, Timing)
@@ -54,8 +55,14 @@ def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
     path = Path(folder) / BLOCKS
     if not path.exists():
         return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return {block: [Entry(entry["digest"], entry["role"]) for entry in runs] for block, runs in content.items()}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        told = content.pop(SUM, None)
+        if told is not None and told != digest(content):
+            raise ValueError("its checksum is not that of its content")
+        return {block: [Entry(entry["digest"], entry["role"]) for entry in runs] for block, runs in content.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error}); delete it, and the next lln reproduce writes it again") from None
 
 
 class Store:
@@ -113,6 +120,7 @@ class Store:
         known: dict[str, Any] = {name: _plain(runs) for name, runs in read_blocks(self.folder).items()}
         known |= {name: _plain(runs) for name, runs in blocks.items()}
         lines = [f"{json.dumps(name)}:{canonical(known[name])}" for name in sorted(known)]
+        lines.append(f'"{SUM}":"{digest(known)}"')
         replace_file(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")
 
     def settle(self) -> None:
@@ -123,13 +131,8 @@ class Store:
 
 def replace_file(path: Path, text: str) -> None:
     """Write `text` to `path` whole or not at all."""
-    aside = path.with_name(path.name + ".new")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    _sync_folder(path.parent)
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _plain(runs: Iterable[Entry]) -> list[dict[str, str]]:
@@ -147,15 +150,7 @@ def _append(path: Path, line: str) -> None:
     finally:
         os.close(descriptor)
     if new:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(path.parent)
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -172,11 +167,11 @@ def _read(path: Path, kind: type[Line]) -> list[Line]:
     """Every whole line; the text behind the last newline is a write still under way or torn, and does not count."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    lines = path.read_bytes().split(b"\n")[:-1]
     found: list[Line] = []
     for index, line in enumerate(lines, start=1):
         try:
-            found.append(kind.parse(line))
-        except InputError as error:
+            found.append(kind.parse(line.decode()))
+        except (InputError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{path}, line {index}: {error}; remove that line to run it again") from None
     return found

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lln.core.atomic import whole_file
 from lln.core.folders import output_folder
 from lln.plots.table import Table
 from lln.report.case_figures import case_figure, overview_figure, refraction_figure
@@ -79,7 +80,8 @@ def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequ
         "report.html": to_html(document, target / "figures"),
     }
     for name, text in files.items():
-        (target / name).write_text(text, encoding="utf-8")
+        with whole_file(target / name) as partial:
+            partial.write_text(text, encoding="utf-8")
     return [*(target / name for name in files), *pictures]
 
 

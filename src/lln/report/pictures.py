@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from lln.core.atomic import whole_file
 from lln.plots.style import DPI, house_style
 from lln.report.document import Picture
 
@@ -19,9 +20,11 @@ def write_pictures(pictures: Sequence[Picture], folder: Path) -> list[Path]:
         # Without a salt the ids in an SVG are random, and with a date two equal reports would differ.
         with house_style(), mpl.rc_context({"svg.hashsalt": picture.name}):
             svg, png = folder / f"{picture.name}.svg", folder / f"{picture.name}.png"
-            picture.figure.savefig(svg, metadata={"Date": None})
+            with whole_file(svg) as partial:
+                picture.figure.savefig(partial, format="svg", metadata={"Date": None})
             # The layout is found; finding it again for the second file would cost as much as drawing it.
             picture.figure.set_layout_engine("none")
-            picture.figure.savefig(png, dpi=DPI, metadata={"Software": None})
+            with whole_file(png) as partial:
+                picture.figure.savefig(partial, format="png", dpi=DPI, metadata={"Software": None})
         files += [svg, png]
     return files

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from lln.core.errors import InputError, choice, did_you_mean
+from lln.core.errors import InputError, choice, did_you_mean, reason
 from lln.models.factory import COMPARATORS, MODELS
 from lln.models.lens import INITIAL_ANGLES
 from lln.records.printed import ratio_rows
@@ -254,9 +254,11 @@ def paper_studies(folder: str = "paper") -> dict[str, Study]:
 def parse_study(text: str, source: str) -> Study:
     """The study in TOML `text`; the first fault is told in one sentence with `source` and key."""
     try:
-        return Study.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: not valid TOML: {error}") from None
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets in brackets in brackets
+        raise InputError(f"{source}: not valid TOML: {reason(error)}") from None
+    try:
+        return Study.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{source}: {_sentence(error)}") from None
 

@@ -18,9 +18,11 @@ from torch import Tensor, nn
 
 from lln import __version__
 from lln.core.atomic import whole_file
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
+from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
 
 FORMAT = 1
+NAME = "lln-checkpoint"
 EVERY = 10.0  # seconds between two savings of work in progress
 
 
@@ -77,26 +79,32 @@ class Checkpoint:
         self._written = time.monotonic()
         if self.path is None:
             return
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         header = {"format": FORMAT, "lln": __version__, "identity": self.identity, "values": self._values}
         flat = {f"{phase}/{name}": t for phase, tensors in self._tensors.items() for name, t in tensors.items()}
         with whole_file(self.path) as partial:
-            save_file(flat, partial, metadata={"lln-checkpoint": json.dumps(header)})
+            partial.write_bytes(sealed(save(flat, metadata={NAME: json.dumps(header), KEY: BLANK})))
 
     def _read(self, path: Path) -> None:
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})["lln-checkpoint"])
+                metadata = file.metadata() or {}
+                header = json.loads(metadata[NAME])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            known, identity, values = int(header["format"]), header["identity"], header["values"]
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-            raise InputError(f"{path}: not a whole checkpoint of lln ({error}); delete it to start anew") from error
+            known, identity, values = _checked(header)
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(
+                f"{path}: not a whole checkpoint of lln ({reason(error)}); delete it to start anew"
+            ) from error
+        if broken(path, metadata, NAME):
+            raise InputError(f"{path}: not a whole checkpoint of lln; {BROKEN}, so delete it to start anew")
         if known > FORMAT:
             raise InputError(
-                f"{path}: a checkpoint of lln {header.get('lln')}, newer than this {__version__}; update lln"
+                f"{path}: a checkpoint of lln {header.get('lln')}, newer than this {__version__}; update lln",
+                topic="newer",
             )
         if identity != self.identity:
             raise InputError(
@@ -107,6 +115,14 @@ class Checkpoint:
         for name, tensor in tensors.items():
             phase, _, key = name.rpartition("/")
             self._tensors.setdefault(phase, {})[key] = tensor
+
+
+def _checked(header: Any) -> tuple[int, str, dict[str, Any]]:
+    """Format, identity and values of a checkpoint, each of its kind."""
+    known, identity, values = header["format"], header["identity"], header["values"]
+    if type(known) is not int or not isinstance(identity, str) or not isinstance(values, dict):
+        raise ValueError("its header is damaged")
+    return known, identity, values
 
 
 def training_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

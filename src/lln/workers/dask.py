@@ -5,7 +5,10 @@ Needs the extra `cluster`. Dask moves the tasks of a worker that is lost to the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 from lln.core.errors import InputError
@@ -13,6 +16,8 @@ from lln.workers.base import Finished, Function, Task
 from lln.workers.local import call
 
 _CONNECT_SECONDS = 10
+_GOODBYE_SECONDS = 2
+_TALKERS = ("distributed", "tornado", "asyncio")
 
 
 class DaskCrew:
@@ -41,33 +46,56 @@ class DaskCrew:
             self._client = distributed.Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {self.address!r}: {error}") from None
+        with _silent():
+            try:
+                futures = {
+                    self._client.submit(call, function, task, pure=False, priority=-index): task.key
+                    for index, task in enumerate(tasks)
+                }
+                self._left = len(futures)
+                for future in distributed.as_completed(futures, loop=self._client.loop):
+                    self._left -= 1
+                    yield self._outcome(future, futures.pop(future))
+                    future.release()
+            finally:
+                self._left = 0
+                self.close()
+
+    def _outcome(self, future: Any, key: str) -> Finished:
+        """What became of one task; OSError if nobody is there to ask any more."""
         try:
-            futures = {
-                self._client.submit(call, function, task, pure=False, priority=-index): task.key
-                for index, task in enumerate(tasks)
-            }
-            self._left = len(futures)
-            for future in distributed.as_completed(futures, loop=self._client.loop):
-                self._left -= 1
-                yield _outcome(future, futures.pop(future))
-                future.release()
-        finally:
-            self._left = 0
-            self.close()
+            error = future.exception()
+            finished: Finished | None = future.result() if error is None else None
+        except (OSError, CancelledError) as gone:
+            error, finished = gone, None
+        if finished is not None:
+            return finished
+        if isinstance(error, (OSError, CancelledError)):
+            raise OSError(
+                f"the Dask scheduler at {self.address} was lost; what had finished is kept, so start a cluster and the "
+                "same work again"
+            ) from error
+        return Finished(key, error=f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Leave the scheduler; its workers stay."""
         client, self._client = self._client, None
         if client is not None:
-            client.close()
+            client.close(timeout=_GOODBYE_SECONDS)
 
 
-def _outcome(future: Any, key: str) -> Finished:
-    error = future.exception()
-    if error is not None:
-        return Finished(key, error=f"{type(error).__name__}: {error}")
-    finished: Finished = future.result()
-    return finished
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Dask's own log, with its tracebacks, from the terminal: what matters is raised."""
+    known = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.partition(".")[0] in _TALKERS]
+    before = [log.level for log in known]
+    for log in known:
+        log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for log, level in zip(known, before, strict=True):
+            log.setLevel(level)
 
 
 def _distributed() -> Any:

@@ -7,17 +7,17 @@ leave Ctrl-C to the parent, and leave by themselves when the parent is gone, how
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
@@ -119,7 +119,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, function, os.getpid()), daemon=True)
-        process.start()
+        with _no_interrupts():
+            process.start()
         theirs.close()
         return cls(process, ours, function)
 
@@ -147,6 +148,20 @@ class _Worker:
         return Finished(key, error=f"the worker process died {_manner(self.process.exitcode)}", seconds=seconds)
 
 
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back: a process that is started meanwhile never gets it, not even while it imports what it needs."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # to start it would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _manner(code: int | None) -> str:
     if code is not None and code < 0:
         return f"by {signal.Signals(-code).name}"
@@ -156,7 +171,8 @@ def _manner(code: int | None) -> str:
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
     """The life of a worker: tasks from the pipe, results back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    # Not threading's own, whose start waits for ever if there is no memory left for the thread's first step.
+    _thread.start_new_thread(_leave_with, (parent,))
     while True:
         try:
             task = pipe.recv()

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from lln.forecast.forecaster import LensForecaster
+
+ANGLE = 0.1 * np.arange(300)
+STATES = np.stack([np.cos(ANGLE), np.sin(ANGLE)], axis=1)
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mistakes")
+    rows = np.c_[ANGLE, STATES]
+    np.savetxt(folder / "good.csv", rows, delimiter=",", header="time,a,b", comments="")
+    LensForecaster(members=1, epochs=1, width=8, depth=2, history=1).fit(folder / "good.csv").save(folder / "m.lln")
+    return folder
+
+
+def csv(folder, name, header, rows):
+    np.savetxt(folder / name, rows, delimiter=",", header=header, comments="")
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (STATES > 0, "'states' holds bool, not numbers; save it as float64"),
+        (STATES + 1j, "'states' is complex; give real and imaginary parts as columns"),
+        (np.zeros((2, 3, 4, 5)), "an array of shape (2, 3, 4, 5) does not say which axis is what; write it as NetCDF"),
+        (np.zeros((0, 3)), "is empty, shape (0, 3); give at least two times"),
+    ],
+)
+def test_arrays_that_are_no_trajectories(refused, tmp_path, array, said):
+    np.save(tmp_path / "x.npy", array)
+    refused(["fit", tmp_path / "x.npy", "-o", tmp_path / "m.lln"], "x.npy: ", said)
+
+
+def test_times_and_states_of_different_length(refused, tmp_path):
+    np.savez(tmp_path / "x.npz", time=ANGLE[:100], states=STATES)
+    refused(["fit", tmp_path / "x.npz", "-o", tmp_path / "m.lln"], "'time' has 100 times", "(300, 2)", "one time for")
+
+
+def test_two_columns_of_one_kind(refused, lln, tmp_path):
+    twice = csv(tmp_path, "twice.csv", "time,a,a", np.c_[ANGLE, STATES])
+    refused(["fit", twice, "-o", tmp_path / "m.lln"], "two columns are called 'a'; rename one")
+    times = csv(tmp_path, "times.csv", "time,t,a,b", np.c_[ANGLE, ANGLE, STATES])
+    refused(["fit", times, "-o", tmp_path / "m.lln"], "'time' and 't' could both be time; name it with --time")
+    quick = ("--members", 1, "--epochs", 1, "--width", 8, "--depth", 2, "--history", 1)
+    done = lln("fit", times, "-o", tmp_path / "m.lln", "--time", "time", "--states", "a,b", *quick)
+    assert done.code == 0, done.err
+
+
+def test_a_model_where_data_is_expected_and_the_other_way_round(refused, room, tmp_path):
+    model, data = room / "m.lln", room / "good.csv"
+    refused(["fit", model, "-o", tmp_path / "n.lln"], "m.lln: a model, where data is expected; data files end in .npz")
+    refused(["evaluate", model, model], "a model, where data is expected")
+    refused(["rollout", model, "--from", model, "-o", tmp_path / "r.npz"], "a model, where data is expected")
+    refused(["evaluate", data, model], "good.csv: not a whole model file")
+    refused(["inspect", tmp_path], "a folder; expected a model")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "good.csv", "-o", "good.csv"),
+        ("fit", "good.csv", "-o", "other.csv"),
+        ("rollout", "m.lln", "--from", "good.csv", "-o", "good.csv"),
+        ("page", "m.lln", "-o", "m.lln"),
+        ("page", "m.lln", "--data", "good.csv", "-o", "good.csv"),
+        ("export", "m.lln", "-o", "m.lln"),
+        ("compare", "good.csv", "--plot", "good.csv"),
+        ("search", "good.csv", "-o", "good.csv"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(refused, room, monkeypatch, words):
+    monkeypatch.chdir(room)
+    before = {path.name: path.read_bytes() for path in room.iterdir()}
+    refused(list(words), words[-1])
+    assert {path.name: path.read_bytes() for path in room.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "lorenz-28", "--steps", 3, "-o", "a/b/s.nc"),
+        ("rollout", "m.lln", "--steps", 3, "-o", "c/r.csv"),
+        ("page", "m.lln", "--steps", 3, "-o", "d/p.html"),
+        ("export", "m.lln", "-f", "torch", "-o", "f/m.pt2"),
+        ("compare", "good.csv", "--models", "mean,persistence", "--plot", "g/c.png"),
+    ],
+)
+def test_every_command_makes_the_folder_it_writes_to(lln, room, monkeypatch, words):
+    monkeypatch.chdir(room)
+    done = lln(*words)
+    assert done.code == 0, done.err
+    assert (room / words[-1]).is_file()
+
+
+def test_a_plot_has_a_suffix_that_names_a_picture(refused, room, tmp_path):
+    refused(["compare", room / "good.csv", "--plot", tmp_path / "p.xyz"], "a plot is a .png, .svg or .pdf file")
+    refused(["compare", room / "good.csv", "--plot", tmp_path], "a plot is a .png")
+
+
+def test_files_that_are_not_there(refused, room, tmp_path):
+    refused(["fit", room / "godo.csv", "-o", tmp_path / "m.lln"], "no such file; did you mean 'good.csv'?")
+    refused(["fit", room / "other.csv", "-o", tmp_path / "m.lln"], "no such file; check the path")
+    refused(
+        ["fit", tmp_path / "no" / "x.csv", "-o", tmp_path / "m.lln"], "no such file, and no folder", "check the path"
+    )

@@ -1,0 +1,74 @@
+import io
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+
+from lln.cli import console
+from lln.plots.table import Table
+
+WIDE = Table(
+    ["model", "nMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
+    [["residual-batchnorm", 2.13e-5, 1.46e-3, 59.0, 0.59, 0.53, 34435, "137.6"]],
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    phase: str
+    done: int
+    total: int
+    message: str = ""
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """A terminal of a given width, and what was printed on it."""
+
+    def make(width, terminal=True):
+        out = io.StringIO()
+        one = Console(file=out, width=width, force_terminal=terminal, color_system=None, highlight=False)
+        monkeypatch.setattr(console, "console", lambda **_: one)
+        return out
+
+    return make
+
+
+@pytest.mark.parametrize("width", [120, 100, 80])
+def test_a_table_fits_the_terminal_and_no_number_is_cut(screen, width):
+    out = screen(width)
+    console.show_table(WIDE)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for cell in ("residual-batchnorm", "2.13e-05", "0.00146", "34,435", "137.6", "parameters"):
+        assert any(cell in line for line in lines)
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_needs(screen):
+    out = screen(40, terminal=False)
+    console.show_table(WIDE)
+    assert "valid steps" in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
+def test_one_line_for_each_model_however_many_phases_it_has(screen, monkeypatch):
+    screen(80)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with console.shown() as listen:
+        progress = listen.__closure__
+        for name in ("lens", "mlp"):
+            for phase in ("linear part", "screening 1/2", "refit"):
+                listen(Event(f"{name}: {phase}", 1, 2))
+                listen(Event(f"{name}: {phase}", 2, 2, "loss 1e-3"))
+        tasks = next(cell.cell_contents for cell in progress if hasattr(cell.cell_contents, "tasks")).tasks
+        seen = [(task.description, task.fields["message"]) for task in tasks if task.visible]
+    assert seen == [("lens", "refit, loss 1e-3"), ("mlp", "refit, loss 1e-3")]
+
+
+def test_text_is_as_wide_as_the_terminal_and_no_wider_than_reads_well(screen):
+    screen(72)
+    assert console.text_width() == 72
+    screen(200)
+    assert console.text_width() == 100
+    screen(60, terminal=False)
+    assert console.text_width() == 100

@@ -1,0 +1,188 @@
+import errno
+import os
+import stat
+import threading
+
+import pytest
+
+from lln.core.atomic import whole_file
+from lln.core.errors import InputError
+
+
+def names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def test_a_file_appears_whole_and_nothing_is_left_beside_it(tmp_path):
+    target = tmp_path / "a.txt"
+    with whole_file(target) as partial:
+        partial.write_text("half")
+        assert not target.exists()
+        partial.write_text("whole")
+    assert target.read_text() == "whole"
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_an_error_leaves_what_was_there(tmp_path, before):
+    target = tmp_path / "a.txt"
+    if before:
+        target.write_text(before)
+
+    def broken():
+        with whole_file(target) as partial:
+            partial.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken()
+    assert names(tmp_path) == (["a.txt"] if before else [])
+    if before:
+        assert target.read_text() == before
+
+
+def test_a_folder_takes_the_place_of_a_folder(tmp_path):
+    target = tmp_path / "a.zarr"
+    for text in ("one", "two"):
+        with whole_file(target) as partial:
+            partial.mkdir()
+            (partial / text).write_text(text)
+    assert names(target) == ["two"]
+    assert names(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_new_file_has_the_permissions_that_the_mask_gives(tmp_path):
+    with whole_file(tmp_path / "a.txt") as partial:
+        partial.write_text("")
+    assert mode(tmp_path / "a.txt") == 0o640
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_file_that_was_private_stays_private(tmp_path):
+    target = tmp_path / "a.txt"
+    target.touch(mode=0o600)
+    with whole_file(target) as partial:
+        partial.write_text("more")
+    assert (mode(target), target.read_text()) == (0o600, "more")
+
+
+def test_the_name_on_the_way_cannot_be_foreseen(tmp_path):
+    seen = set()
+    for _ in range(20):
+        with whole_file(tmp_path / "a.txt") as partial:
+            seen.add(partial.name)
+            assert partial.name.startswith(".a.txt.")
+            assert partial.suffix == ".partial"
+            partial.write_text("")
+    assert len(seen) == 20
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    (tmp_path / "a.txt").symlink_to(elsewhere)
+    with whole_file(tmp_path / "a.txt") as partial:
+        partial.write_text("ours")
+    assert elsewhere.read_text() == "theirs"
+    assert not (tmp_path / "a.txt").is_symlink()
+
+
+def test_two_threads_that_write_the_same_file_leave_one_of_theirs_whole(tmp_path):
+    target, together = tmp_path / "a.txt", threading.Barrier(2)
+    texts = [letter * 200_000 for letter in "ab"]
+
+    def write(text):
+        with whole_file(target) as partial:
+            together.wait(timeout=60)
+            partial.write_text(text)
+
+    threads = [threading.Thread(target=write, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert target.read_text() in texts
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_no_folder_to_write_to_is_said_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="there is no folder"), whole_file(tmp_path / "none" / "a.txt"):
+        pass
+
+
+def killed_while_writing(target, folder=False):
+    """What a writer leaves that is killed before it is done."""
+    process = os.fork()
+    if process == 0:
+        with whole_file(target) as partial:
+            if folder:
+                partial.mkdir()
+            else:
+                partial.write_text("half")
+            os._exit(9)
+    os.waitpid(process, 0)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, folder):
+    target = tmp_path / "a"
+    killed_while_writing(target, folder)
+    (left,) = tmp_path.iterdir()
+    assert left.suffix == ".partial"
+    other = tmp_path / left.name.replace(".a.", ".b.")
+    other.touch()
+    with whole_file(target) as partial:
+        partial.write_text("whole")
+    assert set(tmp_path.iterdir()) == {other, target}
+
+
+def test_what_another_writer_is_writing_is_left_alone(tmp_path):
+    target = tmp_path / "a"
+    with whole_file(target) as first:
+        first.write_text("one")
+        with whole_file(target) as second:
+            second.write_text("two")
+        assert first.read_text() == "one"
+    assert target.read_text() == "one"
+
+
+def test_a_folder_takes_the_place_of_a_folder_where_names_cannot_be_swapped(tmp_path, monkeypatch):
+    monkeypatch.setattr("lln.core.atomic._exchanged", lambda *_: False)
+    test_a_folder_takes_the_place_of_a_folder(tmp_path)
+
+
+def test_a_folder_that_was_set_aside_comes_back(tmp_path):
+    target = tmp_path / "a.zarr"
+    killed_while_writing(target, folder=True)
+    (left,) = tmp_path.iterdir()
+    (left / "one").touch()
+    left.rename(left.with_suffix(".old"))
+
+    def look():
+        with whole_file(target):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        look()
+    assert list(target.iterdir()) == [target / "one"]
+
+
+def test_a_write_that_fails_says_where(tmp_path):
+    def full():
+        with whole_file(tmp_path / "a.txt"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"):
+        full()
