@@ -1,6 +1,6 @@
 """A few cases of every reader in one process, for the tests: ``python -m validation.fuzz.short CASES SEED FOLDER``.
 
-Prints a line of JSON for each reader. Half of the cases are chosen by hypothesis.
+Prints a line of JSON for each reader. The engines share the cases as in a whole run; the guided one is left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from validation.fuzz.campaign import Row
+from validation.fuzz.campaign import SHARES, Row
 from validation.fuzz.readers import READERS, ready, write_seeds
 from validation.fuzz.worker import MUTATED, PROPERTIES, Session, Task, mutated, properties
 
@@ -20,12 +20,14 @@ def main() -> None:
     """The command."""
     cases, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     write_seeds(folder / "seeds")
+    engines = {MUTATED: mutated, PROPERTIES: properties}
     for name in READERS:
         row = Row(name)
         place = folder / name
         place.mkdir()
-        for engine, work in ((MUTATED, mutated), (PROPERTIES, properties)):
-            task = Task(name, engine, seed, 0, cases // 2, str(folder / "seeds"), str(place), str(folder / "found"))
+        for engine, work in engines.items():
+            count = round(cases * SHARES[engine] / sum(SHARES[one] for one in engines))
+            task = Task(name, engine, seed, 0, count, str(folder / "seeds"), str(place), str(folder / "found"))
             session, told = Session(task), io.StringIO()
             with ready(session.reader):
                 session.warm()
