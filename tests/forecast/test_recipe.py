@@ -139,6 +139,23 @@ def test_seeds_in_one_pass_are_as_if_each_was_alone():
         )
 
 
+@pytest.mark.parametrize("refit", [True, False])
+def test_seeds_that_decline_a_network_leave_the_others_theirs(monkeypatch, refit):
+    data = Dataset((Series(pendulum(rows=400)),), dt=0.1)
+    recipe = Recipe(members=2, epochs=10, width=8, depth=1, history=1, ridge=1e-9, refit=refit)
+    seeds, window = [3, 4, 5], pendulum(rows=400)[:1]
+    all_of_them = fit_many(data, recipe, seeds)
+    assert all(fit.report.share > 0 for fit in all_of_them)
+    gains = sorted(math.log(fit.report.linear_nmse / fit.report.held_out_nmse) for fit in all_of_them)
+    monkeypatch.setattr("lln.forecast.recipe.MARGIN", (gains[0] + gains[1]) / 2)
+    some = fit_many(data, recipe, seeds)
+    assert sorted(fit.report.share > 0 for fit in some) == [False, True, True]
+    for fit, before in zip(some, all_of_them, strict=True):
+        if fit.report.share > 0:
+            states = fit.surrogate.rollout(window, 5)
+            np.testing.assert_allclose(states, before.surrogate.rollout(window, 5), rtol=1e-6, atol=1e-9)
+
+
 def test_a_fit_without_refit_leaves_the_held_out_rows_alone():
     data = Dataset((Series(pendulum(400)),))
     fit = fit_surrogate(data, Recipe(**{**QUICK, "epochs": 2, "refit": False, "validation": 0.25}))

@@ -48,17 +48,16 @@ REFERENCES = ("linear", "linear-wide", "linear-best", "analog")
 
 
 def tasks(tables: Sequence[str], models: Sequence[str], systems: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Everything that is asked for, the longest first within a table."""
+    """Everything that is asked for, what takes longest last."""
     for table in tables:
         if table == "noise":
             yield from ({"table": table, "system": s, "model": "lens"} for s in ("lorenz-28", "burgers-48"))
             continue
-        for model in sorted(models, key=lambda name: (name != "lens", name not in COMPARATORS)):
-            for system in systems:
-                # On one trajectory the bar is the linear map; the networks are compared on several.
-                if model in COMPARATORS and (table != "trajectories" or system not in NONLINEAR):
-                    continue
-                yield {"table": table, "system": system, "model": model}
+        own = [model for model in models if model not in COMPARATORS]
+        yield from ({"table": table, "system": s, "model": m} for m in sorted(own, key="lens".__ne__) for s in systems)
+        # On one trajectory the bar is the linear map; the networks are compared on several, a whole system at a time.
+        rivals = [model for model in models if model in COMPARATORS] if table == "trajectories" else []
+        yield from ({"table": table, "system": s, "model": m} for s in systems if s in NONLINEAR for m in rivals)
 
 
 def run_task(task: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -83,6 +82,7 @@ def _network_rows(task: Mapping[str, Any]) -> list[dict[str, Any]]:
     recipe = Recipe(model=task["model"], device=task["device"])
     linear = _linear(task["table"], task["system"])
     rows: list[dict[str, Any]] = []
+    began = time.perf_counter()
     frames: list[Candidate] | None = None
     done: dict[int | None, Checkpoint] = {None: Checkpoint(None, "")}
     if task["model"] in COMPARATORS:
@@ -91,6 +91,9 @@ def _network_rows(task: Mapping[str, Any]) -> list[dict[str, Any]]:
             fits = fit_many(problem.dataset, tried, seeds, frames=frames, linear=linear, checkpoint=done[depth])
             held_out = _mean([fit.report.held_out_nmse for fit in fits[: len(CHOOSING)]])
             rows.append({"role": "choosing", "depth": depth, "seeds": list(CHOOSING), "held_out": held_out})
+            title = f"{task['table']} {task['system']} {task['model']}"
+            taken = time.perf_counter() - began
+            print(f"{title}: depth {depth}, held-out {held_out:.2e}, after {taken:.0f} s", file=sys.stderr, flush=True)
             # The frame is chosen with the shallowest, by each seed; deeper ones are tried in what was chosen.
             frames = frames or list(dict.fromkeys(_frame_of(fit) for fit in fits))
         recipe = replace(recipe, depth=min(rows, key=lambda row: row["held_out"])["depth"])

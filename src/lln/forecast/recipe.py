@@ -37,7 +37,7 @@ from lln.forecast.prepare import Candidate, Kitchen
 from lln.forecast.reporting import report_of
 from lln.forecast.stability import settled
 from lln.forecast.surrogate import Surrogate
-from lln.forecast.trial import Progress, Trials
+from lln.forecast.trial import Progress, Trials, Work
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
@@ -137,6 +137,7 @@ class _Fitting:
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
         self.trials = Trials(self.kitchen, recipe, seeds, self.noise.matters, progress, kept)
         self.tried: list[dict[str, Any]] = []
+        self.picked: dict[Candidate, list[int]] = {}
 
     def run(self, linear: LinearChoice | None = None) -> list[Fit]:
         """All of it, or what comes after the linear part."""
@@ -199,14 +200,13 @@ class _Fitting:
             found = self.trials.judged(self.fold, candidate, self.scale, phase, everyone)
             for group in everyone:
                 results[group].append((found.best(group)[1], candidate))
-        picked: dict[Candidate, list[int]] = {}
         for group, each in enumerate(results):
             error, candidate = min(each, key=lambda one: one[0])
             # A short training need not be better yet, but one that is far behind will not catch up.
             if error < alone.error + MARGIN:
-                picked.setdefault(candidate, []).append(group)
+                self.picked.setdefault(candidate, []).append(group)
         decisions = [alone] * len(self.seeds)
-        for candidate, groups in picked.items():
+        for candidate, groups in self.picked.items():
             found = self.trials.judged(self.fold, candidate, self.scale, "choosing", groups)
             for place, group in enumerate(groups):
                 setting, error = found.best(place)
@@ -238,26 +238,32 @@ class _Fitting:
         self, candidate: Candidate, groups: list[int], linear: LinearChoice, decisions: list[Decision]
     ) -> dict[int, Fit]:
         """The fits of the seeds that use a network in this frame."""
-        phase = "refit" if self.recipe.refit else "choosing"
-        parts = None if self.recipe.refit else self.fold.train
-        work = self.trials.train(parts, candidate, phase, groups)
+        chosen = self.picked[candidate]
+        refit = self.recipe.refit
+        work = self.trials.train(None, candidate, "refit", groups) if refit else self._chosen(candidate)
+        trained = groups if refit else chosen
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
         fits = {}
-        for place, group in enumerate(groups):
-            decision, used = decisions[group], work
+        for group in groups:
+            decision, used, among = decisions[group], work, trained
             setting = decision.setting
             assert setting is not None
-            now = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups), [setting])
-            if now.errors[setting][place] > decision.error + _WORSE:
-                used = self.trials.train(self.fold.train, candidate, "choosing", groups)
+            now = judge(work.trained, work.frame, windows, work.source, work.allowed, len(trained), [setting])
+            if now.errors[setting][trained.index(group)] > decision.error + _WORSE:
+                used, among = self._chosen(candidate), chosen
             model = adopt(used.trained, setting, used.source, used.allowed)
-            each = len(model) // len(groups)
-            members = tuple(model.member(place * each + index) for index in range(each))
+            each = len(model) // len(among)
+            first = among.index(group) * each
+            members = tuple(model.member(first + index) for index in range(each))
             surrogate = Surrogate(replace(used.frame, gain=used.frame.gain * setting.share), members)
             surrogate, share = settled(surrogate, setting.share, self._last_window(candidate), self.noise.matters)
             decision = replace(decision, setting=replace(setting, share=share))
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
         return fits
+
+    def _chosen(self, candidate: Candidate) -> Work:
+        """What was trained for choosing: for every seed that tried this frame, whether it uses it or not."""
+        return self.trials.train(self.fold.train, candidate, "choosing", self.picked[candidate])
 
     def _last_window(self, candidate: Candidate) -> Any:
         index, _, last = self.dataset.stretches(candidate.history)[-1]
