@@ -103,10 +103,15 @@ def asked(table, model):
     return {"table": table, "system": "lorenz-28", "model": model, "device": "cpu"}
 
 
-def test_a_comparator_reports_at_the_depth_that_it_chose_on_held_out_rollouts(small):
+def test_a_comparator_reports_at_the_depth_and_rate_that_it_chose_on_held_out_rollouts(small):
     *choosing, reporting = forecast.run_task(asked("trajectories", "mlp"))
-    assert [row["depth"] for row in choosing] == [1, 2]
-    assert reporting["depth"] == min(choosing, key=lambda row: row["held_out"])["depth"]
+    *depths, slow, fast = choosing
+    assert [row["depth"] for row in depths] == [1, 2]
+    assert [row["learning_rate"] for row in (slow, fast)] == list(forecast.RATES)
+    deep = min(depths, key=lambda row: row["held_out"])
+    assert reporting["depth"] == slow["depth"] == fast["depth"] == deep["depth"]
+    best = min((deep, slow, fast), key=lambda row: row["held_out"])
+    assert reporting["learning_rate"] == best.get("learning_rate", 2e-3)
     cost = comparator_cost("mlp", small.dataset.size, small.dataset.size, width=128, depth=reporting["depth"])
     assert reporting["parameters_per_member"] == cost.parameters
     assert reporting["seeds"] == [0, 1]

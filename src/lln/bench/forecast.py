@@ -31,6 +31,7 @@ from lln.forecast.prepare import Candidate, Kitchen, prepare
 from lln.forecast.recipe import VALIDATION, Fit, Recipe, fit_many, linear_choice
 from lln.forecast.stability import bounded
 from lln.forecast.surrogate import Surrogate
+from lln.forecast.trial import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.systems.presets import PRESETS
@@ -41,6 +42,7 @@ from lln.workers.local import LocalCrew
 FORMAT = 1
 TABLES = ("split", "trajectories", "noise")
 DEPTHS = (2, 5, 10, 20, 40)
+RATES = (5e-4, 1e-2)  # tried beside the recipe's own for networks, at their best depth; the second is that of lenses
 CHOOSING = (0, 1, 2)
 REPORTING = {"split": (0, 1, 2, 3, 4), "trajectories": (0, 1, 2, 3, 4, 5), "noise": (0,)}
 NOISE = 0.01
@@ -76,37 +78,61 @@ def run_task(task: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _network_rows(task: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A network under the recipe; a comparator at the depth that does best on held-out rollouts."""
+    """A network under the recipe; a comparator at the depth and learning rate that do best on held-out rollouts."""
     problem = problem_of(task["table"], task["system"])
     seeds = REPORTING[task["table"]]
     recipe = Recipe(model=task["model"], device=task["device"])
     linear = _linear(task["table"], task["system"])
     rows: list[dict[str, Any]] = []
-    began = time.perf_counter()
     frames: list[Candidate] | None = None
-    done: dict[int | None, Checkpoint] = {None: Checkpoint(None, "")}
+    done: dict[Recipe, Checkpoint] = {recipe: Checkpoint(None, "")}
     if task["model"] in COMPARATORS:
         for depth in DEPTHS:
-            tried, done[depth] = replace(recipe, depth=depth, refit=False), Checkpoint(None, "")
-            fits = fit_many(problem.dataset, tried, seeds, frames=frames, linear=linear, checkpoint=done[depth])
-            held_out = _mean([fit.report.held_out_nmse for fit in fits[: len(CHOOSING)]])
+            tried = replace(recipe, depth=depth)
+            frames, held_out = _tried(task, tried, seeds, frames, linear, done)
             rows.append({"role": "choosing", "depth": depth, "seeds": list(CHOOSING), "held_out": held_out})
-            title = f"{task['table']} {task['system']} {task['model']}"
-            taken = time.perf_counter() - began
-            print(f"{title}: depth {depth}, held-out {held_out:.2e}, after {taken:.0f} s", file=sys.stderr, flush=True)
-            # The frame is chosen with the shallowest, by each seed; deeper ones are tried in what was chosen.
-            frames = frames or list(dict.fromkeys(_frame_of(fit) for fit in fits))
         recipe = replace(recipe, depth=min(rows, key=lambda row: row["held_out"])["depth"])
-    shallow = recipe.depth in (None, DEPTHS[0])
+        found = {recipe: min(row["held_out"] for row in rows)}
+        for rate in RATES:
+            tried = replace(recipe, learning_rate=rate)
+            found[tried] = _tried(task, tried, seeds, frames, linear, done)[1]
+            chosen = {"role": "choosing", "depth": recipe.depth, "learning_rate": rate, "seeds": list(CHOOSING)}
+            rows.append({**chosen, "held_out": found[tried]})
+        recipe = min(found, key=found.__getitem__)
+    shallow = recipe.depth in (None, DEPTHS[0]) and recipe.learning_rate is None
     fits = fit_many(
         problem.dataset,
         recipe,
         seeds,
         linear=linear,
         frames=None if shallow else frames,
-        checkpoint=done[recipe.depth],
+        checkpoint=done[recipe],
     )
-    return [*rows, {"role": "reporting", **_described(fits, problem, seeds)}]
+    described = {"learning_rate": recipe.learning_rate or rate_of(recipe.model), **_described(fits, problem, seeds)}
+    return [*rows, {"role": "reporting", **described}]
+
+
+def _tried(
+    task: Mapping[str, Any],
+    recipe: Recipe,
+    seeds: Sequence[int],
+    frames: list[Candidate] | None,
+    linear: LinearChoice,
+    done: dict[Recipe, Checkpoint],
+) -> tuple[list[Candidate], float]:
+    """The frames to go on with, and the held-out error of the seeds that choose; what was trained stays in `done`."""
+    began = time.perf_counter()
+    done[recipe] = Checkpoint(None, "")
+    dataset = problem_of(task["table"], task["system"]).dataset
+    tried = replace(recipe, refit=False)
+    fits = fit_many(dataset, tried, seeds, frames=frames, linear=linear, checkpoint=done[recipe])
+    held_out = _mean([fit.report.held_out_nmse for fit in fits[: len(CHOOSING)]])
+    what = f"depth {recipe.depth}" + ("" if recipe.learning_rate is None else f", rate {recipe.learning_rate:g}")
+    title = f"{task['table']} {task['system']} {task['model']}"
+    taken = time.perf_counter() - began
+    print(f"{title}: {what}, held-out {held_out:.2e} in {taken:.0f} s", file=sys.stderr, flush=True)
+    # The frame is chosen with the shallowest, by each seed; deeper ones are tried in what was chosen.
+    return frames or list(dict.fromkeys(_frame_of(fit) for fit in fits)), held_out
 
 
 @lru_cache(maxsize=4)

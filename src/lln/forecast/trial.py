@@ -154,7 +154,7 @@ class Trials:
         recipe = self.recipe
         batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
         updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
-        rate = recipe.learning_rate or (LENS_RATE if recipe.model == "lens" else COMPARATOR_RATE)
+        rate = recipe.learning_rate or rate_of(recipe.model)
         seconds = self._seconds(phase)
         if not phase.startswith("screening"):
             return Schedule(updates, batch, rate, STOPS, seconds)
@@ -174,6 +174,11 @@ class Trials:
             return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (total - index + 1)
         share = _SHARE_OF_TIME["refit" if kind == "choosing" and not self.recipe.refit else kind]
         return share * left / (2 if self.unroll else 1)
+
+
+def rate_of(model: str) -> float:
+    """The learning rate that a kind of network gets by default."""
+    return LENS_RATE if model == "lens" else COMPARATOR_RATE
 
 
 def _title(candidate: Candidate) -> str:
