@@ -1,5 +1,6 @@
 import json
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +67,7 @@ def test_what_is_stored_is_not_run_again(tmp_path, capsys):
     (row,) = json.loads(stored)["rows"]
     assert row["nmse"] < 1e-12
     assert {"date", "processor", "torch", "command"} <= set(row["made"])
+    assert str(tmp_path) not in row["made"]["command"]
     assert capsys.readouterr().out.count("in ") >= 1
 
 
@@ -129,3 +131,22 @@ def test_references_and_noise_have_rows_of_their_own():
     (noise,) = forecast.run_task(asked("noise", "lens"))
     assert noise["clean"] == noise["noisy"]  # the fixture gives the same data to both
     assert set(noise["clean"]) >= {"nmse", "held_out", "estimated_noise", "found_noisy", "bounded_for_10000_steps"}
+
+
+def test_the_readme_tells_what_is_stored():
+    root = Path(__file__).parents[2]
+    stored = json.loads((root / "benchmarks/results/forecast-trajectories.json").read_text())["rows"]
+    lines = [line.split(" | ") for line in (root / "README.md").read_text().splitlines() if line.count("**") == 2]
+    told = {cells[0].removeprefix("| ").lower(): cells for cells in lines}
+    for system in forecast_data.NONLINEAR:
+        rows = {row["model"]: row for row in stored if row["role"] == "reporting" and row["system"] == system}
+        cells = told[system]
+        assert cells[1] == f"**{rows['lens']['nmse']:.2e}**"
+        assert float(cells[2]) == pytest.approx(rows["linear"]["nmse"], rel=0.05)
+        assert float(cells[3]) == pytest.approx(rows["analog"]["nmse"], rel=0.05)
+        best = min((rows[name] for name in COMPARATORS), key=lambda row: row["nmse"])
+        if max(rows["lens"]["share"]) > 0:
+            assert cells[4].startswith(f"{best['nmse']:.2e} (")
+            assert cells[4].endswith(f", depth {best['depth']})")
+        else:
+            assert best["nmse"] == pytest.approx(rows["lens"]["nmse"], rel=1e-6)

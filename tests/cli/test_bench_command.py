@@ -59,6 +59,7 @@ def test_unknown_group(tmp_path):
     done = run(tmp_path, "--only", "stakc")
     assert done.exit_code == 2
     assert "did you mean 'stack'" in done.stderr
+    assert "'forecast'" in done.stderr
 
 
 def test_an_interruption_is_said_without_a_traceback(tmp_path, monkeypatch):

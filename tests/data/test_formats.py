@@ -155,7 +155,7 @@ def test_npz_of_one_s_own(tmp_path):
     np.testing.assert_array_equal(turned.series[0].states, states)
     assert "was transposed" in turned.notes[0]
     np.savez(tmp_path / "c.npz", first=states, second=states[:, :2], clock=times)
-    with pytest.raises(InputError, match=r"several variables could be the state .* name one or more with states="):
+    with pytest.raises(InputError, match=r"several variables could be the state .* name one or more with --states"):
         read(tmp_path / "c.npz", time="clock")
     chosen = read(tmp_path / "c.npz", time="clock", states="second")
     assert (chosen.size, chosen.dt) == (2, 0.02)

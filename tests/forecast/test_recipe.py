@@ -11,6 +11,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
+from lln.forecast.prepare import Candidate, Kitchen
 from lln.forecast.recipe import FitReport, Recipe, fit_many, fit_surrogate
 from lln.systems import preset, simulate
 
@@ -253,3 +254,22 @@ def test_noisy_data_leads_to_rollouts_that_stay_bounded(system):
     history = fit.surrogate.frame.history
     rolled = fit.surrogate.rollout(noisy[-history:], 10_000)
     assert np.abs((rolled - states.mean(axis=0)) / scale).max() < 20
+
+
+def test_a_linear_part_alone_is_the_mean_over_neighbouring_ridges_where_that_does_as_well(monkeypatch):
+    monkeypatch.setattr("lln.forecast.recipe.MARGIN", math.inf)  # no network is ever good enough
+    data = Dataset((Series(pendulum(400)),), dt=0.1)
+    fit = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
+    assert fit.report.share == 0
+    assert [row["ridge"] for row in fit.report.candidates if row.get("blended")] == [fit.report.ridge]
+    ready = Kitchen(data).prepare(None, 1)
+    maps = [ready.linear(Candidate(1, None, ridge)).matrix for ridge in (fit.report.ridge, 10 * fit.report.ridge)]
+    if fit.report.ridge > 2e-16:
+        maps.append(ready.linear(Candidate(1, None, fit.report.ridge / 10)).matrix)
+    np.testing.assert_allclose(fit.surrogate.frame.matrix, np.mean(maps, axis=0), rtol=1e-12)
+    fixed = fit_surrogate(data, Recipe(history=1, epochs=1, members=1, ridge=1e-3))
+    np.testing.assert_array_equal(fixed.surrogate.frame.matrix, ready.linear(Candidate(1, None, 1e-3)).matrix)
+    monkeypatch.setattr("lln.forecast.recipe.ALIKE", -math.inf)
+    plain = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
+    chosen = Candidate(1, None, plain.report.ridge)
+    np.testing.assert_array_equal(plain.surrogate.frame.matrix, ready.linear(chosen).matrix)

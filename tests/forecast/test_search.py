@@ -173,6 +173,9 @@ def test_bad_input(tmp_path, monkeypatch):
         search(pendulum(), 1, storage=tmp_path / "text.db")
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         small(tmp_path, fixed={"epoch": 3})
+    with pytest.raises(InputError, match="no stretch of") as refused:
+        search(pendulum()[:9], 1, storage=tmp_path / "few.db")
+    assert refused.value.topic == "too-few"  # as it was in the trial
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'lln\[search\]'"):
         small(tmp_path)

@@ -288,7 +288,7 @@ def _plain(value: Any) -> Any:
 def main(words: Sequence[str], program: str = "python -m lln.bench.forecast") -> int:
     """Run what is missing and print how it stands; 1 if a task failed."""
     options = _parser(program).parse_args(words)
-    rows = Rows(options.out, " ".join([program, *words]), options.device, options.commit)
+    rows = Rows(options.out, " ".join([program, *_repeatable(words)]), options.device, options.commit)
     wanted = [
         {**task, "device": options.device, "threads": options.threads}
         for task in tasks(
@@ -305,6 +305,12 @@ def main(words: Sequence[str], program: str = "python -m lln.bench.forecast") ->
 
     print(show(rows.tables))
     return 1 if failed else 0
+
+
+def _repeatable(words: Sequence[str]) -> list[str]:
+    """What another machine would be told too: not where the rows went, nor from which commit."""
+    skipped = {place + after for place, word in enumerate(words) if word in ("--out", "--commit") for after in (0, 1)}
+    return [word for place, word in enumerate(words) if place not in skipped]
 
 
 def _keep(finished: Any, waiting: Sequence[Mapping[str, Any]], rows: Rows) -> bool:

@@ -34,7 +34,15 @@ def bench(
     --only forecast runs what no stored row tells, and shows the tables. An interrupted run goes on from its rows.
     """
     from lln.bench.command import main
+    from lln.bench.suite import GROUPS
+    from lln.core.errors import InputError, choice
 
+    try:
+        for name in only or ():
+            choice("group of measurements", name, (*GROUPS, FORECAST))
+    except InputError as error:
+        typer.echo(f"lln: {error}", err=True)
+        raise typer.Exit(2) from None
     words = ["--device", device]
     for flag, value in (("--out", out), ("--commit", commit), ("--page", page)):
         words += [] if value is None else [flag, str(value)]

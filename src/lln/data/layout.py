@@ -299,7 +299,7 @@ def _found_states(store: Store, time_dim: str, taken: set[str | None]) -> tuple[
         shapes = {name: tuple(one.array.shape) for name, one in store.variables.items()}
         raise InputError(
             f"{store.source}: no variable of numbers varies along {time_dim!r} (it has {shapes}); name the state with "
-            "states= and time with time="
+            "--states and time with --time (in Python: states= and time=)"
         )
     if len({(one.dims, tuple(one.array.shape)) for one in able.values()}) == 1:
         return tuple(able)
@@ -307,7 +307,10 @@ def _found_states(store: Store, time_dim: str, taken: set[str | None]) -> tuple[
     if usual:
         return (usual[0],)
     listing = ", ".join(f"{name!r} {tuple(one.array.shape)}" for name, one in able.items())
-    raise InputError(f"{store.source}: several variables could be the state ({listing}); name one or more with states=")
+    raise InputError(
+        f"{store.source}: several variables could be the state ({listing}); name one or more with --states (in Python: "
+        "states=)"
+    )
 
 
 def _rest(store: Store, states: tuple[str, ...], time_dim: str, trajectory: str | None) -> tuple[str, ...]:
@@ -317,12 +320,13 @@ def _rest(store: Store, states: tuple[str, ...], time_dim: str, trajectory: str 
         if one.dims is None or time_dim not in one.dims:
             raise InputError(
                 f"{store.source}: variable {name!r} of shape {tuple(one.array.shape)} has no axis that is time "
-                f"({time_dim!r}); name time with time=, or the grid with grid="
+                f"({time_dim!r}); name time with --time (in Python: time=), or the grid with grid="
             )
         shapes[name] = (one.dims, tuple(one.array.shape))
     if len(set(shapes.values())) > 1:
         raise InputError(
-            f"{store.source}: the states {shapes} differ in their axes; name those of one kind with states="
+            f"{store.source}: the states {shapes} differ in their axes; name those of one kind with --states (in "
+            "Python: states=)"
         )
     rest = [dim for dim in shapes[states[0]][0] if dim not in (time_dim, trajectory)]
     channel = [dim for dim in rest if dim.lower() in CHANNEL_DIMS] if len(rest) > 1 and len(states) == 1 else []

@@ -28,7 +28,7 @@ _LEAST_POINTS = 12
 # A frame that looks at more, or at a part of a grid only, must be this much better than the plain one to be believed.
 _PER_STATE = math.log(2.0)
 _LOCAL = math.log(2.0)
-_ALIKE = math.log(1.05)
+ALIKE = math.log(1.05)
 _EARLY = math.log(2.0)
 _RAW = math.log(2.0)
 _READOUT_ROWS = 16384
@@ -108,7 +108,7 @@ def choose_linear(
     best = min(errors, key=lambda c: errors[c] + handicap(c, histories[0]))
     # Where smaller ridges do as well, the smallest bends the data least.
     alike = [c for c in errors if (c.history, c.reach) == (best.history, best.reach) and c.ridge is not None]
-    alike = [c for c in alike if best.ridge is not None and errors[c] <= errors[best] + _ALIKE]
+    alike = [c for c in alike if best.ridge is not None and errors[c] <= errors[best] + ALIKE]
     best = min(alike, key=lambda c: c.ridge or 0.0, default=best)
     return LinearChoice(errors, {candidate: values[-1] for candidate, values in found.items()}, best)
 

@@ -11,6 +11,7 @@ from lln.data.stream import Moments, Pairs, moments, pairs
 from lln.forecast.frame import Array, Frame
 from lln.forecast.holdout import Part
 from lln.forecast.linear import (
+    RIDGES,
     Mask,
     Regression,
     Units,
@@ -34,15 +35,18 @@ class Candidate:
         history: states that a step looks at.
         reach: how many points of a grid away a coordinate may look; None for all of them.
         ridge: of the linear part; None leaves it out.
+        blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
     """
 
     history: int
     reach: int | None
     ridge: float | None
+    blended: bool = False
 
     def record(self) -> dict[str, float | None]:
         """As plain values."""
-        return {"history": self.history, "reach": self.reach, "ridge": self.ridge}
+        plain = {"history": self.history, "reach": self.reach, "ridge": self.ridge}
+        return {**plain, "blended": True} if self.blended else plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +84,12 @@ class Prepared:
             return self.units.frame()
         near = self.near(candidate.reach)
         allowed = None if near is None else allowed_features(near, candidate.history, self.dataset.inputs)
-        return self.units.frame(*self.regression.solve(candidate.ridge, allowed))
+        ridges = [candidate.ridge]
+        if candidate.blended:
+            ridges += [ridge for ridge in (candidate.ridge / 10, candidate.ridge * 10) if ridge >= 0.9 * RIDGES[0]]
+        solved = [self.regression.solve(ridge, allowed) for ridge in ridges]
+        matrix, offset = (sum(parts[1:], start=parts[0]) / len(parts) for parts in zip(*solved, strict=True))
+        return self.units.frame(matrix, offset)
 
     def with_gain(self, frame: Frame) -> Frame:
         """The frame with the spread of what its linear part leaves over as the network's gain."""

@@ -205,9 +205,9 @@ def search(
             Task(str(k), _Job(url, study_name, aims, where, fixed, seed, k, clock, deadline))
             for k in range(begun, begun + left)
         ]
-        for said in _run(tasks, jobs, scheduler):
-            if said:
-                raise InputError(said)
+        for refusal in _run(tasks, jobs, scheduler):
+            if refusal:
+                raise InputError(refusal[0], topic=refusal[1])
             if progress is not None:
                 progress(_progress(study, None if seconds is not None else trials))
         return _found(study, url, aims, fixed)
@@ -228,14 +228,14 @@ class _Job:
     deadline: float | None
 
 
-def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[str]:
+def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[tuple[str, ...]]:
     """Run the trials here, on processes or on a cluster; yields after each, with what makes going on pointless."""
     if scheduler is None and jobs == 1:
         for task in tasks:
-            said = _attempt(task.payload)
-            if said is None:
+            refusal = _attempt(task.payload)
+            if refusal is None:
                 return
-            yield said
+            yield refusal
         return
     crew: Crew = LocalCrew(jobs) if scheduler is None else DaskCrew(scheduler)
     with closing(crew):
@@ -246,8 +246,8 @@ def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[st
                 yield finished.value
 
 
-def _attempt(job: _Job) -> str | None:
-    """One trial, in whatever process this is: None if its time has passed, else what is wrong with the input, if so."""
+def _attempt(job: _Job) -> tuple[str, ...] | None:
+    """One trial, in whatever process: None if its time has passed, else why the input is refused, and its topic."""
     if job.deadline is not None and job.clock() >= job.deadline:
         return None
     library = shelf.optuna()
@@ -263,7 +263,7 @@ def _attempt(job: _Job) -> str | None:
             study.tell(trial, state=states.PRUNED)
         except InputError as error:
             study.tell(trial, state=states.FAIL)
-            return str(error)
+            return str(error), error.topic
         except (ArithmeticError, RuntimeError, MemoryError) as error:
             # This set of choices does not work here; others may.
             trial.set_user_attr("error", f"{type(error).__name__}: {error}")
@@ -276,7 +276,7 @@ def _attempt(job: _Job) -> str | None:
             asked = {name: values[name] for name in job.objectives}
             shelf.seal(trial, asked)
             study.tell(trial, list(asked.values()))
-    return ""
+    return ()
 
 
 def _measure(trial: Any, job: _Job) -> dict[str, float]:
