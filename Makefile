@@ -58,7 +58,7 @@ fuzz: $(STAMP) ## 10,000 bad files and command lines for every reader (about 20 
 	nice $(BIN)/python -m validation.fuzz $(FUZZ_OPTIONS)
 
 FAULTS_OPTIONS ?=
-faults: $(STAMP) ## over 300 faults in the middle of real work: nothing lost, nothing wrong (about 10 minutes of one free core)
+faults: $(STAMP) ## over 300 faults in the middle of real work: nothing lost, nothing wrong (about a quarter of an hour)
 	$(BIN)/python -m validation.faults --store $(FAULTS_OPTIONS)
 
 soak: $(STAMP) ## 30 minutes of mixed work in one process, with memory, handles and threads watched

@@ -34,8 +34,8 @@ STUBBORN = """
 import sys, time
 import lln.cli.app as app
 def work():
-    print("at work", flush=True)
     try:
+        print("at work", flush=True)
         time.sleep(60)
     finally:
         print("tidying up", flush=True)

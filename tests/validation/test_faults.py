@@ -5,6 +5,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from validation.faults import page
+
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = [
     *("kill -9: fit", "kill -9: search", "kill -9: study", "kill -9: export", "kill -9: conversion"),
@@ -44,3 +46,9 @@ def test_the_stored_table_has_every_kind_often_enough_and_no_finding():
         counts[family(row["kind"])] += row["faults"]
     assert set(counts) == set(map(family, KINDS))
     assert min(counts.values()) >= 20, counts
+
+
+def test_the_page_shows_the_stored_table():
+    stored = json.loads((ROOT / "validation" / "results" / "faults.json").read_text())
+    shown = (ROOT / "docs" / "trust.md").read_text().split(page.MARK)[1]
+    assert shown.strip().splitlines() == page.told(stored)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -24,6 +26,7 @@ from types import TracebackType
 from lln.core.shapes import whole
 from lln.workers.base import Finished, Function, Task
 
+_DEATH_OF_PARENT = 1  # of prctl: which signal it sends
 _WATCH_SECONDS = 0.5
 _GOODBYE_SECONDS = 5.0
 
@@ -171,8 +174,7 @@ def _manner(code: int | None) -> str:
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
     """The life of a worker: tasks from the pipe, results back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Not threading's own, whose start waits for ever if there is no memory left for the thread's first step.
-    _thread.start_new_thread(_leave_with, (parent,))
+    _leave_with(parent)
     while True:
         try:
             task = pipe.recv()
@@ -186,6 +188,17 @@ def _serve(pipe: connection.Connection, function: Function, parent: int) -> None
 
 
 def _leave_with(parent: int) -> None:
+    """From now on, end this process when the one that gave it work has gone, in the middle of a task too."""
+    if sys.platform == "linux":
+        # The kernel sees to it; a thread would want memory, and there may be none left.
+        ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+    else:
+        _thread.start_new_thread(_watch, (parent,))
+
+
+def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
     os._exit(1)
