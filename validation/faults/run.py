@@ -150,12 +150,12 @@ def store(path: Path, rows: Sequence[Mapping[str, Any]], seed: int, seconds: flo
     stamp = provenance("torch", "numpy", "h5py", "optuna", "distributed", "safetensors")
     before = json.loads(path.read_text()) if path.exists() else {"rows": []}
     ran = {row["kind"] for row in rows}
-    everything = [row for row in before["rows"] if row["kind"] not in ran]
-    everything += [{**row, "date": stamp["date"], "commit": stamp["commit"]} for row in rows]
+    others = [row for row in before["rows"] if row["kind"] not in ran]
+    everything = [*others, *({**row, "date": stamp["date"], "commit": stamp["commit"]} for row in rows)]
     content = {
         "provenance": stamp,
         "seed": seed,
-        "seconds": round(seconds),
+        "seconds": before["seconds"] if others else round(seconds),  # of the last run of the whole
         "faults": sum(row["faults"] for row in everything),
         "findings": sum(row[key] for row in everything for key in (LOST, WRONG, "tracebacks")),
         "rows": everything,
