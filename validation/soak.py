@@ -127,7 +127,10 @@ def soak(minutes: float, kinds: Sequence[str], say: Callable[[str], None]) -> di
             while time.monotonic() - began < 60 * minutes:
                 bench.begin(len(samples))
                 for kind in kinds:
-                    wrong += [f"round {len(samples)}, {kind}: {reason}" for reason in bench.do(kind)]
+                    reasons = [f"round {len(samples)}, {kind}: {reason}" for reason in bench.do(kind)]
+                    for reason in reasons:
+                        say(reason)
+                    wrong += reasons
                     counts[kind] += 1
                 bench.end()
                 samples.append(look(began, temporary))
