@@ -2,6 +2,7 @@ import os
 import shlex
 import subprocess
 import sys
+import textwrap
 
 import pytest
 import typer
@@ -97,3 +98,19 @@ def test_the_shell_completes_commands_options_presets_and_models(tmp_path):
     assert completed("lln rollout ", tmp_path) == ["a.lln", "b.lln", "sub/"]
     assert completed("lln evaluate sub/", tmp_path) == ["sub/c.lln"]
     assert "--resume" in completed("lln fit --res", tmp_path)
+
+
+def test_an_interrupt_while_the_command_is_loaded_shows_no_traceback():
+    code = """
+    import sys
+    class CtrlC:
+        def find_spec(self, name, path=None, target=None):
+            if name == "lln.cli.app":
+                raise KeyboardInterrupt
+    sys.meta_path.insert(0, CtrlC())
+    from lln.cli import main
+    main()
+    """
+    words = [sys.executable, "-c", textwrap.dedent(code), "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
