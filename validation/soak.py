@@ -4,8 +4,7 @@
 seeds; after each the process is looked at. What the first fifth of the time, and at least five rounds, leave behind is
 warm-up: libraries load, caches fill, the heap finds its size. The rule for the rest:
 
-* memory, once the allocator has given back what it held for later: the median slope between all pairs of rounds (Theil
-  and Sen) is at most 24 MiB an hour, and the median of the
+* memory: the median slope between all pairs of rounds (Theil and Sen) is at most 24 MiB an hour, and the median of the
   last quarter is at most 16 MiB above that of the first;
 * open file handles, threads, child processes and temporary files: no more in the worst round of the last quarter than
   in the worst of the first half. A few stay for good: pools of threads in libraries, the process that reads files by C
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -55,8 +53,7 @@ class Sample:
 
     Attributes:
         seconds: since the beginning.
-        memory: resident, MiB, without what the allocator holds for later.
-        held: resident with that.
+        memory: resident, MiB.
         handles: open file descriptors.
         threads: of the operating system.
         children: processes that are still there.
@@ -65,7 +62,6 @@ class Sample:
 
     seconds: float
     memory: float
-    held: float
     handles: int
     threads: int
     children: int
@@ -73,27 +69,19 @@ class Sample:
 
 
 def look(began: float, temporary: Path) -> Sample:
-    """The process as it is now, without what is only waiting to be collected or to be used again."""
+    """The process as it is now, without what is only waiting to be collected."""
     gc.collect()
-    held = _resident()
-    with contextlib.suppress(AttributeError, OSError):  # a C library without it
-        ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
     tasks = list(Path("/proc/self/task").iterdir())
     children = [child for task in tasks for child in (task / "children").read_text().split()]
     return Sample(
         round(time.monotonic() - began, 2),
-        _resident(),
-        held,
+        round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2),
         len(list(Path("/proc/self/fd").iterdir())),
         len(tasks),
         len(children),
         sum(1 for _ in temporary.iterdir()),
     )
-
-
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2)
 
 
 def slope(samples: Sequence[Sample]) -> float:
@@ -116,7 +104,6 @@ def verdict(samples: Sequence[Sample], minutes: float) -> tuple[dict[str, Any], 
         "slope_mib_per_hour": round(slope(steady), 2),
         "rise_mib": round(rise, 2),
         "memory_mib": [steady[0].memory, max(s.memory for s in steady), steady[-1].memory],
-        "held_mib": [steady[0].held, max(s.held for s in steady), steady[-1].held],
     }
     counted = {name: [max(getattr(s, name) for s in part) for part in (early, last)] for name in COUNTED}
     broken = [f"{name} rose from {before} to {after}" for name, (before, after) in counted.items() if after > before]

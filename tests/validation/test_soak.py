@@ -19,7 +19,7 @@ def soaking(monkeypatch):
 def rounds(soaking, count=40, memory=lambda _: 700.0, handles=lambda _: 20, **fixed):
     """A minute a round."""
     plain = {"threads": 9, "children": 1, "left": 0, **fixed}
-    return [soaking.Sample(60.0 * (k + 1), memory(k), memory(k), handles(k), **plain) for k in range(count)]
+    return [soaking.Sample(60.0 * (k + 1), memory(k), handles(k), **plain) for k in range(count)]
 
 
 def test_a_steady_process_passes_whatever_its_warm_up(soaking):

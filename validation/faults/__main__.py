@@ -29,6 +29,8 @@ def main() -> int:
     parser.add_argument("--page", type=Path, help="run nothing; write the stored table into this page")
     chosen = parser.parse_args()
     if chosen.page:
+        if not chosen.page.is_file() or chosen.page.read_text().count(page.MARK) != 2:
+            parser.error(f"{chosen.page}: no page with two marks {page.MARK} to write the table between")
         page.fill(chosen.page, json.loads(RESULTS.read_text()))
         return 0
     home = Path(tempfile.mkdtemp(prefix="lln-faults-"))

@@ -250,8 +250,7 @@ class _Table:
         cell = str(column.iloc[int(bad[0])])[:40]
         raise InputError(
             f"{self.source}: row {int(bad[0]) + self.first_row}, column {name!r}: {cell!r} is not a number; correct "
-            "it, leave the cell empty for a gap, or name the columns to use "
-            "with --states (in Python: states=)",
+            "it, leave the cell empty for a gap, or name the columns to use with --states (in Python: states=)",
             topic="not-a-number",
         )
 
