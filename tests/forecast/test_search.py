@@ -49,6 +49,14 @@ def test_a_search_finds_and_repeats(tmp_path):
     assert str(found.best.number) in found.table.to_markdown()
 
 
+def test_trials_of_one_process_share_the_open_storage(tmp_path, monkeypatch):
+    opened, kind = [], optuna.storages.RDBStorage
+    begin = kind.__init__
+    monkeypatch.setattr(kind, "__init__", lambda self, *a, **k: opened.append(a) or begin(self, *a, **k))
+    small(tmp_path, 3)
+    assert len(opened) == 1
+
+
 def test_a_finished_search_is_not_run_twice_and_a_larger_budget_adds(tmp_path):
     first = small(tmp_path, 1)
     with pytest.raises(InputError, match="already has a search called 'lln'; resume it"):

@@ -205,7 +205,7 @@ def search(
             Task(str(k), _Job(url, study_name, aims, where, fixed, seed, k, clock, deadline))
             for k in range(begun, begun + left)
         ]
-        for refusal in _run(tasks, jobs, scheduler):
+        for refusal in _run(tasks, jobs, scheduler, kept):
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
             if progress is not None:
@@ -227,55 +227,64 @@ class _Job:
     clock: Callable[[], float]
     deadline: float | None
 
+    @property
+    def late(self) -> bool:
+        """Whether its time has passed."""
+        return self.deadline is not None and self.clock() >= self.deadline
 
-def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[tuple[str, ...]]:
+
+def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None, storage: Any) -> Iterator[tuple[str, ...]]:
     """Run the trials here, on processes or on a cluster; yields after each, with what makes going on pointless."""
     if scheduler is None and jobs == 1:
         for task in tasks:
-            refusal = _attempt(task.payload)
-            if refusal is None:
+            if task.payload.late:
                 return
-            yield refusal
+            yield _attempt(task.payload, storage)
         return
     crew: Crew = LocalCrew(jobs) if scheduler is None else DaskCrew(scheduler)
     with closing(crew):
-        for finished in crew.run(_attempt, tasks):
+        for finished in crew.run(_elsewhere, tasks):
             if finished.error is not None:
                 raise RuntimeError(f"a trial could not be run: {finished.error}")
             if finished.value is not None:
                 yield finished.value
 
 
-def _attempt(job: _Job) -> tuple[str, ...] | None:
-    """One trial, in whatever process: None if its time has passed, else why the input is refused, and its topic."""
-    if job.deadline is not None and job.clock() >= job.deadline:
+def _elsewhere(job: _Job) -> tuple[str, ...] | None:
+    """One trial in a process that has to open the storage itself; None if its time has passed."""
+    if job.late:
         return None
+    with shelf.opened(job.url) as storage:
+        return _attempt(job, storage)
+
+
+def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
+    """One trial: why the input is refused, and its topic, or nothing."""
     library = shelf.optuna()
     states = library.trial.TrialState
-    with shelf.opened(job.url) as storage:
-        study = shelf.load(storage, job.name, subseed(job.seed, "proposal", job.index))
-        trial = study.ask()
-        shelf.own(trial)
-        try:
-            values = _measure(trial, job)
-        except library.TrialPruned:
-            shelf.seal(trial, {})
-            study.tell(trial, state=states.PRUNED)
-        except InputError as error:
-            study.tell(trial, state=states.FAIL)
-            return str(error), error.topic
-        except (ArithmeticError, RuntimeError, MemoryError) as error:
-            # This set of choices does not work here; others may.
-            trial.set_user_attr("error", f"{type(error).__name__}: {error}")
-            study.tell(trial, state=states.FAIL)
-        except BaseException:
-            trial.set_user_attr(shelf.INTERRUPTED, True)
-            study.tell(trial, state=states.FAIL)
-            raise
-        else:
-            asked = {name: values[name] for name in job.objectives}
-            shelf.seal(trial, asked)
-            study.tell(trial, list(asked.values()))
+    study = shelf.load(storage, job.name, subseed(job.seed, "proposal", job.index))
+    trial = study.ask()
+    shelf.own(trial)
+    try:
+        values = _measure(trial, job)
+    except library.TrialPruned:
+        shelf.seal(trial, {})
+        study.tell(trial, state=states.PRUNED)
+    except InputError as error:
+        study.tell(trial, state=states.FAIL)
+        return str(error), error.topic
+    except (ArithmeticError, RuntimeError, MemoryError) as error:
+        # This set of choices does not work here; others may.
+        trial.set_user_attr("error", f"{type(error).__name__}: {error}")
+        study.tell(trial, state=states.FAIL)
+    except BaseException:
+        trial.set_user_attr(shelf.INTERRUPTED, True)
+        study.tell(trial, state=states.FAIL)
+        raise
+    else:
+        asked = {name: values[name] for name in job.objectives}
+        shelf.seal(trial, asked)
+        study.tell(trial, list(asked.values()))
     return ()
 
 
