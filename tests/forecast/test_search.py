@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import signal
@@ -55,6 +56,19 @@ def test_trials_of_one_process_share_the_open_storage(tmp_path, monkeypatch):
     monkeypatch.setattr(kind, "__init__", lambda self, *a, **k: opened.append(a) or begin(self, *a, **k))
     small(tmp_path, 3)
     assert len(opened) == 1
+
+
+def test_a_closed_storage_leaves_no_compiled_statements(tmp_path):
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+    def compiled():
+        gc.collect()
+        return sum(issubclass(type(thing), SQLCompiler) for thing in gc.get_objects())
+
+    small(tmp_path, 1)
+    before = compiled()
+    small(tmp_path / "other", 1)
+    assert compiled() == before
 
 
 def test_a_finished_search_is_not_run_twice_and_a_larger_budget_adds(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,8 +77,19 @@ def opened(url: str) -> Iterator[Any]:
         finally:
             storage.remove_session()
             storage.engine.dispose()
+            _forget_statements(storage)
     finally:
         library.logging.set_verbosity(before)
+
+
+def _forget_statements(storage: Any) -> None:
+    """Drop what was compiled for a closed storage; SQLAlchemy would keep it with Optuna's tables."""
+    base = getattr(sys.modules.get("optuna.storages._rdb.models"), "BaseModel", None)
+    for mapper in base.registry.mappers if base is not None else ():
+        kept = getattr(mapper, "_compiled_cache", {})
+        for key in list(kept):
+            if any(part is storage.engine.dialect for part in key):
+                kept.pop(key, None)
 
 
 def refuse_damaged(url: str) -> None:
