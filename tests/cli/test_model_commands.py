@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lln import __version__
+from lln.data.dataset import as_dataset
 from lln.data.formats import read
 from lln.forecast.forecaster import LensForecaster
 from lln.forecast.model_file import load
@@ -119,6 +120,29 @@ def test_the_models_own_columns_are_found_in_a_wider_file(lln, room, tmp_path):
     assert lln("evaluate", tmp_path / "x.lln", tmp_path / "x.csv").code == 0
     assert lln("rollout", tmp_path / "x.lln", "--from", tmp_path / "x.csv", "-o", tmp_path / "r.nc").code == 0
     assert read(tmp_path / "r.nc").names == ("x", "y", "z")
+
+
+def test_dates_are_those_of_the_file_that_a_rollout_starts_from(lln, tmp_path):
+    angle = 0.1 * np.arange(200)
+    for name, day in (("old", "2024-01-01"), ("new", "2025-06-01")):
+        dates = np.datetime64(day, "s") + np.arange(200) * np.timedelta64(6, "h")
+        lines = [f"{date},{np.sin(a)},{np.cos(a)}" for date, a in zip(dates, angle, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("date,x,y\n" + "\n".join(lines))
+    LensForecaster(**QUICK).fit(tmp_path / "old.csv").save(tmp_path / "m.lln")
+    for suffix in (".csv", ".nc"):
+        out = tmp_path / f"out{suffix}"
+        assert lln("rollout", tmp_path / "m.lln", "--from", tmp_path / "new.csv", "--steps", 2, "-o", out).code == 0
+        assert read(out).units["time"] == "seconds since 2025-06-01T00:00:00"
+        assert lln("rollout", tmp_path / "m.lln", "--steps", 2, "-o", out).code == 0
+        began = np.datetime64("2024-01-01") + 199 * np.timedelta64(6, "h")
+        data = read(out)
+        first = np.datetime64(data.units["time"].removeprefix("seconds since "))
+        assert first + np.timedelta64(round(data.series[0].start), "s") == began
+    assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("2024-02-19T18:00:00,")
+    both = read(tmp_path / "old.csv"), read(tmp_path / "new.csv")
+    joined = as_dataset(list(both))
+    assert [one.start for one in joined.series] == [0.0, 517 * 86400.0]
+    assert "21600 seconds\n" in lln("inspect", tmp_path / "m.lln").out
 
 
 def test_inspect(lln, room):

@@ -122,6 +122,42 @@ def test_tables():
         fitted(2).rollout(table, 3)
 
 
+def test_rows_of_a_table_start_at_their_own_times():
+    table = pd.DataFrame(lorenz()[:30], columns=LABELS).assign(time=0.01 * np.arange(30))
+    chosen = table.iloc[[0, 10, 20]]
+    np.testing.assert_allclose(fitted().predict(chosen).index.get_level_values("time"), [0.01, 0.11, 0.21])
+    run = fitted().rollout(chosen, 2)
+    np.testing.assert_allclose(run.times, np.add.outer([0.0, 0.1, 0.2], [0.0, 0.01, 0.02]))
+    assert run.states.loc[1].index[0] == pytest.approx(0.1)
+    assert run.predicted.loc[2].index[-1] == pytest.approx(0.22)
+    labelled = run.to_xarray()
+    np.testing.assert_allclose(labelled.start, [0.0, 0.1, 0.2])
+    np.testing.assert_allclose(labelled.time, [0.0, 0.01, 0.02])
+    texts = chosen.assign(time=["2024-01-01", "2024-01-02", "2024-01-03"])
+    assert str(fitted().predict(texts).index[2][1]) == "2024-01-03 00:00:00.010000"
+    with pytest.raises(InputError, match="x0 has times in 'time' that are neither numbers nor dates"):
+        fitted().predict(chosen.assign(time=["a", "b", "c"]))
+
+
+def test_a_rollout_from_dates_or_durations_can_be_saved(tmp_path):
+    for kind, first in (("M8[ns]", "2024-03-01"), ("m8[ns]", 5)):
+        times = np.array(first, dtype=kind.replace("ns", "D")).astype(kind) + np.arange(4) * np.timedelta64(10, "ms")
+        states = plain().assign_coords(time=times)
+        model = LensForecaster(**QUICK).fit(
+            xr.concat([plain(slice(0, 200))], "time").assign_coords(
+                time=times[0] + np.arange(200) * np.timedelta64(10, "ms")
+            )
+        )
+        run = model.rollout(states, 3)
+        run.states.drop_vars("station").to_netcdf(tmp_path / "states.nc")
+        run.to_xarray().to_netcdf(tmp_path / "variables.nc")
+        for name in ("states.nc", "variables.nc"):
+            with xr.open_dataset(tmp_path / name, decode_timedelta=True) as back:
+                np.testing.assert_array_equal(back.time, times[-1] + np.arange(4) * np.timedelta64(10, "ms"))
+        # Nobody said when this start is, so its times count from no date.
+        assert model.rollout(lorenz()[0], 1).to_xarray().time.units in ("s", "seconds")
+
+
 def test_fit_on_labelled_data_and_start_from_it():
     whole = plain(slice(0, 500))
     forecaster = LensForecaster(**QUICK).fit(whole)

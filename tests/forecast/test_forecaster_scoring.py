@@ -1,10 +1,13 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from forecasters import QUICK, fitted, forced, lorenz
 
 from lln import InputError, LensForecaster
+from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse, valid_prediction_steps
 from lln.forecast.memory import Training
@@ -148,5 +151,39 @@ def test_its_record_is_json_even_when_a_rollout_diverged():
 def test_data_of_another_system():
     with pytest.raises(InputError, match=r"X has 2 features, but LensForecaster is expecting 3 features .*\(x, y, z\)"):
         fitted().evaluate(lorenz()[:, :2])
-    with pytest.raises(InputError, match=r"its time step is 0\.02, but this model steps by 0\.01; give dt="):
+    with pytest.raises(InputError, match=r"its time step is 0\.02, but this model steps by 0\.01; .* --dt 0\.01\)"):
         fitted().evaluate(lorenz(), dt=0.02)
+
+
+def table(rows=60, **columns):
+    return pd.DataFrame({"time": 0.01 * np.arange(rows), **dict(zip("xyz", lorenz()[:rows].T, strict=True)), **columns})
+
+
+def test_columns_are_found_by_their_names_in_any_order(tmp_path):
+    known = fitted().evaluate(table()).nmse
+    turned = table()[["z", "time", "x", "y"]]
+    turned.to_csv(tmp_path / "turned.csv", index=False)
+    for same in (turned, tmp_path / "turned.csv", table(wind=0.0, note="calm"), as_dataset(table())):
+        assert fitted().evaluate(same).nmse == pytest.approx(known, rel=1e-9)
+    assert fitted().evaluate(turned, states=["z", "x", "y"]).nmse == pytest.approx(known, rel=1e-9)
+    with pytest.raises(
+        InputError, match=r"its states are z, x, y, but this model was fitted to x, y, z, in that order"
+    ):
+        fitted().evaluate(as_dataset(turned))
+
+
+def test_columns_of_other_names_are_named_by_the_user():
+    other = table().rename(columns=dict(zip("xyz", "pqr", strict=True)))
+    with pytest.raises(InputError, match=r"its states are p, q, r, .* say which ones they are \(states= in Python"):
+        fitted().evaluate(other)
+    assert fitted().evaluate(other, states=list("pqr")).nmse == fitted().evaluate(table()).nmse
+    made_up = table().rename(columns={name: f"x{i}" for i, name in enumerate("xyz")})
+    assert fitted().evaluate(made_up).nmse == fitted().evaluate(table()).nmse
+
+
+def test_tables_and_tensors_without_times_have_the_models_step():
+    known = fitted().evaluate(lorenz()[:60]).nmse
+    assert fitted().evaluate(table().drop(columns="time")).nmse == known
+    assert fitted().evaluate(torch.tensor(lorenz()[:60])).nmse == known
+    with pytest.raises(InputError, match=r"its time step is 0\.02"):
+        fitted().evaluate(table().iloc[::2])

@@ -82,7 +82,6 @@ def _model_scene(model: LensForecaster, data: Path | None, chosen: Selection, st
     layout, history = model.layout_, model.history_
     if data is not None:
         given = read_for(model, data, chosen)
-        layout.check(given)
         steps = min(steps, len(given.series[0]) - history)
         if steps < 1:
             raise InputError(f"{data}: it has {len(given.series[0])} rows; a film beside it needs more than {history}")

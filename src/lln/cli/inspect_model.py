@@ -59,7 +59,7 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
         "file": f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}",
         "written by": f"lln {found['lln']} with {versions}",
         "states": f"{layout.size} coordinates: {layout.listing()}",
-        "time step": f"{layout.dt:g}{' ' + layout.units[layout.time_name] if layout.time_name in layout.units else ''}",
+        "time step": f"{layout.dt:g} {layout.time_unit}".rstrip(),
     }
     if layout.input_names:
         lines["inputs"] = ", ".join(layout.input_names)

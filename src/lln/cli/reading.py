@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,27 +55,7 @@ def read_model(path: Path) -> LensForecaster:
 
 def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
     """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
-    from lln.core.errors import InputError
-    from lln.data.dataset import as_dataset
-
-    words = chosen.words()
-    if words["inputs"] is None and model.input_names_:
-        words["inputs"] = list(model.input_names_)
-    if words["states"] is not None:
-        return as_dataset(path, **words)
-    own = {**words, "states": list(model.layout_.variables)}
-    try:
-        dataset = as_dataset(path, **words)
-    except InputError as first:
-        # The file may hold more than was fitted, text too: then the model's own names choose.
-        try:
-            return as_dataset(path, **own)
-        except InputError:
-            raise first from None
-    if dataset.size != model.n_features_in_:
-        with contextlib.suppress(InputError):
-            return as_dataset(path, **own)
-    return dataset
+    return model.layout_.read(path, **chosen.words())
 
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:

@@ -44,7 +44,6 @@ def rollout(
     given = None
     if start is not None:
         given = read_for(forecaster, start, Selection(time, states, trajectory, inputs, dt, resample))
-        forecaster.layout_.check(given)
     with stopwatch() as taken:
         dataset, outcomes = forecast(forecaster, given, steps, sample)
         write(out, dataset)
@@ -88,7 +87,7 @@ def forecast(
         Series(states[s, b], name=labels[s][b], start=starts[b]) for s in range(len(states)) for b in range(len(names))
     ]
     shifted = [o if o.step is None else replace(o, step=o.step + before) for o in run.outcomes]
-    return _dataset(forecaster, series), shifted
+    return _dataset(forecaster, series, given), shifted
 
 
 def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
@@ -133,10 +132,14 @@ def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Ex
     )
 
 
-def _dataset(forecaster: LensForecaster, series: list[Series]) -> Dataset:
+def _dataset(forecaster: LensForecaster, series: list[Series], given: Dataset | None) -> Dataset:
     from lln.data.dataset import Dataset
 
     layout = forecaster.layout_
+    units = {"time" if name == layout.time_name else name: unit for name, unit in layout.units.items()}
+    if given is not None:  # its times may count from another day
+        units = {name: unit for name, unit in units.items() if name != "time"}
+        units |= {name: unit for name, unit in given.units.items() if name == "time"}
     return Dataset(
         tuple(series),
         layout.dt,
@@ -145,6 +148,6 @@ def _dataset(forecaster: LensForecaster, series: list[Series]) -> Dataset:
         channels=layout.channels,
         coords=layout.coords,
         time_name=layout.time_name,
-        units=layout.units,
+        units=units,
         source="rollout",
     )

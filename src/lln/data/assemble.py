@@ -311,6 +311,6 @@ class _Assembly:
         if self.roles.time is not None:
             named["time"] = self.roles.time
         units = {key: self.store.variables[name].attrs.get("units") for key, name in named.items()}
-        if self.roles.time is not None and np.dtype(self.store.variables[self.roles.time].array.dtype).kind == "M":
+        if self.roles.time is not None and np.dtype(self.store.variables[self.roles.time].array.dtype).kind in "mM":
             units["time"] = seconds(self._read(self.roles.time))[1]
         return {key: str(value) for key, value in units.items() if value is not None}

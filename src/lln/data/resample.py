@@ -18,6 +18,7 @@ Float64 = NDArray[np.float64]
 JITTER = 0.01  # of a step that a time may be off; files print times with few digits
 FAR = 5.0  # median steps beyond which a hole is left open rather than interpolated
 REMEDY = "resample it with --resample (in Python: resample=True), or leave time out and give dt if it is even after all"
+_SINCE = "seconds since "
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,22 @@ def seconds(times: Any) -> tuple[Float64, str | None]:
     if array.dtype.kind == "M":
         first = array.reshape(-1)[0] if array.size else np.datetime64(0, "s")
         since = (array - first) / np.timedelta64(1, "ns") * 1e-9
-        return since.astype(np.float64), f"seconds since {np.datetime_as_string(first, unit='s')}"
+        return since.astype(np.float64), f"{_SINCE}{np.datetime_as_string(first, unit='s')}"
     if array.dtype.kind == "m":
         return (array / np.timedelta64(1, "ns") * 1e-9).astype(np.float64), "s"
     if array.dtype.kind not in "fiu":
         raise InputError(f"times must be numbers or dates, got an array of {array.dtype}")
     return array.astype(np.float64), None
+
+
+def first_date(unit: str) -> np.datetime64 | None:
+    """The date from which times of such a unit count, None if it is no such unit."""
+    if not unit.startswith(_SINCE):
+        return None
+    try:
+        return np.datetime64(unit.removeprefix(_SINCE), "ns")
+    except ValueError:
+        return None
 
 
 def even(

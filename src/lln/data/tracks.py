@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.lazy import timed_rows
-from lln.data.resample import even
+from lln.data.resample import even, first_date
 from lln.data.series import Dataset, Rows, Series
 from lln.data.trajectory import Array
 
@@ -100,11 +100,17 @@ def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
                 f"{first.source} has dt = {first.dt:g} but {part.source} has dt = {part.dt:g}; bring them to one step "
                 "with --resample (in Python: resample=True and dt=)"
             )
-    series = tuple(one for part in parts for one in part.series)
+    series = tuple(replace(one, start=one.start + _later(part, first)) for part in parts for one in part.series)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     sources = list(dict.fromkeys(part.source for part in parts))
     system = first.system if all(part.system == first.system for part in parts) else ""
     return replace(first, series=series, notes=notes, source=source or ", ".join(sources), system=system)
+
+
+def _later(part: Dataset, first: Dataset) -> float:
+    """Seconds between the days from which the times of two datasets count; zero where they are no dates."""
+    ours, theirs = (first_date(one.units.get("time", "")) for one in (part, first))
+    return 0.0 if ours is None or theirs is None else float((ours - theirs) / np.timedelta64(1, "s"))
 
 
 def finished(data: Dataset) -> Dataset:

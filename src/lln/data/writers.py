@@ -17,6 +17,7 @@ from lln.core.errors import InputError
 from lln.data.frames import INPUT, WEIGHT
 from lln.data.layout import ATTRIBUTE
 from lln.data.lazy import refuse_beyond_memory
+from lln.data.resample import first_date
 from lln.data.series import Dataset
 
 CHUNK = 1 << 20  # bytes
@@ -137,6 +138,7 @@ def write_csv(path: Path, dataset: Dataset) -> None:
         out.writerow(heading)
         for index, one in enumerate(dataset.series):
             times = dataset.times(index)
+            dates = _dates(times, dataset)
             for first, block in one.blocks():
                 parts = [times[first : first + len(block), None], block]
                 known = one.input_rows(first, first + len(block))
@@ -145,7 +147,20 @@ def write_csv(path: Path, dataset: Dataset) -> None:
                     heavy = np.ones(len(one)) if one.weights is None else one.weights
                     parts.append(heavy[first : first + len(block), None])
                 rows = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
-                out.writerows([[index] * several + _texts(row) for row in rows.tolist()])
+                lines = [_texts(row) for row in rows.tolist()]
+                if dates is not None:
+                    lines = [[date, *line[1:]] for date, line in zip(dates[first:], lines, strict=False)]
+                out.writerows([[index] * several + line for line in lines])
+
+
+def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
+    """Times that count from a date as dates, which a table has no other place for."""
+    origin = first_date(dataset.units.get("time", ""))
+    if origin is None:
+        return None
+    exact = origin + np.round(times * 1e9).astype("m8[ns]")
+    whole = bool((exact == exact.astype("M8[s]")).all())
+    return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
 
 def _texts(row: list[float]) -> list[str]:

@@ -333,7 +333,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             **data: dt, inputs, names and the other words of `fit` about the data.
         """
         self._fitted()
-        dataset = self._dataset(trajectories, data)
+        dataset = self.layout_.read(trajectories, **data)
         chosen, scored = windows_of(dataset, self.training_, self.history_, steps, windows)
         result, features = evaluation(
             self.surrogate_, dataset, chosen, scored=scored, parameters=self.parameters_, region=self.region_,
@@ -357,7 +357,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             The spectra, per unit of time, by "learned" and "true".
         """
         self._fitted()
-        dataset = self._dataset(trajectories, data)
+        dataset = self.layout_.read(trajectories, **data)
         known = dataset.system if system is None else system
         true = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
         if true is not None and true.size != self.n_features_in_:
@@ -409,12 +409,6 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
 
-    def _dataset(self, trajectories: Any, data: dict[str, Any]) -> Dataset:
-        """Data of the layout that the model was fitted to."""
-        dataset = as_dataset(trajectories, **({"dt": self.dt_} if _bare(trajectories) else {}) | data)
-        self.layout_.check(dataset)
-        return dataset
-
     def _start(self, x0: Any) -> Start:
         self._fitted()
         if x0 is None:
@@ -431,12 +425,6 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         if not (lenses and frame.gain.any()):
             return None
         return covering.coverage(lenses, features, getattr(frame, "static", None))
-
-
-def _bare(values: Any) -> bool:
-    """Whether data are arrays alone, which know no time: the model's step is meant."""
-    items = values if isinstance(values, list | tuple) else [values]
-    return all(isinstance(item, np.ndarray | list | tuple | float | int) for item in items)
 
 
 def _refuse_other_arrays(values: Any) -> None:

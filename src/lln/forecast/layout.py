@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.series import Dataset
+from lln.data.dataset import Dataset, as_dataset
 from lln.forecast.frame import Array
+
+_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,11 @@ class Layout:
         """Names of the directions of space."""
         return tuple(self.coords) if self.space else ()
 
+    @property
+    def time_unit(self) -> str:
+        """The unit of the time step, "" if nobody told: of dates the seconds, not since when they are counted."""
+        return self.units.get(self.time_name, "").partition(" since ")[0]
+
     def listing(self, most: int = 6) -> str:
         """The coordinates in words, for messages."""
         if self.space:
@@ -80,12 +88,56 @@ class Layout:
             {str(name): np.asarray(values) for name, values in dataset.coords.items()},
             tuple(dataset.input_names),
             str(dataset.time_name),
-            {str(key): str(unit) for key, unit in dataset.units.items()},
+            {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
             str(dataset.source),
         )
 
+    def read(self, x: Any, **words: Any) -> Dataset:
+        """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
+
+        Where both sides have names, they say which column is which, in whatever order.
+        """
+        words = {key: value for key, value in words.items() if value is not None}
+        if isinstance(x, Dataset):
+            dataset = x
+        elif _bare(x):
+            dataset = as_dataset(x, **{"dt": self.dt} | words)
+        else:
+            dataset = self._of_names(x, words)
+        self.check(dataset)
+        return dataset
+
+    def _of_names(self, x: Any, words: dict[str, Any]) -> Dataset:
+        """From files, tables and xarray objects, which may hold more than was fitted, text too."""
+        if "inputs" in words or self.input_names:
+            words = {**words, "inputs": _in_order(words.get("inputs"), self.input_names)}
+        if "states" in words:
+            dataset = self._stepped(x, {**words, "states": _in_order(words["states"], self.variables)})
+            # Whoever names the states says that they are the model's, whatever the model calls them.
+            same = dataset.size == self.size and tuple(dataset.space) == self.space
+            return replace(dataset, names=self.names, channels=self.channels) if same else dataset
+        own = {**words, "states": list(self.variables)}
+        try:
+            dataset = self._stepped(x, words)
+        except InputError as first:
+            try:
+                return self._stepped(x, own)
+            except InputError:
+                raise first from None
+        if tuple(dataset.channels if dataset.space else dataset.names) != self.variables:
+            with contextlib.suppress(InputError):
+                return self._stepped(x, own)
+        return dataset
+
+    def _stepped(self, x: Any, words: dict[str, Any]) -> Dataset:
+        """A table without times has the model's step."""
+        if type(x).__module__.partition(".")[0] == "pandas" and "dt" not in words:
+            with contextlib.suppress(InputError):
+                return as_dataset(x, dt=self.dt, **words)
+        return as_dataset(x, **words)
+
     def check(self, dataset: Dataset) -> None:
-        """Refuse data of another size, step or number of inputs than the model's."""
+        """Refuse data of another size, step or number of inputs than the model's, or with other names."""
         if dataset.size != self.size:
             raise InputError(
                 f"{dataset.source}: X has {dataset.size} features, but LensForecaster is expecting {self.size} "
@@ -98,10 +150,22 @@ class Layout:
                 f"{len(self.input_names)}{_named(self.input_names)}; give inputs= as in fit",
                 topic="inputs-needed",
             )
+        for what, found, own in (
+            ("states", dataset.channels if dataset.space else dataset.names, self.variables),
+            ("inputs", dataset.input_names, self.input_names),
+        ):
+            if not _alike(tuple(found), own):
+                raise InputError(
+                    f"{dataset.source}: its {what} are {', '.join(found[:_SHOWN])}, but this model was fitted to "
+                    f"{', '.join(own[:_SHOWN])}, in that order; rename or reorder them, or say which ones they are "
+                    f"({what}= in Python, --{what} for the command)",
+                    topic="other-names",
+                )
         if not math.isclose(dataset.dt, self.dt, rel_tol=1e-3):
             raise InputError(
-                f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; "
-                "give dt= if that is what it should be, else resample the data or fit to it",
+                f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; if it has "
+                f"no times, give dt={self.dt:g}, else resample it (resample=True, dt={self.dt:g}; the command: "
+                f"--resample --dt {self.dt:g}), or fit to it",
                 topic="other-step",
             )
 
@@ -133,6 +197,27 @@ class Layout:
             {str(key): str(unit) for key, unit in record["units"].items()},
             str(record["source"]),
         )
+
+
+def _bare(x: Any) -> bool:
+    """Whether data are arrays alone, which know no time and no names."""
+    items = x if isinstance(x, list | tuple) else [x]
+    return all(isinstance(item, np.ndarray | list | tuple | float | int) or hasattr(item, "detach") for item in items)
+
+
+def _in_order(given: Any, own: Sequence[str]) -> Any:
+    """The model's names where none are given, or the same in another order; else what is given."""
+    names = [given] if isinstance(given, str) else given
+    several = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return list(own) if given is None or (several and set(names) == set(own)) else given
+
+
+def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
+    """Whether names do not contradict each other; made-up ones say nothing, and one quantity has no order."""
+    if found == own or len(own) == 1:
+        return True
+    made_up = [tuple(f"{word}{i}" for i in range(len(own))) for word in ("x", "input")]
+    return set(found) != set(own) and (found in made_up or own in made_up)
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -25,7 +25,8 @@ class Forecast(Rollout):
             field (..., steps + 1, *grid), an xarray object or a table.
         outcomes: how each ended: finished, left the region that training covered, or diverged.
         array: the same states as a flat float64 array (..., steps + 1, n), whatever the kind.
-        times: of the states, (steps + 1,): numbers or dates.
+        times: of the states, (steps + 1,): numbers or dates; (starts, steps + 1) where the rows of a table start at
+            times of their own.
         layout: names, units and grid.
     """
 
@@ -39,15 +40,20 @@ class Forecast(Rollout):
     @property
     def predicted(self) -> Any:
         """The states after the start, of the same kind as `states`."""
-        return shaped(self.array[..., 1:, :], self.times[1:], self.start, self.layout, self.extra)
+        return shaped(self.array[..., 1:, :], self.times[..., 1:], self.start, self.layout, self.extra)
 
     def to_xarray(self) -> xarray.Dataset:
-        """The states as an xarray Dataset: one variable for each coordinate (or field), with times, grid and units."""
+        """The states as an xarray Dataset: one variable for each coordinate (or field), with times, grid and units.
+
+        Where starts have times of their own, they label the starts, and time counts from each of them.
+        """
         import xarray as xr
 
         lead = _lead_names(self.array.ndim - 2, self.extra)
         dims = (*lead, self.layout.time_name, *self.layout.directions)
-        coords = _coords(self.times, self.layout)
+        coords = _coords(self.times, self.layout, self.start)
+        if self.times.ndim > 1:
+            coords[lead[-1]] = (lead[-1], self.times[:, 0])
         parts = _by_variable(self.array, self.layout)
         return xr.Dataset(
             {
@@ -66,10 +72,11 @@ def forecast(run: Rollout, start: Start, layout: Layout, extra: tuple[str, ...] 
 
 
 def times_after(first: Any, dt: float, count: int) -> Any:
-    """`count` times from `first` in steps of `dt`, seconds where `first` is a date."""
-    if isinstance(first, np.datetime64):
-        return first.astype("datetime64[ns]") + (np.arange(count) * round(dt * 1e9)).astype("timedelta64[ns]")
-    return float(first) + np.arange(count) * dt
+    """`count` times from `first`, or from each of them, in steps of `dt`, seconds where they are dates."""
+    start = np.asarray(0.0 if first is None else first)[..., None]
+    if start.dtype.kind in "mM":
+        return start.astype(f"{start.dtype.kind}8[ns]") + (np.arange(count) * round(dt * 1e9)).astype("m8[ns]")
+    return start.astype(np.float64) + np.arange(count) * dt
 
 
 def shaped(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...] = ()) -> Any:
@@ -88,7 +95,7 @@ def one_step(states: Array, start: Start, layout: Layout, ahead: int = 1) -> Any
     if start.kind in ("flat", "field"):
         return shaped(states[..., 0, :], None, start, layout)
     times = times_after(start.time, layout.dt, 2)
-    times = times[:1] + ahead * (times[1:] - times[:1])
+    times = times[..., :1] + ahead * (times[..., 1:] - times[..., :1])
     whole = shaped(states, times, start, layout)
     return whole if start.kind == "table" else whole.isel({layout.time_name: 0})
 
@@ -105,7 +112,7 @@ def _labelled(states: Array, times: Any, start: Start, layout: Layout, extra: tu
     array = xr.DataArray(
         values,
         dims=(*extra, *lead, layout.time_name, *inner),
-        coords={**kept, layout.time_name: _coords(times, layout)[layout.time_name]},
+        coords={**kept, layout.time_name: _coords(times, layout, start)[layout.time_name]},
         name=template.name,
         attrs=template.attrs,
     )
@@ -127,12 +134,21 @@ def _table(states: Array, times: Any, layout: Layout, extra: tuple[str, ...]) ->
         return pd.DataFrame(states, columns=columns, index=pd.Index(times, name=layout.time_name))
     lead = states.shape[:-2]
     names = [*_lead_names(len(lead), extra), layout.time_name]
-    index = pd.MultiIndex.from_product([*(range(size) for size in lead), times], names=names)
+    whole = (*lead, states.shape[-2])
+    starts = np.indices(whole).reshape(len(whole), -1)[:-1]
+    index = pd.MultiIndex.from_arrays([*starts, np.broadcast_to(times, whole).ravel()], names=names)
     return pd.DataFrame(states.reshape(-1, layout.size), columns=columns, index=index)
 
 
-def _coords(times: Any, layout: Layout) -> dict[str, Any]:
-    coords: dict[str, Any] = {layout.time_name: (layout.time_name, times, _units(layout, layout.time_name))}
+def _coords(times: Any, layout: Layout, start: Start) -> dict[str, Any]:
+    unit = layout.units.get(layout.time_name, "")
+    counted = times.ndim == 1 and start.time is not None
+    times = times if times.ndim == 1 else times[0] - times[0, 0]
+    if not counted:  # it does not count from the day from which the training data does
+        unit = layout.time_unit
+    if times.dtype.kind != "f":  # dates and durations carry their own
+        unit = ""
+    coords: dict[str, Any] = {layout.time_name: (layout.time_name, times, {"units": unit} if unit else {})}
     for name, values in layout.coords.items():
         coords[name] = (name, values, _units(layout, name))
     return coords

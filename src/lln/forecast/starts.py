@@ -26,7 +26,7 @@ class Start:
     Attributes:
         window: (..., H, n) in float64, oldest first.
         kind: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
-        time: of the present state, a number or a date.
+        time: of the present state, a number or a date, or one for each start; None if nobody told.
         template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
             state's; for a table None.
         name: of the single variable of an xarray Dataset that holds the whole state.
@@ -34,7 +34,7 @@ class Start:
 
     window: Array
     kind: str = "flat"
-    time: Any = 0.0
+    time: Any = None
     template: Any = None
     name: str | None = None
 
@@ -143,7 +143,7 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
         array = array.squeeze(_STATE, drop=True)
     state = [*stacked, *given]
     lead = [dim for dim in array.dims if dim not in {time, *state}]
-    clock = np.ravel(array.coords[time].values)[-1] if time in array.coords else 0.0
+    clock = np.ravel(array.coords[time].values)[-1] if time in array.coords else None
     if time not in array.dims:
         array = array.expand_dims(time)
     array = array.transpose(*lead, time, *state)
@@ -196,12 +196,30 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     values = numbers("x0", table[chosen].to_numpy())
     if len(table) != history and history > 1:
         raise InputError(_too_few(values.shape, layout, history))
+    times: Any = None
     if layout.time_name in columns:
-        times = table[table.columns[columns.index(layout.time_name)]].to_numpy()
-    else:
-        named = table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex)
-        times = table.index.to_numpy() if named else np.zeros(len(table))
-    return Start(values if len(table) == history else values[:, None, :], "table", times[-1])
+        times = _clock(table[table.columns[columns.index(layout.time_name)]].to_numpy(), layout.time_name)
+    elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
+        times = _clock(table.index.to_numpy(), layout.time_name)
+    if len(table) == history:
+        return Start(values, "table", None if times is None else times[-1])
+    return Start(values[:, None, :], "table", times)
+
+
+def _clock(times: Any, name: str) -> Any:
+    """Times of a table: numbers, dates, or dates as text."""
+    import pandas as pd
+
+    if times.dtype.kind in "fiumM":
+        return times
+    try:
+        return times.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return pd.to_datetime(times, utc=True, format="ISO8601").tz_localize(None).to_numpy()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"x0 has times in {name!r} that are neither numbers nor dates ({error})") from error
 
 
 def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) -> Array | None:

@@ -65,7 +65,7 @@ def data_part(layout: Layout, runs: Sequence[Series], history: int) -> dict[str,
     return {
         "dt": layout.dt,
         "timeName": layout.time_name,
-        "timeUnit": layout.units.get(layout.time_name, ""),
+        "timeUnit": layout.time_unit,
         "names": list(layout.names),
         "units": [unit for unit in unit_of for _ in range(places)],
         "inputNames": list(layout.input_names),

@@ -84,7 +84,7 @@ class Scene:
         decimals = min(next(exact, fewest + 1), 9)
         last = f"{self.start + (self.steps - 1) * self.dt:.{decimals}f}"
         now = f"{self.start + row * self.dt:.{decimals}f}".rjust(len(last), "\N{FIGURE SPACE}")
-        unit = self.units.get(self.time_name, "")
+        unit = self.units.get(self.time_name, "").partition(" since ")[0]
         return f"{self.title}   {self.time_name} {now} {unit}".strip()
 
     def limits(self, first: int, last: int) -> tuple[float, float]:
