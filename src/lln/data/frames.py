@@ -91,8 +91,8 @@ class _Table:
         choices = self.choices
         trajectory = self._trajectory()
         inputs = self._asked("inputs", choices.inputs) or [one for one in self.columns if one.startswith(INPUT)]
-        weights = self._asked("weights", choices.weights) or [one for one in self.columns if one == WEIGHT]
         asked = self._asked("states", choices.states)
+        weights = self._asked("weights", choices.weights) or self._own_weights(asked)
         taken = {*trajectory, *inputs, *weights}
         free = asked or [one for one in self.columns if one not in taken]
         time = self._time([one for one in self.columns if one not in {*taken, *asked}], free, trajectory)
@@ -156,6 +156,15 @@ class _Table:
                     topic="unknown-name",
                 )
         return chosen
+
+    def _own_weights(self, states: list[str]) -> list[str]:
+        if WEIGHT not in self.columns or WEIGHT in states:
+            return []
+        self.notes.append(
+            f"{self.source}: column {WEIGHT!r} is taken as row weights; if it is a state, name the states with "
+            "--states (in Python: states=)"
+        )
+        return [WEIGHT]
 
     def _trajectory(self) -> list[str]:
         asked = self._asked("trajectory", self.choices.trajectory)
