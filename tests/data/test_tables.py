@@ -1,6 +1,9 @@
 import numpy as np
 import pandas as pd
+import pytest
 
+from lln.core.errors import InputError
+from lln.data import as_dataset
 from lln.data.formats import read
 
 
@@ -25,3 +28,29 @@ def test_a_column_called_weight_is_noted_and_a_state_where_it_is_named(tmp_path)
     assert "column 'weight' is taken as row weights; if it is a state, name the states" in found.notes[0]
     named = csv(tmp_path, table, states=["x", "weight"])
     assert (named.names, named.series[0].weights, named.notes) == (("x", "weight"), None, ())
+
+
+@pytest.mark.parametrize("kind", [object, "Float64", "string"])
+def test_numbers_of_another_dtype_are_numbers(kind):
+    found = as_dataset(columns().assign(time=0.1 * np.arange(40)).astype(kind))
+    assert (found.names, found.dt, found.lengths) == (("x", "y"), 0.1, (40,))
+    unnamed = columns()
+    unnamed.insert(0, "clock", 0.1 * np.arange(40))
+    assert as_dataset(unnamed.astype(object)).dt == 0.1
+
+
+def test_objects_that_are_dates_are_time():
+    table = columns(5).assign(when=pd.date_range("2020-01-01", periods=5, freq="h")).astype(object)
+    assert as_dataset(table).dt == 3600.0
+
+
+@pytest.mark.parametrize("cell", ["01.01.2024", "1/1/2024 0:00", "00:00:05"])
+def test_a_date_that_is_not_iso_gets_told_how_dates_are_written(tmp_path, cell):
+    said = (
+        f"row 2, column 'time': '{cell}' is not a time; write dates as 2024-01-31 or 2024-01-31T12:00:00, or times as"
+    )
+    with pytest.raises(InputError, match=said) as caught:
+        csv(tmp_path, f"time,x\n{cell},1\n{cell},2\n{cell},4\n")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="row 3, column 'time': 'soon' is not a time"):
+        csv(tmp_path, "time,x\n2024-01-01,1\nsoon,2\n2024-01-03,4\n")

@@ -39,6 +39,7 @@ def from_frame(
     table = frame.to_frame() if isinstance(frame, pd.Series) else frame.copy(deep=False)
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"{type(frame).__name__} of pandas is not read as trajectories; give a DataFrame")
+    table = table.infer_objects()  # a column of objects that are numbers, or dates, is one of numbers, or dates
     table.columns = pd.Index([_flat_name(name) for name in table.columns])
     if not len(table) or not len(table.columns):
         raise InputError(f"{source}: no rows of data in it (shape {table.shape}); give at least two times")
@@ -213,13 +214,20 @@ class _Table:
         column = self.table[name]
         if pd.api.types.is_datetime64_any_dtype(column):
             return np.asarray(column.dt.tz_localize(None) if column.dt.tz is not None else column, "datetime64[ns]")
-        if column.dtype.kind in "fium":
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
             return np.asarray(column.to_numpy())
-        try:
-            dates = pd.to_datetime(column, format="ISO8601", utc=True).dt.tz_localize(None)
-        except (ValueError, TypeError, OverflowError):
-            self._refuse_text(name)
-            raise
+        numbers, bad = self._parsed(name)
+        if not len(bad):
+            self.table[name] = numbers
+            return np.asarray(numbers)
+        dates = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
+        wrong = np.flatnonzero(dates.isna().to_numpy() & column.notna().to_numpy())
+        if len(wrong):
+            raise InputError(
+                f"{self._place(name, next(iter(np.intersect1d(wrong, bad)), wrong[0]))} is not a time; write dates as "
+                "2024-01-31 or 2024-01-31T12:00:00, or times as numbers",
+                topic="not-a-number",
+            )
         self.table[name] = dates
         return np.asarray(dates.to_numpy(), "datetime64[ns]")
 
@@ -245,6 +253,18 @@ class _Table:
 
     def _refuse_text(self, name: str) -> None:
         """Say where the first cell of a column is that is not a number, if there is one."""
+        numbers, bad = self._parsed(name)
+        if not len(bad):
+            self.table[name] = numbers
+            return
+        raise InputError(
+            f"{self._place(name, bad[0])} is not a number; correct it, leave the cell empty for a gap, or name the "
+            "columns to use with --states (in Python: states=)",
+            topic="not-a-number",
+        )
+
+    def _parsed(self, name: str) -> tuple[Any, NDArray[np.intp]]:
+        """A column as numbers, and the rows whose cells are none."""
         import pandas as pd
 
         column = self.table[name]
@@ -252,16 +272,12 @@ class _Table:
             numbers = pd.to_numeric(column.astype(object), errors="coerce")
         except OverflowError:  # a whole number beyond every float, which pandas does not coerce
             numbers = column.map(_float)
-        bad = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
-        if not len(bad):
-            self.table[name] = numbers.astype(np.float64)
-            return
-        cell = str(column.iloc[int(bad[0])])[:40]
-        raise InputError(
-            f"{self.source}: row {int(bad[0]) + self.first_row}, column {name!r}: {cell!r} is not a number; correct "
-            "it, leave the cell empty for a gap, or name the columns to use with --states (in Python: states=)",
-            topic="not-a-number",
-        )
+        return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
+
+    def _place(self, name: str, row: Any) -> str:
+        """Where a cell is and what is in it, for a message."""
+        cell = str(self.table[name].iloc[int(row)])[:40]
+        return f"{self.source}: row {int(row) + self.first_row}, column {name!r}: {cell!r}"
 
 
 def _float(cell: Any) -> float:
