@@ -54,3 +54,23 @@ def test_a_date_that_is_not_iso_gets_told_how_dates_are_written(tmp_path, cell):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="row 3, column 'time': 'soon' is not a time"):
         csv(tmp_path, "time,x\n2024-01-01,1\nsoon,2\n2024-01-03,4\n")
+
+
+def test_a_temperature_taken_for_time_is_named_and_may_be_a_state(tmp_path):
+    table = columns().rename(columns={"x": "T", "y": "p"})
+    back = table["T"].diff().lt(0).idxmax()
+    said = rf"at row {back + 2} in column 'T'; sort the rows, or if 'T' is a state, name the states with --states"
+    with pytest.raises(InputError, match=said):
+        csv(tmp_path, table)
+    with pytest.raises(InputError, match=rf"at row {back} in column 'T'; sort the rows, or if"):
+        as_dataset(table)
+    with pytest.raises(InputError, match=r"unevenly sampled, .* in column 'T'; .* or if 'T' is a state"):
+        csv(tmp_path, table.sort_values("T"))
+    found = csv(tmp_path, table, states=["T", "p"])
+    assert (found.names, found.dt, found.lengths, found.notes) == (("T", "p"), 1.0, (40,), ())
+
+
+def test_rows_of_a_trajectory_are_counted_in_the_table(tmp_path):
+    text = "run,time,x\n1,0,1\n1,1,2\n1,2,4\n2,0,1\n2,1,3\n2,1,5\n"
+    with pytest.raises(InputError, match=r"run 2: rows 6 and 7 have the same time 1 in column 'time'.*trajectory=\)$"):
+        csv(tmp_path, text)

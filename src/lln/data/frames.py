@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
 from lln.data.layout import TIME_NAMES, TRAJECTORY_NAMES, Choices
-from lln.data.resample import seconds
+from lln.data.resample import NOWHERE, Where, seconds
 from lln.data.series import Dataset
 from lln.data.tracks import Track, finished, grid_of, timed
 
@@ -107,7 +107,8 @@ class _Table:
         for label, rows in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
             times, mine = (None if one is None else one[rows] for one in (clock, known))
-            tracks.append(Track(name, times, values[rows], mine, None if heavy is None else heavy[rows]))
+            weight, where = None if heavy is None else heavy[rows], self._where(time[0], rows) if time else NOWHERE
+            tracks.append(Track(name, times, values[rows], mine, weight, where=where))
         series, step, notes = timed(tracks, choices.dt, choices.resample, self.source)
         return self._labelled(series, step, (*self.notes, *notes), states, inputs, time)
 
@@ -207,6 +208,12 @@ class _Table:
         if (steps > 0).all():
             self.notes.append(f"{self.source}: column {first!r} only ever rises; if it is time, say time={first!r}")
         return []
+
+    def _where(self, name: str, rows: NDArray[np.intp]) -> Where:
+        """How messages speak of times in a column: one that was only taken as time could be a state."""
+        sure = self.choices.time is not None or (_base(name) in TIME_NAMES and _base(name) != "t")
+        state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
+        return Where(f" in column {name!r}", rows + self.first_row, "" if sure else state)
 
     def _clock(self, name: str) -> NDArray[Any]:
         import pandas as pd

@@ -51,6 +51,28 @@ class Even:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Where:
+    """How messages speak of the times of a table.
+
+    Attributes:
+        place: the column, as in " in column 'T'".
+        rows: the numbers of its rows; from 0 if None.
+        remedy: what may help too where times do not rise, as in ", or ...".
+    """
+
+    place: str = ""
+    rows: NDArray[np.intp] | None = None
+    remedy: str = ""
+
+    def row(self, index: Any) -> int:
+        """The number of a row."""
+        return int(index if self.rows is None else self.rows[index])
+
+
+NOWHERE = Where()
+
+
 def seconds(times: Any) -> tuple[Float64, str | None]:
     """Times as float64, and their unit where dates told it."""
     array = np.asarray(times)
@@ -83,6 +105,7 @@ def even(
     dt: float | None = None,
     resample: bool = False,
     precision: float | None = None,
+    where: Where = NOWHERE,
 ) -> Even:
     """Bring rows to one even step.
 
@@ -93,6 +116,7 @@ def even(
         dt: the step, if it is known; must agree with the times unless `resample` is on.
         resample: interpolate uneven times onto an even grid, by cubic splines where there are four rows or more.
         precision: relative rounding error of the times as they were stored.
+        where: for messages too.
 
     Returns:
         Pieces with equal steps: time that goes back begins a new one, missing times become rows of NaN.
@@ -107,19 +131,21 @@ def even(
         if column is not None and len(column) != len(clock):
             raise InputError(f"{name}: {len(clock)} times but {len(column)} rows; give one time for each row")
     if not np.isfinite(clock).all():
-        row = int(np.flatnonzero(~np.isfinite(clock))[0])
-        raise InputError(f"{name}: the time of row {row} is missing; fill it in or drop the row")
+        row = where.row(np.flatnonzero(~np.isfinite(clock))[0])
+        raise InputError(f"{name}: the time of row {row} is missing{where.place}; fill it in or drop the row")
     dt = None if dt is None else positive(f"{name}: dt", dt)
     if len(clock) < 2:
         return Even(dt, (Piece(float(clock[0]), tuple(columns)),) if len(clock) else ())
-    spans = _rising(clock, name)
-    notes = [] if len(spans) == 1 else [f"{name}: time goes back {len(spans) - 1} times, taken as new trajectories"]
+    spans = _rising(clock, name, where)
+    notes = []
+    if len(spans) > 1:
+        notes.append(f"{name}: time goes back {len(spans) - 1} times{where.place}, taken as new trajectories")
     slack = 4 * precision * float(np.abs(clock).max())
     found = _step(clock, spans, slack)
     if resample and (found is None or (dt is not None and not _agree(dt, found, clock, slack))):
         return _resampled(clock, columns, spans, dt, name, notes)
     if found is None:
-        raise InputError(_uneven(clock, spans, name), topic="uneven")
+        raise InputError(_uneven(clock, spans, name, where), topic="uneven")
     if dt is not None and not _agree(dt, found, clock, slack):
         raise InputError(
             f"{name}: dt = {dt:g} was given but the times are {found:g} apart; leave dt out, or resample to it with "
@@ -144,22 +170,24 @@ def nice(value: float, error: float, first: float) -> float:
     return first if abs(first - value) <= error else value
 
 
-def _rising(clock: Float64, name: str) -> list[tuple[int, int]]:
+def _rising(clock: Float64, name: str, where: Where) -> list[tuple[int, int]]:
     """Where time only rises, (first row, last row + 1) each."""
     steps = np.diff(clock)
     same = np.flatnonzero(steps == 0)
     if len(same):
         row = int(same[0])
         raise InputError(
-            f"{name}: rows {row} and {row + 1} have the same time {clock[row]:g}; drop one of them, or name the column "
-            "that tells trajectories apart with trajectory="
+            f"{name}: rows {where.row(row)} and {where.row(row + 1)} have the same time {clock[row]:g}{where.place}; "
+            "drop one of them, or name the column that tells trajectories apart with --trajectory (in Python: "
+            f"trajectory=){where.remedy}"
         )
     edges = [0, *(np.flatnonzero(steps < 0) + 1).tolist(), len(clock)]
     spans = list(pairwise(edges))
     if len(spans) > 1 and min(b - a for a, b in spans) < 2:
         row = int(np.flatnonzero(steps < 0)[0]) + 1
         raise InputError(
-            f"{name}: time goes back from {clock[row - 1]:g} to {clock[row]:g} at row {row}; sort the rows"
+            f"{name}: time goes back from {clock[row - 1]:g} to {clock[row]:g} at row {where.row(row)}{where.place}; "
+            f"sort the rows{where.remedy}"
         )
     return spans
 
@@ -276,6 +304,7 @@ def _interpolated(times: Float64, values: Array, at: Float64) -> Array:
     return out.reshape(len(at), *values.shape[1:]).astype(kind)
 
 
-def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str) -> str:
+def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str, where: Where) -> str:
     steps = np.concatenate([np.diff(clock[a:b]) for a, b in spans])
-    return f"{name}: unevenly sampled, steps in time from {steps.min():g} to {steps.max():g}; {REMEDY}"
+    found = f"steps in time from {steps.min():g} to {steps.max():g}{where.place}"
+    return f"{name}: unevenly sampled, {found}; {REMEDY}{where.remedy}"

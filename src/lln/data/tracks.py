@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.lazy import timed_rows
-from lln.data.resample import even, first_date
+from lln.data.resample import NOWHERE, Where, even, first_date
 from lln.data.series import Dataset, Rows, Series
 from lln.data.trajectory import Array
 
@@ -30,6 +30,7 @@ class Track:
         inputs: (time, m), or None.
         weights: (time,), or None.
         start: added to the times, or the time of the first row if there are none.
+        where: for messages on its times.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Track:
     inputs: Array | Rows | None = None
     weights: Array | None = None
     start: float = 0.0
+    where: Where = NOWHERE
 
 
 def timed(
@@ -58,7 +60,8 @@ def timed(
             steps.append(step)
             continue
         inputs = None if one.inputs is None else np.asarray(one.inputs)
-        found = even(one.times, (one.states, inputs, one.weights), one.name, dt=dt, resample=resample)
+        columns = (one.states, inputs, one.weights)
+        found = even(one.times, columns, one.name, dt=dt, resample=resample, where=one.where)
         notes += found.notes
         steps += [] if found.dt is None else [found.dt]
         for piece in found.pieces:
