@@ -74,3 +74,22 @@ def test_rows_of_a_trajectory_are_counted_in_the_table(tmp_path):
     text = "run,time,x\n1,0,1\n1,1,2\n1,2,4\n2,0,1\n2,1,3\n2,1,5\n"
     with pytest.raises(InputError, match=r"run 2: rows 6 and 7 have the same time 1 in column 'time'.*trajectory=\)$"):
         csv(tmp_path, text)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_row_numbers_as_pandas_writes_them_are_left_out(tmp_path, timed):
+    table = columns()
+    if timed:
+        table.insert(0, "time", 0.1 * np.arange(40))
+    table.to_csv(tmp_path / "a.csv")
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.dt, found.lengths) == (("x", "y"), 0.1 if timed else 1.0, (40,))
+    assert found.notes[0].endswith("the first column has no name and counts the rows, so it is left out")
+    pd.read_csv(tmp_path / "a.csv").to_csv(tmp_path / "b.csv")
+    assert read(tmp_path / "b.csv").names == ("x", "y")
+    assert read(tmp_path / "a.csv", states=["index", "x"]).names == ("index", "x")
+
+
+def test_an_unnamed_first_column_that_does_not_count_rows_stays(tmp_path):
+    assert csv(tmp_path, ",x,y\n0,1,2\n2,3,5\n4,1,7\n").dt == 2.0
+    assert csv(tmp_path, ",time,x\n1,0,5\n2,1,7\n3,2,1\n").names == ("index", "x")

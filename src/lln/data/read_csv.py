@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lln.core.errors import InputError, reason
 from lln.data.frames import from_frame
 from lln.data.lazy import refuse_beyond_memory
 from lln.data.series import Dataset
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
+_ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 _OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
 LOOK = 1 << 16  # bytes looked at to find out how a file is written
 
@@ -62,14 +65,35 @@ def read_csv(path: Path, **options: Any) -> Dataset:
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
+    notes = []
     if headed:
         frame.columns = [str(name).strip() for name in frame.columns]
-        frame = frame.rename(columns={name: "index" for name in frame.columns if name.startswith("Unnamed: 0")})
+        counted = [name for name in _unnamed(frame) if _counts_rows(frame[name]) and not _asked("index", options)]
+        if counted:
+            frame = frame.drop(columns=counted)
+            notes.append(f"{path}: {_ROW_NUMBERS}")
+        frame = frame.rename(columns=dict.fromkeys(_unnamed(frame), "index"))
     else:
         frame.columns = [f"x{i}" for i in range(frame.shape[1])]
     empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
     dataset = from_frame(frame.drop(columns=empty), source=str(path), headed=headed, first_row=1 + headed, **options)
-    return dataset if _ended(path, encoding) else replace(dataset, notes=(*dataset.notes, f"{path}: {_OPEN_END}"))
+    end = () if _ended(path, encoding) else (f"{path}: {_OPEN_END}",)
+    return replace(dataset, notes=(*notes, *dataset.notes, *end))
+
+
+def _unnamed(frame: Any) -> list[str]:
+    """The first column if it has no name, also one that was read and written as such before."""
+    return [name for name in frame.columns if name.startswith("Unnamed: 0")]
+
+
+def _counts_rows(column: Any) -> bool:
+    """Whether a column is 0, 1, 2, ..., which pandas writes in front where no index was asked for."""
+    return bool(column.dtype.kind in "iu" and (column.to_numpy() == np.arange(len(column))).all())
+
+
+def _asked(name: str, options: dict[str, Any]) -> bool:
+    parts = (options.get(key) for key in ("time", "states", "trajectory", "inputs", "weights"))
+    return any(name == part or (isinstance(part, (list, tuple)) and name in part) for part in parts)
 
 
 def _start_of(path: Path) -> tuple[str, str]:
