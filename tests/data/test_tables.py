@@ -93,3 +93,98 @@ def test_row_numbers_as_pandas_writes_them_are_left_out(tmp_path, timed):
 def test_an_unnamed_first_column_that_does_not_count_rows_stays(tmp_path):
     assert csv(tmp_path, ",x,y\n0,1,2\n2,3,5\n4,1,7\n").dt == 2.0
     assert csv(tmp_path, ",time,x\n1,0,5\n2,1,7\n3,2,1\n").names == ("index", "x")
+
+
+def runs(names=("run", "time"), times=None):
+    """Three runs of 100 rows at a step of 0.1, in an index of two levels."""
+    times = 0.1 * np.arange(100) if times is None else times
+    table = columns(300)
+    table.index = pd.MultiIndex.from_product([range(3), times], names=names)
+    return table
+
+
+@pytest.mark.parametrize("names", [("run", "time"), ("start", "time"), ("seed", "t"), (None, None), ("time", "run")])
+def test_levels_of_the_index_are_time_and_trajectories(names):
+    table = runs() if names != ("time", "run") else runs().swaplevel()
+    table.index.names = names
+    found = as_dataset(table)
+    assert (found.names, found.dt, found.lengths) == (("x", "y"), 0.1, (100,) * 3)
+    np.testing.assert_array_equal(found.series[1].states, table.to_numpy()[100:200])
+    said = "tell trajectories apart, and"
+    assert [said in note for note in found.notes] == ([True] if names in (("seed", "t"), (None, None)) else [])
+
+
+def test_levels_may_be_named_by_the_caller_and_clash_with_no_column():
+    table = runs(("seed", "clock"))
+    assert as_dataset(table, trajectory="seed", time="clock").lengths == (100,) * 3
+    assert as_dataset(table, trajectory="seed", states=["x"]).lengths == (100,) * 3
+    deep = pd.concat({"a": table, "b": table}, names=["kind"])
+    assert as_dataset(deep).lengths == (100,) * 6
+    assert as_dataset(table.assign(clock=table.index.get_level_values(1))).lengths == (100,) * 3
+    assert as_dataset(runs(("seed", "step"), np.arange(100)), dt=0.1).dt == 0.1
+    with pytest.raises(InputError, match="two columns or levels of the index are called 'clock'; rename one"):
+        as_dataset(table.assign(clock=1.0))
+
+
+def test_a_rollout_from_several_starts_is_read_back_as_several_trajectories():
+    dates = pd.date_range("2020-01-01", periods=100, freq="h")
+    assert as_dataset(runs(("start", "time"), dates)).dt == 3600.0
+    table = runs(("start", "time"))
+    assert as_dataset(pd.concat([table, table], keys=[0, 1], names=["ensemble"])).lengths == (100,) * 6
+
+
+@pytest.mark.parametrize(
+    ("index", "dt"),
+    [
+        (pd.Index(np.arange(40) * 10, name="year"), 10.0),
+        (pd.Index(np.arange(40) * 10), 10.0),
+        (pd.Index(np.arange(40) * 0.25), 0.25),
+        (pd.Index(np.arange(1990, 2030), name="year"), 1.0),
+        (pd.period_range("2020-01-01", periods=40, freq="h"), 3600.0),
+        (pd.period_range("2020-01", periods=40, freq="M"), 1.0),
+        (pd.Index(pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d")), 86400.0),
+    ],
+)
+def test_an_index_of_numbers_periods_or_dates_is_time(index, dt):
+    found = as_dataset(columns().set_axis(index))
+    assert (found.names, found.dt, found.lengths) == (("x", "y"), dt, (40,))
+    short = as_dataset(columns().set_axis(index).drop(index[[7, 20]]))
+    assert short.dt == dt
+    assert "2 missing times filled in as gaps" in short.notes[-1]
+    clocked = columns().assign(time=0.5 * np.arange(40)).set_axis(index)
+    assert as_dataset(clocked).dt == 0.5
+
+
+def test_row_numbers_are_no_time_until_rows_were_dropped():
+    table = columns(140)
+    for part in (table, table.iloc[100:], table.iloc[::2], table.set_axis(pd.Index(np.arange(5, 145)))):
+        found = as_dataset(part, dt=0.1)
+        assert (found.dt, found.series[0].start, found.notes) == (0.1, 0.0, ())
+    dropped = table.drop(index=[3, 50, 51])
+    found = as_dataset(dropped)
+    assert (found.dt, found.lengths) == (1.0, (140,))
+    assert "the index is taken as time; reset_index(drop=True) leaves it out" in found.notes[0]
+    assert (as_dataset(dropped, dt=0.1).dt, as_dataset(dropped, dt=0.1).lengths) == (0.1, (140,))
+    assert as_dataset(dropped.iloc[4:40:2], dt=0.1).dt == 0.1
+    even = table.iloc[[0, 1, 3, 4]].assign(x=[0.0, 0.5, 1.0, 1.5])
+    assert (as_dataset(even).dt, as_dataset(even).names) == (0.5, ("y",))
+
+
+def test_an_index_that_goes_back_or_repeats_is_refused_or_begins_again():
+    table = columns().set_axis(pd.Index(np.arange(40) * 10, name="year"))
+    with pytest.raises(InputError, match=r"time goes back from 390 to 0 at row 1 in the index; sort the rows"):
+        as_dataset(table.iloc[[39, *range(39)]].iloc[[0, 1, 3, 2]])
+    with pytest.raises(InputError, match=r"rows 0 and 1 have the same time 0 in the index; drop one of them"):
+        as_dataset(table.iloc[[0, *range(39)]])
+    assert as_dataset(pd.concat([table, table])).lengths == (40, 40)
+    several = pd.concat([table.assign(run=k) for k in range(2)]).sort_index()
+    assert (as_dataset(several).lengths, as_dataset(several).dt) == ((40, 40), 10.0)
+
+
+def test_other_indexes_are_trajectories_or_left_out_with_a_note():
+    named = columns().set_axis(pd.Index(np.repeat([7, 5], 20), name="run"))
+    assert as_dataset(named).lengths == (20, 20)
+    labels = columns().set_axis(pd.Index([f"row {k}" for k in range(40)], name="label"))
+    assert "the index 'label' is neither numbers nor dates and is left out" in as_dataset(labels).notes[0]
+    stated = columns().set_index("x")
+    assert as_dataset(stated, states=["x", "y"]).names == ("x", "y")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.layout import TIME_NAMES, TRAJECTORY_NAMES, Choices
+from lln.data.frame_index import TELLING, Indexed, base, indexed
+from lln.data.layout import TIME_NAMES, Choices
 from lln.data.resample import NOWHERE, Where, seconds
 from lln.data.series import Dataset
 from lln.data.tracks import Track, finished, grid_of, timed
@@ -46,46 +47,21 @@ def from_frame(
     twice = table.columns[table.columns.duplicated()]
     if len(twice):
         raise InputError(f"{source}: two columns are called {twice[0]!r}; rename one of them")
-    indexed = _time_index(table, choices)
-    if indexed is not None:
-        table.insert(0, indexed, table.index)
-    return _Table(table.reset_index(drop=True), choices, source, headed, first_row).dataset()
+    return _Table(indexed(table, choices, source), source, headed, first_row).dataset()
 
 
 def _flat_name(name: Any) -> str:
     return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-def _time_index(table: Any, choices: Choices) -> str | None:
-    """A name for the index if it is time."""
-    import pandas as pd
-
-    index = table.index
-    name = str(index.name) if index.name is not None else "time"
-    if name in table.columns or isinstance(index, pd.MultiIndex):
-        return None
-    if choices.time is not None:
-        return name if choices.time == name else None
-    if any(_base(column) in TIME_NAMES for column in table.columns):
-        return None
-    dated = isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex))
-    said = index.name is not None and _base(name) in TIME_NAMES
-    return name if dated or said or (index.dtype.kind == "f" and index.is_monotonic_increasing) else None
-
-
-def _base(name: str) -> str:
-    """`time` from `Time [s]` and `time (ms)`."""
-    return re.split(r"[\s\[(]", name.strip().lower(), maxsplit=1)[0]
-
-
 class _Table:
     """Columns and the parts that they play."""
 
-    def __init__(self, table: Any, choices: Choices, source: str, headed: bool, first_row: int) -> None:
-        self.table, self.choices, self.source = table, choices, source
+    def __init__(self, given: Indexed, source: str, headed: bool, first_row: int) -> None:
+        self.table, self.choices, self.index, self.source = given.table, given.choices, given.clock, source
         self.headed, self.first_row = headed, first_row
-        self.columns = [str(name) for name in table.columns]
-        self.notes: list[str] = []
+        self.columns = [str(name) for name in self.table.columns]
+        self.notes = list(given.notes)
 
     def dataset(self) -> Dataset:
         """Everything together."""
@@ -127,7 +103,7 @@ class _Table:
             channels, coords = (), grid_of(self.choices.grid)
         space = tuple(len(one) for one in coords.values())
         plain = named or (() if coords else tuple(states))
-        time_name = time[0] if time and self.headed and _base(time[0]) in TIME_NAMES else "time"
+        time_name = time[0] if time and self.headed and base(time[0]) in TIME_NAMES else "time"
         assert isinstance(self.table, pd.DataFrame)
         return finished(
             Dataset(
@@ -173,7 +149,7 @@ class _Table:
         if asked or not self.headed:
             return asked
         for name in self.columns:
-            few = _base(name) in (*TRAJECTORY_NAMES, "id") and self.table[name].nunique() <= len(self.table) / 2
+            few = base(name) in TELLING and self.table[name].nunique() <= len(self.table) / 2
             if few and name not in self._asked("states", self.choices.states):
                 return [name]
         return []
@@ -184,16 +160,29 @@ class _Table:
             if str(asked) == "0":
                 return []
             return self._asked("time", asked)
-        named = [name for name in free if _base(name) in TIME_NAMES] if self.headed else []
+        named = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
-        named = list(dict.fromkeys(named))
+        sure = self.index is not None and self.index.sure
+        named = list(dict.fromkeys([*named, self.index.name] if self.index is not None and sure else named))
         if len(named) > 1:
             raise InputError(
                 f"{self.source}: columns {named[0]!r} and {named[1]!r} could both be time; name it with --time and the "
                 "columns of the state with --states (in Python: time= and states=)"
             )
         if named:
-            return named
+            return self._indexed() if sure else named
+        return self._first(free, states, trajectory) or self._indexed()
+
+    def _indexed(self) -> list[str]:
+        """The index as a column of time, if it can be."""
+        if self.index is None:
+            return []
+        self.table[self.index.name] = self.index.values
+        self.notes += [self.index.note] if self.index.note else []
+        return [self.index.name]
+
+    def _first(self, free: list[str], states: list[str], trajectory: list[str]) -> list[str]:
+        """The first column, if it rises evenly."""
         first = self.columns[0]
         if first not in free or len([one for one in states if one != first]) < 1:
             return []
@@ -211,7 +200,9 @@ class _Table:
 
     def _where(self, name: str, rows: NDArray[np.intp]) -> Where:
         """How messages speak of times in a column: one that was only taken as time could be a state."""
-        sure = self.choices.time is not None or (_base(name) in TIME_NAMES and _base(name) != "t")
+        if self.index is not None and self.index.name == name:
+            return Where(" in the index", rows + self.first_row)
+        sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
         state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
         return Where(f" in column {name!r}", rows + self.first_row, "" if sure else state)
 

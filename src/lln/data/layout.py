@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,12 @@ class Choices:
     states: str | Sequence[str] | None = None
     trajectory: str | None = None
     resample: bool = False
+
+    def mentions(self, name: str) -> bool:
+        """Whether the caller said what the column or variable `name` is."""
+        parts = (self.time, self.states, self.trajectory, self.inputs, self.weights)
+        listed = ([part] if isinstance(part, str) else part for part in parts if isinstance(part, Iterable))
+        return any(isinstance(one, str) and one == name for part in listed for one in part)
 
 
 @dataclass(frozen=True)

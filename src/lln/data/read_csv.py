@@ -15,6 +15,7 @@ import numpy as np
 
 from lln.core.errors import InputError, reason
 from lln.data.frames import from_frame
+from lln.data.layout import Choices
 from lln.data.lazy import refuse_beyond_memory
 from lln.data.series import Dataset
 
@@ -68,8 +69,8 @@ def read_csv(path: Path, **options: Any) -> Dataset:
     notes = []
     if headed:
         frame.columns = [str(name).strip() for name in frame.columns]
-        counted = [name for name in _unnamed(frame) if _counts_rows(frame[name]) and not _asked("index", options)]
-        if counted:
+        counted = [name for name in _unnamed(frame) if _counts_rows(frame[name])]
+        if counted and not Choices(**options).mentions("index"):
             frame = frame.drop(columns=counted)
             notes.append(f"{path}: {_ROW_NUMBERS}")
         frame = frame.rename(columns=dict.fromkeys(_unnamed(frame), "index"))
@@ -89,11 +90,6 @@ def _unnamed(frame: Any) -> list[str]:
 def _counts_rows(column: Any) -> bool:
     """Whether a column is 0, 1, 2, ..., which pandas writes in front where no index was asked for."""
     return bool(column.dtype.kind in "iu" and (column.to_numpy() == np.arange(len(column))).all())
-
-
-def _asked(name: str, options: dict[str, Any]) -> bool:
-    parts = (options.get(key) for key in ("time", "states", "trajectory", "inputs", "weights"))
-    return any(name == part or (isinstance(part, (list, tuple)) and name in part) for part in parts)
 
 
 def _start_of(path: Path) -> tuple[str, str]:
