@@ -191,7 +191,11 @@ LORENZ = simulated(preset("lorenz-28"), 400).states
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        (LORENZ.T, {}, r"shape \(3, 401\) looks transposed, .* pass the transpose \(time=1\), or time=0"),
+        (
+            LORENZ.T,
+            {},
+            r"shape \(3, 401\) looks transposed, .* pass the transpose, or say --time 1, or .*time=1",
+        ),
         (walk()[:, 0], {}, r"must have shape \(time, n\), got \(40,\); reshape your data: .* x\[:, None\]"),
         (np.ones((0, 3)), {}, r"0 sample\(s\)"),
         (np.ones((3, 0)), {}, r"0 feature\(s\)"),

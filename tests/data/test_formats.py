@@ -161,6 +161,38 @@ def test_npz_of_one_s_own(tmp_path):
     assert (chosen.size, chosen.dt) == (2, 0.02)
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".h5"])
+def test_the_axis_of_time_of_a_single_array(tmp_path, suffix):
+    states, path = simulated(preset("lorenz-28"), 60).states.T, tmp_path / f"a{suffix}"
+    if suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file["X"] = states
+    else:
+        np.save(path, states) if suffix == ".npy" else np.savez(path, X=states)
+    with pytest.raises(InputError, match=r"looks transposed, .* say --time 1, or --time 0 .*time=1, time=0"):
+        read(path)
+    for axis in (1, "1"):
+        found = as_dataset(path, time=axis, dt=0.1)
+        assert (found.dt, found.source) == (0.1, str(path))
+        np.testing.assert_array_equal(found.series[0].states, states.T)
+    assert as_dataset(path, time=0).size == as_dataset(path, time="0").size == 61
+
+
+def test_the_axis_of_time_where_there_are_more_arrays_and_trajectories(tmp_path):
+    states = np.stack([plain(), plain(seed=1)])
+    np.savez(tmp_path / "a.npz", states=states.swapaxes(1, 2), force=np.ones((2, 1, 30)), mass=[1.0, 2.0])
+    found = read(tmp_path / "a.npz", time="1", states="states", inputs="force")
+    assert (found.lengths, found.inputs) == ((30, 30), 1)
+    np.testing.assert_array_equal(found.series[1].states, states[1])
+    np.save(tmp_path / "b.npy", states)
+    assert read(tmp_path / "b.npy", time=0).lengths == (30, 30)
+    turned = xr.DataArray(plain().T, dims=("a", "b"))
+    assert as_dataset(turned, time=1).lengths == (30,)
+    write(tmp_path / "c.npz", DATASETS["one trajectory"]())
+    with pytest.raises(InputError, match="no variable '1' for time"):
+        read(tmp_path / "c.npz", time="1")
+
+
 def test_stacked_npz_and_its_inputs(tmp_path):
     states = np.stack([plain(), plain(seed=1)])
     np.savez(tmp_path / "a.npz", states=states, time=np.arange(30) * 0.5, force=np.ones((2, 30, 1)), mass=[1.0, 2.0])

@@ -42,7 +42,11 @@ ModelFile = Annotated[
 _READING = "Reading the data"
 TimeName = Annotated[
     str | None,
-    typer.Option("--time", help="Which array, variable or column is the time.", rich_help_panel=_READING),
+    typer.Option(
+        "--time",
+        help="Which array, variable or column is the time; of arrays alone, which axis (0 or 1).",
+        rich_help_panel=_READING,
+    ),
 ]
 StateNames = Annotated[
     list[str] | None,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
-from lln.data.layout import CHANNEL_DIMS, STATE_DIMS, Choices, Roles, groups, hints_of, roles_of, with_dims
+from lln.data.layout import CHANNEL_DIMS, STATE_DIMS, Choices, Roles, groups, hints_of, roles_of, with_axis, with_dims
 from lln.data.lazy import LAZY_BYTES, Held, LazyRows, size_of, stays_on_disk
 from lln.data.resample import seconds
 from lln.data.series import Dataset
@@ -35,6 +35,7 @@ def from_store(store: Store, **options: Any) -> Dataset:
     parts = groups(store, choices)
     if parts:
         return join([from_store(part, **options) for part in parts], store.source)
+    store, choices = with_axis(store, choices)
     hints = hints_of(store)
     store = with_dims(store, choices, hints)
     return finished(_Assembly(store, roles_of(store, choices), choices, hints).dataset())

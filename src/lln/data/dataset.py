@@ -47,7 +47,7 @@ def as_dataset(
         grid: for states that are fields: lengths of the grid, or positions along each dimension, or a mapping from
             names of dimensions to positions. Columns run through the fields, then through space in C order.
         time: for arrays: the times of the rows, or the axis of time (0 or 1) where rows and columns could be mistaken.
-            For files, frames and xarray: the name of time.
+            For files, frames and xarray: the name of time, or the axis where a file has no names for axes and no times.
         states: name or names of the variables or columns that are the state.
         trajectory: name of the dimension or column that tells trajectories apart.
         resample: interpolate uneven times onto an even grid instead of refusing them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,25 @@ def hints_of(store: Store) -> dict[str, Any]:
     kinds = {"dt": float, "dims": dict, "system": str, **lists}
     known = hints if isinstance(hints, dict) else {}
     return {key: known[key] for key, kind in kinds.items() if isinstance(known.get(key), kind)}
+
+
+def with_axis(store: Store, choices: Choices) -> tuple[Store, Choices]:
+    """The store and the choices with a name for time, where the caller gave the number of its axis (0 or 1)."""
+    arrays = {name: one for name, one in store.variables.items() if not one.coordinate}
+    dims = {one.dims for one in arrays.values()}
+    asked = str(choices.time)
+    if asked not in ("0", "1") or asked in store.variables or choices.grid is not None or len(dims) != 1:
+        return store, choices
+    (known,) = dims
+    if known is not None:
+        inside = asked not in known and int(asked) < len(known)
+        return store, replace(choices, time=known[int(asked)]) if inside else choices
+    if _named(store, None, TIME_NAMES) is not None:
+        return store, choices
+    last = ("state", "time") if asked == "1" else ("time", "state")
+    usual = {1: ("time",), 2: last, 3: ("trajectory", *last)}
+    variables = {name: replace(one, dims=usual.get(len(one.array.shape))) for name, one in arrays.items()}
+    return replace(store, variables=variables), replace(choices, time="time")
 
 
 def with_dims(store: Store, choices: Choices, hints: Mapping[str, Any]) -> Store:

@@ -167,7 +167,8 @@ def refuse_swapped(x: NDArray[Any], source: str) -> None:
     if np.isfinite(down) and np.isfinite(along) and down > SMOOTHER * along:
         raise InputError(
             f"{source}: shape {x.shape} looks transposed, since values change far less along a row than down a column; "
-            "time must run down the rows: pass the transpose (time=1), or time=0 if each row is a time after all",
+            "time must run down the rows: pass the transpose, or say --time 1, or --time 0 if each row is a time after "
+            "all (in Python: time=1, time=0)",
             topic="transposed",
         )
 
