@@ -130,6 +130,22 @@ def test_xarray_of_plain_columns_and_dates():
     assert as_dataset(labelled).names == ("p", "q", "r")
 
 
+def test_dimensions_with_text_labels_name_columns_and_are_no_space():
+    values = np.random.default_rng(0).standard_normal((9, 2, 3, 4))
+    labels = {"station": ["a", "b"], "quantity": ["T", "p", "q"], "x": np.arange(4.0)}
+    whole = xr.DataArray(values, dims=("time", "station", "quantity", "x"), coords=labels)
+    flat = as_dataset(whole.isel(x=0, drop=True))
+    assert (flat.names, flat.space) == (("a_T", "a_p", "a_q", "b_T", "b_p", "b_q"), ())
+    np.testing.assert_array_equal(flat.series[0].states, values[..., 0].reshape(9, 6))
+    assert as_dataset(whole.isel(x=0, drop=True).drop_vars("quantity")).names[:2] == ("a_0", "a_1")
+    assert as_dataset(whole.isel(x=0, drop=True).rename(station="channel")).names == flat.names
+    field = as_dataset(whole.transpose("x", "time", "station", "quantity"))
+    assert (field.space, field.channels, list(field.coords)) == ((4,), flat.names, ["x"])
+    np.testing.assert_array_equal(field.series[0].states, values.reshape(9, 24))
+    several = as_dataset(whole.isel(quantity=0, x=0, drop=True).to_dataset(name="u").assign(v=lambda d: 2 * d["u"]))
+    assert (several.names, several.space) == (("u_a", "u_b", "v_a", "v_b"), ())
+
+
 def test_inputs_of_every_kind():
     varying = as_dataset(walk(), inputs=np.arange(80.0).reshape(40, 2))
     assert varying.series[0].inputs.shape == (40, 2)

@@ -51,6 +51,19 @@ def test_other_dimensions_are_many_starts():
     assert fitted().sample(many, 2).states.dims == ("member", "run", "time", "component")
 
 
+def test_a_state_with_labels_along_two_dimensions_comes_back_with_both():
+    values = np.stack([lorenz()[:-50, :2], lorenz()[50:, :2]], axis=1)
+    coords = {"time": 0.01 * np.arange(len(values)), "station": ["a", "b"], "quantity": ["T", "p"]}
+    data = xr.DataArray(values, dims=("time", "station", "quantity"), coords=coords)
+    model = LensForecaster(**QUICK).fit(data)
+    assert model.layout_.names == ("a_T", "a_p", "b_T", "b_p")
+    expected = model.rollout(values[5].reshape(4), 3).states
+    for x0 in (data.isel(time=5), data.isel(time=5).T):
+        run = model.rollout(x0, 3).states
+        assert run.dims == ("time", "station", "quantity")
+        np.testing.assert_array_equal(run.values.reshape(4, 4), expected)
+
+
 def test_a_dataset_of_variables():
     data = plain().to_dataset("component").assign(unused=("time", np.zeros(4)))
     run = fitted().rollout(data, 5)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,10 @@ class _Assembly:
         first = store.variables[roles.states[0]]
         self.dims = first.dims or ()
         self.sizes = dict(zip(self.dims, map(int, first.array.shape), strict=True))
+        self.texts = {dim: self._texts(dim, self.sizes[dim]) for dim in roles.rest}
+        self.naming = self._naming()
+        space = tuple(dim for dim in roles.rest if dim not in self.naming)
+        self.roles = replace(roles, rest=(*self.naming, *space))
         if 0 in self.sizes.values():
             raise InputError(
                 f"{store.source}: {roles.states[0]!r} is empty, shape {tuple(first.array.shape)}; give at least two "
@@ -255,18 +260,36 @@ class _Assembly:
             return self._on_grid(grid, total)
         if not roles.rest:
             return Labels(self._names(roles.states, total))
-        texts = self._texts(roles.rest[0], sizes[roles.rest[0]])
-        if len(roles.rest) == 1 and (texts is not None or not self._spatial(roles.rest[0])):
-            one = texts or [str(i) for i in range(total // len(roles.states))]
-            made = texts or [f"x{i}" for i in range(total)]
-            several = [f"{name}_{label}" for name in roles.states for label in one]
-            return Labels(self._names(several if len(roles.states) > 1 else made, total))
+        if self.naming:
+            return self._named_by_text(roles.rest[len(self.naming) :], total)
+        if len(roles.rest) == 1 and not self._spatial(roles.rest[0]):
+            each = range(total // len(roles.states))
+            several = [f"{name}_{i}" for name in roles.states for i in each]
+            return Labels(self._names(several if len(roles.states) > 1 else [f"x{i}" for i in each], total))
         channels, dims = tuple(roles.states), roles.rest
         if len(dims) > 1 and dims[0].lower() in CHANNEL_DIMS and len(roles.states) == 1:
-            channels = tuple(texts or (f"{roles.states[0]}{i}" for i in range(sizes[dims[0]])))
+            channels = tuple(self.texts[dims[0]] or (f"{roles.states[0]}{i}" for i in range(sizes[dims[0]])))
             dims = dims[1:]
         coords = {dim: self._positions(dim) for dim in dims}
         return Labels(self._names((), total), tuple(sizes[dim] for dim in dims), channels, coords)
+
+    def _naming(self) -> tuple[str, ...]:
+        """The dimensions that name columns rather than span space, where text labels one beside that of channels."""
+        rest = self.roles.rest
+        channel = [dim for dim in rest[:1] if dim.lower() in CHANNEL_DIMS] if len(rest) > 1 else []
+        if not any(self.texts[dim] for dim in rest if dim not in channel):
+            return ()
+        return tuple(dim for dim in rest if dim in channel or self.texts[dim] or not self._spatial(dim))
+
+    def _named_by_text(self, space: tuple[str, ...], total: int) -> Labels:
+        """Names such as `a_T` for station `a` and quantity `T`: of columns, or of fields where there is space too."""
+        each = [self.texts[dim] or [str(i) for i in range(self.sizes[dim])] for dim in self.naming]
+        several = [self.roles.states] if len(self.roles.states) > 1 else []
+        found = tuple("_".join(parts) for parts in product(*several, *each))
+        if not space:
+            return Labels(self._names(found, total))
+        coords = {dim: self._positions(dim) for dim in space}
+        return Labels(self._names((), total), tuple(self.sizes[dim] for dim in space), found, coords)
 
     def _on_grid(self, grid: Mapping[str, NDArray[Any]], total: int) -> Labels:
         space = tuple(len(one) for one in grid.values())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,9 +138,9 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
         raise InputError(
             f"x0 has no dimension {missing[0]!r}{did_you_mean(missing[0], map(str, array.dims))}", topic="unknown-name"
         )
-    stacked = [_stack_dimension(array, layout, {time, *given})] if len(layout.shape) > len(given) else []
-    if stacked == [None]:
-        array, stacked = array.expand_dims(_STATE, axis=-1), [_STATE]
+    stacked = _stack_dimensions(array, layout, {time, *given}) if len(layout.shape) > len(given) else ()
+    if stacked is None:
+        array, stacked = array.expand_dims(_STATE, axis=-1), (_STATE,)
     elif name is None and kind == "dataset" and layout.space and len(layout.shape) == len(given):
         array = array.squeeze(_STATE, drop=True)
     state = [*stacked, *given]
@@ -170,18 +172,26 @@ def _one_array(x0: xarray.Dataset, layout: Layout) -> tuple[xarray.DataArray, st
     )
 
 
-def _stack_dimension(array: xarray.DataArray, layout: Layout, taken: set[str]) -> Any:
-    """The dimension along which coordinates (or channels) lie: by its labels, else by its size, else there is none."""
+def _stack_dimensions(array: xarray.DataArray, layout: Layout, taken: set[str]) -> Any:
+    """The dimensions along which coordinates (or channels) lie: by their labels, else one by its size, else None."""
     count = layout.shape[0]
-    free = [dim for dim in array.dims if dim not in taken and array.sizes[dim] == count]
-    for dim in free:
-        if dim in array.coords and list(map(str, array.coords[dim].values)) == list(layout.variables):
-            return dim
-    if free:
-        return free[-1]
+    free = [dim for dim in array.dims if dim not in taken]
+    for several in range(1, len(free) + 1):
+        for dims in permutations(free, several):
+            fits = math.prod(array.sizes[dim] for dim in dims) == count
+            if fits and ["_".join(parts) for parts in product(*_labels(array, dims))] == list(layout.variables):
+                return dims
+    alike = [dim for dim in free if array.sizes[dim] == count]
+    if alike:
+        return (alike[-1],)
     if count == 1:
         return None
     raise InputError(_expected(tuple(array.shape), layout, 1), topic="other-size")
+
+
+def _labels(array: xarray.DataArray, dims: tuple[Any, ...]) -> list[list[str]]:
+    """Labels along each dimension, or numbers where there are none."""
+    return [list(map(str, array[dim].values)) for dim in dims]  # xarray counts where there are no labels
 
 
 def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, history: int) -> Start:
