@@ -117,7 +117,13 @@ def test_levels_of_the_index_are_time_and_trajectories(names):
 def test_levels_may_be_named_by_the_caller_and_clash_with_no_column():
     table = runs(("seed", "clock"))
     assert as_dataset(table, trajectory="seed", time="clock").lengths == (100,) * 3
+    assert [one.name for one in as_dataset(table, time="clock").series][1:] == ["frame, seed 1", "frame, seed 2"]
     assert as_dataset(table, trajectory="seed", states=["x"]).lengths == (100,) * 3
+    appended = columns().assign(run=np.repeat([1, 2], 20)).set_index("run", append=True)
+    assert as_dataset(appended).lengths == (20, 20)
+    texts = appended.set_axis(pd.MultiIndex.from_product([[1, 2], list("abcdefghijklmnopqrst")], names=["run", "what"]))
+    assert as_dataset(texts).lengths == (20, 20)
+    assert "the levels of the index 'what' are left out" in as_dataset(texts).notes[0]
     deep = pd.concat({"a": table, "b": table}, names=["kind"])
     assert as_dataset(deep).lengths == (100,) * 6
     assert as_dataset(table.assign(clock=table.index.get_level_values(1))).lengths == (100,) * 3
@@ -172,7 +178,9 @@ def test_row_numbers_are_no_time_until_rows_were_dropped():
 
 def test_an_index_that_goes_back_or_repeats_is_refused_or_begins_again():
     table = columns().set_axis(pd.Index(np.arange(40) * 10, name="year"))
-    with pytest.raises(InputError, match=r"time goes back from 390 to 0 at row 1 in the index; sort the rows"):
+    with pytest.raises(
+        InputError, match=r"time goes back from 390 to 0 at row 1 in the index; sort the rows, or leave the index out"
+    ):
         as_dataset(table.iloc[[39, *range(39)]].iloc[[0, 1, 3, 2]])
     with pytest.raises(InputError, match=r"rows 0 and 1 have the same time 0 in the index; drop one of them"):
         as_dataset(table.iloc[[0, *range(39)]])

@@ -115,30 +115,43 @@ def _levels(table: Any, choices: Choices, source: str) -> Indexed:
     plain = plain.drop(columns=[name for name in names if name in plain.columns])
     levels = {name: _plain(level) for name, level in levels.items()}
     free = [name for name in levels if not choices.mentions(name)]
-    clock = None
-    if choices.time is None and not _has_time(plain, choices):
-        called = [name for name in free if base(name) in TIME_NAMES]
-        dated = [name for name in free if _kind(levels[name]) in "mM"]
-        counted = [name for name in free[-1:] if _kind(levels[name]) in "fiu" and base(name) not in TELLING]
-        chosen = [*called, *dated, *counted][:1]
-        if chosen:
-            values = levels[chosen[0]]
-            clock = Clock(chosen[0], values if chosen[0] in called else _counted(values, choices))
-    others = [name for name in free if clock is None or name != clock.name]
+    time = _time_level(levels, free) if choices.time is None and not _has_time(plain, choices) else None
+    others = [name for name in free if name != time]
+    if choices.trajectory is not None:
+        others = []
+    elif time is None and choices.time not in levels:
+        others = [name for name in others if base(name) in TELLING]
     for name in reversed([name for name in levels if name not in free]):
         plain.insert(0, name, levels[name])
-    if not others:
-        return Indexed(plain, choices, clock)
-    listing = ", ".join(map(repr, others))
-    if choices.trajectory is not None or clock is None:
-        note = f"{source}: the levels of the index {listing} are left out; reset_index() makes columns of them"
-        return Indexed(plain, choices, clock, (note,))
-    label = ", ".join(others)
-    whole = zip(*(map(str, levels[name]) for name in others), strict=True)
-    plain.insert(0, label, levels[label] if len(others) == 1 else [", ".join(row) for row in whole])
-    known = all(base(name) in (*TELLING, "start") for name in others) and base(clock.name) in TIME_NAMES
-    note = f"{source}: the levels of the index {listing} tell trajectories apart, and {clock.name!r} is taken as time"
-    return Indexed(plain, replace(choices, trajectory=label), clock, () if known else (note,))
+    notes = _on_levels(free, others, time, source)
+    if others:
+        label, whole = ", ".join(others), zip(*(map(str, levels[name]) for name in others), strict=True)
+        plain.insert(0, label, levels[label] if len(others) == 1 else [", ".join(row) for row in whole])
+        choices = replace(choices, trajectory=label)
+    if time is None:
+        return Indexed(plain, choices, None, notes)
+    values = levels[time] if base(time) in TIME_NAMES else _counted(levels[time], choices)
+    return Indexed(plain, choices, Clock(time, values), notes)
+
+
+def _time_level(levels: dict[str, Any], free: list[str]) -> str | None:
+    """The level that is time: by its name, its dates, or as the last one of numbers."""
+    called = [name for name in free if base(name) in TIME_NAMES]
+    dated = [name for name in free if _kind(levels[name]) in "mM"]
+    counted = [name for name in free if _kind(levels[name]) in "fiu" and base(name) not in TELLING]
+    return next(iter([*called, *dated, *counted[-1:]]), None)
+
+
+def _on_levels(free: list[str], others: list[str], time: str | None, source: str) -> tuple[str, ...]:
+    """What to say of levels that are left out, or whose names do not say what they are."""
+    notes = []
+    unused = ", ".join(repr(name) for name in free if name not in (*others, time))
+    if unused:
+        notes.append(f"{source}: the levels of the index {unused} are left out; reset_index() makes columns of them")
+    if others and not all(base(name) in (*TELLING, *TIME_NAMES, "start") for name in (*others, time or "time")):
+        end = "" if time is None else f", and {time!r} is taken as time"
+        notes.append(f"{source}: the levels of the index {', '.join(map(repr, others))} tell trajectories apart{end}")
+    return tuple(notes)
 
 
 def _has_time(table: Any, choices: Choices, *, dated: bool = True) -> bool:

@@ -201,7 +201,8 @@ class _Table:
     def _where(self, name: str, rows: NDArray[np.intp]) -> Where:
         """How messages speak of times in a column: one that was only taken as time could be a state."""
         if self.index is not None and self.index.name == name:
-            return Where(" in the index", rows + self.first_row)
+            drop = ", or leave the index out with reset_index(drop=True)" if self.index.note else ""
+            return Where(" in the index", rows + self.first_row, drop)
         sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
         state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
         return Where(f" in column {name!r}", rows + self.first_row, "" if sure else state)
