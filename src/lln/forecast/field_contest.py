@@ -39,6 +39,7 @@ class Contest:
         grid: spacing and boundaries as they were found, in words.
         dense_network: of a dense map with networks, over the last fold; None where none had to be trained.
         shared_network: the same of convolutions.
+        folds: ways to hold data out over which `dense` and `shared` are means; the last of them where it is 1.
     """
 
     dense: float
@@ -47,6 +48,7 @@ class Contest:
     grid: str
     dense_network: float | None = None
     shared_network: float | None = None
+    folds: int = 1
 
     @property
     def points_share(self) -> bool | None:
@@ -62,13 +64,14 @@ class Contest:
         return self.shared <= max(self.dense, _PERFECT)
 
     def note(self) -> str:
-        """The choice in a sentence."""
+        """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
         chosen = "all points share their weights" if self.points_share else "every point has weights of its own"
         trained = ""
         if self.dense_network is not None and self.shared_network is not None:
-            trained = f"; with networks by {self.shared_network:.2g} and {self.dense_network:.2g}"
+            trained = f"; with networks, over the last fold, by {self.shared_network:.2g} and {self.dense_network:.2g}"
+        over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
         return (
-            f"{chosen}: over held-out rollouts of up to {self.steps} steps a convolution alone errs by "
+            f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone errs by "
             f"{self.shared:.2g}, a dense map by {self.dense:.2g}{trained} ({self.grid}); field={not self.points_share} "
             "insists on the other"
         )
@@ -110,7 +113,8 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
         )
     means = np.exp(np.mean(errors, axis=0))
     grid = fitting.grid.in_words(dataset.coords)
-    return Contest(float(means[0]), float(means[1]), max(fold.steps for fold in ways), grid)
+    longest = max(fold.steps for fold in ways)
+    return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
 
 
 def network_error(dataset: Dataset, recipe: Recipe, surrogate: FieldSurrogate) -> float:
