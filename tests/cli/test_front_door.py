@@ -56,6 +56,13 @@ def test_each_command_has_an_example_that_parses():
         found.make_context(name, rest)  # raises where an option or an argument is wrong
 
 
+def test_the_example_keeps_rows_back_for_evaluate():
+    example = next(command.example for command in app_module.COMMANDS if command.function.__name__ == "fit")
+    assert example in app_module.app.info.epilog
+    fit = typer.main.get_command(app_module.app).commands["fit"]
+    assert fit.make_context("fit", shlex.split(example)[2:]).params["test"] > 0
+
+
 def test_help_breaks_lines_where_the_terminal_ends_and_nowhere_else():
     shown = CliRunner().invoke(app_module.app, ["rollout", "--help"], env={"COLUMNS": "90", "TERM": "dumb"}).stdout
     body = shown[shown.index("Without --from") : shown.index("Arguments")].splitlines()[:3]

@@ -98,8 +98,9 @@ def test_the_line_of_the_readme_from_data_to_a_page_runs(tmp_path, monkeypatch):
     (whole,) = (line for line in lines if line.startswith("lln simulate"))
     page = tmp_path / "page.md"
     page.write_text(f"```bash\n{whole}\n```\n")
-    assert list(docs.outputs(page))
-    assert sorted(path.name for path in tmp_path.glob("b*")) == ["b.lln", "b.nc", "bench.html"]
+    ((_, printed),) = docs.outputs(page)
+    assert "scored on held-out rows" in printed  # `evaluate` must not be shown what trained
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.html", "lorenz.lln", "lorenz.nc", "page.md"]
 
 
 def resolve(name):

@@ -49,7 +49,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command(simulate, DATA, "lln simulate burgers-48 -o b.nc"),
-    Command(fit, DATA, "lln fit b.nc -o b.lln"),
+    Command(fit, DATA, "lln fit b.nc -o b.lln --test 0.15"),
     Command(rollout, DATA, "lln rollout b.lln --steps 500 -o r.nc"),
     Command(evaluate, DATA, "lln evaluate b.lln b.nc"),
     Command(compare, DATA, "lln compare b.nc --plot compare.png"),
