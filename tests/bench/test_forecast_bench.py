@@ -78,11 +78,21 @@ def row(model, nmse, **more):
 @pytest.mark.parametrize(("ours", "word"), [(1e-3, "holds"), (5e-3, "missed")])
 def test_the_verdict_says_which_bars_hold(ours, word):
     rows = [row("lens", ours, share=[1.0], parameters_per_member=6000), row("linear", 0.6), row("analog", 0.1)]
+    rows.append(row("linear-wide", 0.5))
     rows += [row(name, 4e-3, parameters_per_member=40_000) for name in COMPARATORS]
     lines = verdict({"trajectories": rows})
     assert f"{word}: lorenz-28, several trajectories" in "\n".join(lines)
     assert "holds: lorenz-28: 0.150 of the parameters of mlp" in lines
     assert "lorenz-28" in show({"trajectories": rows})
+
+
+@pytest.mark.parametrize(("wide", "twice"), [(0.5, 1), (1.5e-3, 0)])
+def test_the_verdict_counts_the_better_of_both_linear_maps(wide, twice):
+    rows = [row("lens", 1e-3, share=[1.0], parameters_per_member=6000), row("linear", 0.6), row("linear-wide", wide)]
+    rows += [row(name, 4e-3, parameters_per_member=40_000) for name in ("analog", *COMPARATORS)]
+    said = "\n".join(verdict({"trajectories": rows}))
+    assert f"network used and twice as good as both linear maps on {twice} systems" in said
+    assert ("lorenz-28: next best is linear-wide" in said) == (wide < 4e-3)
 
 
 @pytest.fixture
@@ -136,17 +146,31 @@ def test_references_and_noise_have_rows_of_their_own():
 def test_the_readme_tells_what_is_stored():
     root = Path(__file__).parents[2]
     stored = json.loads((root / "benchmarks/results/forecast-trajectories.json").read_text())["rows"]
-    lines = [line.split(" | ") for line in (root / "README.md").read_text().splitlines() if line.count("**") == 2]
+    text = (root / "README.md").read_text()
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and line.count(" | ") == 7]
     told = {cells[0].removeprefix("| ").lower(): cells for cells in lines}
+    found = {}
+    for row in stored:
+        if row["role"] == "reporting":
+            found.setdefault(row["system"], {})[row["model"]] = row
     for system in forecast_data.NONLINEAR:
-        rows = {row["model"]: row for row in stored if row["role"] == "reporting" and row["system"] == system}
-        cells = told[system]
-        assert cells[1] == f"**{rows['lens']['nmse']:.2e}**"
-        assert float(cells[2]) == pytest.approx(rows["linear"]["nmse"], rel=0.05)
-        assert float(cells[3]) == pytest.approx(rows["analog"]["nmse"], rel=0.05)
+        rows, cells = found[system], told[system]
+        named = {1: rows["lens"], 2: rows["linear"], 3: rows["linear-wide"], 4: rows["analog"]}
+        for place, row in named.items():
+            digits = 0.005 if place in (1, 3) else 0.05
+            assert float(cells[place].strip("*")) == pytest.approx(row["nmse"], rel=digits), (system, place)
         best = min((rows[name] for name in COMPARATORS), key=lambda row: row["nmse"])
         if max(rows["lens"]["share"]) > 0:
-            assert cells[4].startswith(f"{best['nmse']:.2e} (")
-            assert cells[4].endswith(f", depth {best['depth']})")
+            assert cells[5].startswith(f"{best['nmse']:.2e} (")
+            assert cells[5].endswith(f", depth {best['depth']})")
         else:
             assert best["nmse"] == pytest.approx(rows["lens"]["nmse"], rel=1e-6)
+        # What is lowest is bold, and so is what is as low.
+        least = min(best["nmse"], *(row["nmse"] for row in named.values()))
+        lowest = {place for place, row in named.items() if row["nmse"] == pytest.approx(least, rel=1e-6)}
+        assert {place for place, cell in enumerate(cells) if cell.startswith("**")} == lowest
+    left_out = set(found) - set(forecast_data.NONLINEAR)
+    assert left_out.isdisjoint(told)
+    assert "The four linear systems" in " ".join(text.split())
+    assert len(left_out) == 4
+    assert all(found[system][model]["nmse"] < 1e-10 for system in left_out for model in ("linear", "linear-wide"))
