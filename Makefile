@@ -64,8 +64,9 @@ faults: $(STAMP) ## over 300 faults in the middle of real work: nothing lost, no
 soak: $(STAMP) ## 30 minutes of mixed work in one process, with memory, handles and threads watched
 	OMP_NUM_THREADS=1 $(BIN)/python -m validation.soak --out validation/results/soak.json
 
-reproduce: $(STAMP) ## every table and figure of the paper (about an hour on two free cores; resumes)
-	$(BIN)/lln reproduce
+REPRODUCE_OPTIONS ?=
+reproduce: $(STAMP) ## the paper's runs and report; what is stored is not run again (REPRODUCE_OPTIONS='--out results/mine' runs all, hours)
+	$(BIN)/lln reproduce $(REPRODUCE_OPTIONS)
 
 coverage: $(STAMP) ## the lines of src that the tests run, in commands and workers too (twice as long as `make test`)
 	$(BIN)/coverage erase

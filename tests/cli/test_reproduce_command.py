@@ -8,7 +8,8 @@ import lln.study
 from lln.cli.app import app
 from lln.cli.reproduce import ORDER, TABLES, _clock, _line, _studies
 from lln.core.errors import InputError
-from lln.records import read_records
+from lln.records import read_records, read_times
+from lln.study.expand import expand
 from lln.study.reproduce import Progress
 from lln.study.spec import paper_studies
 
@@ -43,8 +44,27 @@ def test_a_study_file_runs_and_a_second_call_does_nothing(tmp_path):
     assert first.exit_code == 0, first.output
     assert "SMOKE-MT" in first.stdout
     assert "3 of 3 runs" in first.stdout
+    assert "nothing was run" not in first.stdout
     lines = (tmp_path / "out" / "records.jsonl").read_bytes()
-    assert CliRunner().invoke(app, words).exit_code == 0
+    second = CliRunner().invoke(app, words)
+    assert second.exit_code == 0
+    times = [json.loads(line) for line in (tmp_path / "out" / "times.jsonl").read_text().splitlines()]
+    made = max(time["provenance"]["date"] for time in times)[:10]
+    said = " ".join(second.stdout.split())
+    assert f"nothing was run: all of these runs are stored in {tmp_path / 'out'}, made" in said
+    assert f"{made}; to run them afresh give another folder, as in --out results/mine" in said
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == lines
     assert {record.kind for record in read_records(tmp_path / "out").values()} == {"multi-trajectory"}
-    assert json.loads((tmp_path / "out" / "times.jsonl").read_text().splitlines()[0])["seconds"] > 0
+    assert times[0]["seconds"] > 0
+
+
+def test_the_stored_run_is_the_whole_paper_and_every_line_has_its_checksum():
+    folder = Path(__file__).parents[2] / "results" / "paper"
+    records = read_records(folder)  # also checks the checksums
+    for study in paper_studies().values():
+        assert {run.digest for run in expand(study)} <= set(records)
+    for name in ("records.jsonl", "times.jsonl"):
+        assert all("sum" in json.loads(line) for line in (folder / name).read_text().splitlines()), name
+    assert "sum" in json.loads((folder / "blocks.json").read_text())
+    hours = sum(timing.seconds for timing in read_times(folder).values()) / 3600
+    assert f"the stored runs took {hours:.1f} hours of one core" in (folder.parents[1] / "README.md").read_text()

@@ -40,7 +40,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="The same shapes in minutes; the numbers mean nothing.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the records [default: results/paper].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the records; a new one runs everything [default: results/paper].")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
@@ -62,12 +64,16 @@ def reproduce(
     folder = out or Path("results/quick" if quick else "results/paper")
     began, failed = time.perf_counter(), 0
     with Store(folder) as store, _shown() as listener, closing(_crew(jobs, scheduler)) as crew:
+        known = store.done
         for one in studies:
             progress = run_study(one, store, crew, listener)
             failed += progress.failed
             _summary(one, progress)
         store.settle()
+        idle = not failed and store.done == known
     typer.echo(f"{'all':<6} {_clock(time.perf_counter() - began)}  records in {folder}")
+    if idle:
+        typer.echo(_nothing_run(folder))
     if report and study is None:
         _write_report(folder)
     if failed:
@@ -102,6 +108,18 @@ def _summary(study: Study, progress: Progress) -> None:
     typer.echo(f"{study.block:<6} {_clock(progress.seconds)}  {counts}{lost}: {study.title}")
     for error in progress.errors:
         typer.echo(f"  failed: {error}", err=True)
+
+
+def _nothing_run(folder: Path) -> str:
+    """What to say where every run was stored before."""
+    from lln.records import read_times
+
+    dates = sorted({str(timing.provenance.get("date", ""))[:10] for timing in read_times(folder).values()} - {""})
+    made = f", made {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    return (
+        f"nothing was run: all of these runs are stored in {folder}{made}; to run them afresh give another folder, as "
+        "in --out results/mine"
+    )
 
 
 def _write_report(folder: Path) -> None:
