@@ -216,8 +216,8 @@ def backward_kernel(
     """One program sweeps every P-th tile of rows of 32 units and keeps its own sums of coefficient gradients.
 
     SUMS is (P, S, D, K, h), zero at the start unless every program has a SINGLE tile; PATH is one (D, ROWS, 32) scratch
-    per program. No atomics, so the same bits every time. `lanes` is 32, known only at run time, so that the scratch is
-    addressed in the layout of the state.
+    per program. No two programs add to the same place, so the same bits every time. `lanes` is 32, known only at run
+    time, so that the scratch is addressed in the layout of the state.
     """
     part = tl.program_id(0)
     parts = tl.num_programs(0)
