@@ -89,6 +89,16 @@ def test_commands_for_other_machines_exist(page):
                 command.make_context(words[0], words[1:])  # an option that does not exist raises
 
 
+def test_the_tour_names_the_commands_that_have_json():
+    from lln.cli.app import app
+
+    commands = typer.main.get_command(app).commands
+    have = {name for name, command in commands.items() if any("--json" in option.opts for option in command.params)}
+    text = (ROOT / "docs" / "tour.md").read_text()
+    sentence = text.split("With `--json` a program can read what ")[1].split(" say;")[0]
+    assert set(re.findall(r"`(\w+)`", sentence)) == have
+
+
 @pytest.mark.slow
 def test_the_line_of_the_readme_from_data_to_a_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
