@@ -1,8 +1,10 @@
 import inspect
 import os
+import re
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,16 @@ def test_at_most_twenty_public_names_and_all_of_them_load():
         assert getattr(lln, name) is not None
     assert {"LensNetwork", "lens_transport", "InputError"} <= set(lln.__all__)
     assert set(lln.__all__) <= set(dir(lln))
+
+
+def test_every_package_of_the_reference_is_there_after_import_lln():
+    text = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
+    rooms = sorted(set(re.findall(r"auto\w+:: lln\.(\w+)\.", text)))
+    assert {"page", "records", "report", "study", "workers"} <= set(rooms)
+    assert set(rooms) <= set(dir(lln))
+    # In a fresh interpreter each: what another one imported would be found without asking.
+    for room in rooms:
+        assert f"lln.{room}" in modules_after(f"import lln\nlln.{room}.__name__")
 
 
 def test_unknown_public_name():

@@ -40,7 +40,10 @@ _HOME = {
     "search": "lln.forecast.search",
     "simulated": "lln.data.trajectory",
 }
-_ROOMS = {"data", "evaluate", "forecast", "models", "ops", "plots", "systems", "train"}
+_ROOMS = {
+    *("core", "data", "evaluate", "forecast", "models", "ops", "page", "plots", "records", "report", "study"),
+    *("systems", "train", "workers"),
+}
 
 __all__ = [
     "Dataset",
