@@ -1,6 +1,7 @@
 """What the source never does: unpickle, evaluate text, call a shell, or write a file that can be met half-written."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ PROGRAMS = {
     "data/contained.py": "a reader of its own process for files that may crash a C library",
     "forecast/export_c.py": "the C compiler and what it made, to try an export",
     "plots/film.py": "ffmpeg, to write a film",
+}
+# Modules that can go over the network, and which file may use one, and for what.
+NETWORK_MODULES = {
+    *("aiohttp", "asyncio", "dask", "distributed", "fsspec", "ftplib", "http", "httpx", "imaplib", "optuna", "poplib"),
+    *("requests", "smtplib", "socket", "socketserver", "sqlalchemy", "ssl", "telnetlib", "urllib", "urllib3"),
+    *("webbrowser", "websockets", "xmlrpc"),
+}
+NETWORK = {
+    "core/atomic.py": "the name of this machine, for the names of half-written files",
+    "forecast/search_storage.py": "the database of a search, at the address that --storage names",
+    "workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
 WRITERS = {
@@ -102,6 +114,39 @@ def test_each_of_these_would_be_found(code):
 
 def test_only_the_listed_files_start_programs():
     assert {name for name, tree in TREES.items() if "subprocess" in set(imported(tree))} == set(PROGRAMS)
+
+
+def network(tree):
+    """What in a module could go over the network."""
+    found = [name for name in imported(tree) if name.partition(".")[0] in NETWORK_MODULES or name == "torch.hub"]
+    return found + [ast.unparse(call.func) for call in calls(tree) if ast.unparse(call.func).startswith("torch.hub.")]
+
+
+def test_only_the_listed_files_could_go_over_the_network():
+    assert {name for name, tree in TREES.items() if network(tree)} == set(NETWORK)
+    used = {node.attr for node in ast.walk(TREES["core/atomic.py"]) if _of(node, "socket")}
+    used |= {node.attr for node in ast.walk(TREES["forecast/search_storage.py"]) if _of(node, "socket")}
+    assert used == {"gethostname"}
+
+
+def _of(node, module):
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
+
+
+@pytest.mark.parametrize("code", ["import requests", "from urllib.request import urlopen", "torch.hub.load(a, b)"])
+def test_each_way_over_the_network_would_be_found(code):
+    assert len(network(ast.parse(code))) == 1
+
+
+def test_every_promise_of_the_security_page_names_tests_that_make_security_runs():
+    page = (SOURCE.parents[1] / "SECURITY.md").read_text()
+    promises = page.split("## What is promised")[1].split("\n## ")[0].split("\n- ")[1:]
+    recipe = (SOURCE.parents[1] / "Makefile").read_text().split("\nsecurity:")[1].split("\n\n")[0]
+    assert len(promises) >= 6
+    for promise in promises:
+        named = re.findall(r"`(tests/[\w/]+\.py)`", promise)
+        assert named, promise
+        assert all(name in recipe for name in named), named
 
 
 def opens_to_write(call):
