@@ -30,6 +30,15 @@ def test_a_labelled_state_comes_back_labelled():
     assert float(run.predicted.time[0]) == pytest.approx(5.03)
 
 
+def test_labels_in_another_order_say_which_is_which():
+    x0 = plain().isel(time=2)
+    turned = fitted().rollout(x0.isel(component=[2, 0, 1]), 3)
+    assert list(turned.states.component.values) == LABELS
+    np.testing.assert_array_equal(turned.array, fitted().rollout(x0, 3).array)
+    with pytest.raises(InputError, match=r"its states are z, x, y, but this model was fitted to x, y, z"):
+        fitted().evaluate(plain(slice(0, 40)).isel(component=[2, 0, 1]))
+
+
 def test_along_time_the_last_states_count():
     for history in (1, 2):
         run = fitted(history).rollout(plain(), 3)

@@ -138,6 +138,7 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
         raise InputError(
             f"x0 has no dimension {missing[0]!r}{did_you_mean(missing[0], map(str, array.dims))}", topic="unknown-name"
         )
+    array = _in_order(array, layout)
     stacked = _stack_dimensions(array, layout, {time, *given}) if len(layout.shape) > len(given) else ()
     if stacked is None:
         array, stacked = array.expand_dims(_STATE, axis=-1), (_STATE,)
@@ -170,6 +171,15 @@ def _one_array(x0: xarray.Dataset, layout: Layout) -> tuple[xarray.DataArray, st
     raise InputError(
         f"x0 has no variable {absent[0]!r}{did_you_mean(absent[0], map(str, x0.data_vars))}", topic="unknown-name"
     )
+
+
+def _in_order(array: xarray.DataArray, layout: Layout) -> xarray.DataArray:
+    """A dimension whose labels are the coordinates (or channels) in another order, in the model's."""
+    for dim in array.dims:
+        (labels,) = _labels(array, (dim,))
+        if set(labels) == set(layout.variables) and len(labels) == len(layout.variables):
+            return array.isel({dim: [labels.index(name) for name in layout.variables]})
+    return array
 
 
 def _stack_dimensions(array: xarray.DataArray, layout: Layout, taken: set[str]) -> Any:
