@@ -107,6 +107,18 @@ def test_absurd_hdf5_shapes(tmp_path):
     assert "claims the shape (1000000000000, 1000)" in refusal(tmp_path / "a.h5")
 
 
+def test_a_variable_with_the_name_of_our_own_notes(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["states"] = STATES
+        file.create_dataset("lln", data=np.zeros((10, 10)), chunks=(10, 10), compression="gzip")
+        place = file["lln"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    content[place.byte_offset : place.byte_offset + place.size] = b"?" * place.size
+    path.write_bytes(content)
+    assert read(path, states="states").size == STATES.shape[1]
+
+
 def test_a_heap_without_end_in_hdf5(tmp_path):
     path = tmp_path / "a.nc"
     write(path, Dataset((Series(STATES),), 0.01, ("a", "b", "c")))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError, reason
+from lln.core.errors import InputError
 from lln.data.layout import CHANNEL_DIMS, STATE_DIMS, Choices, Roles, groups, hints_of, roles_of, with_axis, with_dims
 from lln.data.lazy import LAZY_BYTES, Held, LazyRows, size_of, stays_on_disk
 from lln.data.resample import seconds
@@ -142,7 +142,7 @@ class _Assembly:
         """A number for each trajectory from a variable of ours."""
         if not self.hints or name not in self.store.variables:
             return [default] * self.count
-        values = self._read(name).reshape(-1)
+        values = self.store.read(name).reshape(-1)
         usable = len(values) == self.count and values.dtype.kind in "fiu" and np.isfinite(values).all()
         return values.tolist() if usable else [default] * self.count
 
@@ -151,16 +151,7 @@ class _Assembly:
         arrays = {name: self.store.variables[name].array for name in names}
         if sum(size_of(array.shape, array.dtype) for array in arrays.values()) > LAZY_BYTES:
             return self.store.opened, True
-        return Held({name: self._read(name) for name in names}), False
-
-    def _read(self, name: str) -> NDArray[Any]:
-        try:
-            return np.asarray(self.store.variables[name].array[...])
-        except Exception as error:  # every library has its own for a damaged chunk
-            raise InputError(
-                f"{self.store.source}: variable {name!r} cannot be read ({reason(error)}); the file was cut short or "
-                "is damaged"
-            ) from error
+        return Held({name: self.store.read(name) for name in names}), False
 
     def _states(self) -> Callable[[int, int], Any]:
         return self._columns_of(self.roles.states, self.roles.rest)
@@ -210,7 +201,7 @@ class _Assembly:
 
     def _constant(self, name: str) -> Callable[[int, int], Any]:
         """Inputs that do not vary in time: one row, shown at every time."""
-        dims, values = self.store.variables[name].dims or (), self._read(name).astype(np.float64)
+        dims, values = self.store.variables[name].dims or (), self.store.read(name).astype(np.float64)
         along = self.roles.trajectory_dim
 
         def rows_of(index: int, rows: int) -> Any:
@@ -231,7 +222,7 @@ class _Assembly:
             )
         if len(dims) == 1 and stays_on_disk(one.array):
             return one.array
-        times = self._read(self.roles.time)
+        times = self.store.read(self.roles.time)
         if len(dims) == 2:
             times = np.take(times, index, axis=1 - dims.index(self.roles.time_dim))
         return seconds(times[:rows])[0] if times.dtype.kind not in "fiu" else times[:rows]
@@ -239,7 +230,7 @@ class _Assembly:
     def _weights(self, index: int, rows: int) -> NDArray[Any] | None:
         if self.roles.weights is None:
             return None
-        dims, values = self.store.variables[self.roles.weights].dims or (), self._read(self.roles.weights)
+        dims, values = self.store.variables[self.roles.weights].dims or (), self.store.read(self.roles.weights)
         if self.roles.trajectory_dim in dims:
             values = np.take(values, index, axis=dims.index(self.roles.trajectory_dim))
         return np.full(rows, float(values)) if values.ndim == 0 else values[:rows]
@@ -249,7 +240,7 @@ class _Assembly:
         one = self.store.variables.get(dim)
         if one is None or tuple(one.array.shape) != (length,) or np.dtype(one.array.dtype).kind not in "OUST":
             return None
-        return [value.decode() if isinstance(value, bytes) else str(value) for value in self._read(dim)]
+        return [value.decode() if isinstance(value, bytes) else str(value) for value in self.store.read(dim)]
 
     def _labels(self) -> Labels:
         """Names of columns, or grid, fields and coordinates."""
@@ -310,7 +301,7 @@ class _Assembly:
             return grid_of(self.choices.grid)
         names = [str(name) for name in self.hints.get("coords", ())]
         flat = self.roles.rest == ("state",) and all(name in self.store.variables for name in names)
-        return {name: self._read(name) for name in names} if flat else {}
+        return {name: self.store.read(name) for name in names} if flat else {}
 
     def _names(self, found: Any, total: int) -> tuple[str, ...]:
         said = self.hints.get("names")
@@ -327,7 +318,7 @@ class _Assembly:
         one = self.store.variables.get(dim)
         if one is None or not one.numeric or tuple(one.array.shape) != (self.sizes[dim],):
             return np.arange(self.sizes[dim], dtype=np.float64)
-        return self._read(dim)
+        return self.store.read(dim)
 
     def _units(self) -> dict[str, str]:
         """Units that the file tells, by name; those of time under "time"."""
@@ -336,5 +327,5 @@ class _Assembly:
             named["time"] = self.roles.time
         units = {key: self.store.variables[name].attrs.get("units") for key, name in named.items()}
         if self.roles.time is not None and np.dtype(self.store.variables[self.roles.time].array.dtype).kind in "mM":
-            units["time"] = seconds(self._read(self.roles.time))[1]
+            units["time"] = seconds(self.store.read(self.roles.time))[1]
         return {key: str(value) for key, value in units.items() if value is not None}

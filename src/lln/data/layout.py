@@ -111,8 +111,8 @@ class _Inside:
 def hints_of(store: Store) -> dict[str, Any]:
     """What a file of ours says beyond its variables."""
     text = store.attrs.get(ATTRIBUTE)
-    if text is None and ATTRIBUTE in store.variables:
-        text = str(np.asarray(store.variables[ATTRIBUTE].array[...])[()])
+    if text is None and ATTRIBUTE in store.variables and not tuple(store.variables[ATTRIBUTE].array.shape):
+        text = str(store.read(ATTRIBUTE)[()])
     try:
         hints = json.loads(text) if isinstance(text, str) else {}
     except (ValueError, RecursionError):

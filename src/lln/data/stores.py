@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, reason
 from lln.data.lazy import LAZY_BYTES, Held, refuse_beyond_memory, size_of
 
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text
@@ -64,6 +64,16 @@ class Store:
     variables: Mapping[str, Variable]
     attrs: Mapping[str, Any]
     opened: Callable[[], Mapping[str, Any]]
+
+    def read(self, name: str) -> NDArray[Any]:
+        """The whole of a variable."""
+        try:
+            return np.asarray(self.variables[name].array[...])
+        except Exception as error:  # every library has its own for a damaged chunk
+            raise InputError(
+                f"{self.source}: variable {name!r} cannot be read ({reason(error)}); the file was cut short or "
+                "is damaged"
+            ) from error
 
 
 def open_npy(path: Path) -> Store:
