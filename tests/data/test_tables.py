@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from lln.core.errors import InputError
 from lln.data import as_dataset
@@ -196,3 +197,16 @@ def test_other_indexes_are_trajectories_or_left_out_with_a_note():
     assert "the index 'label' is neither numbers nor dates and is left out" in as_dataset(labels).notes[0]
     stated = columns().set_index("x")
     assert as_dataset(stated, states=["x", "y"]).names == ("x", "y")
+
+
+@pytest.mark.parametrize("word", ["states", "trajectory", "inputs", "time"])
+def test_what_names_no_column_is_refused(word):
+    with pytest.raises(InputError, match=rf"{word}= must name .*, got int"):
+        as_dataset(pd.DataFrame({"time": [0.0, 1.0, 2.0], "a": [1.0, 2.0, 4.0]}), **{word: 3})
+    with pytest.raises(InputError, match=rf"{word}= must name .*, got int"):
+        as_dataset(xr.Dataset({"a": ("time", [1.0, 2.0, 4.0])}, {"time": [0.0, 1.0, 2.0]}), **{word: 3})
+
+
+def test_names_may_be_the_columns_of_a_table():
+    table = columns().assign(z=1.0)
+    assert as_dataset(table, states=table.columns[:2]).names == ("x", "y")

@@ -157,7 +157,7 @@ def test_rows_of_a_table_start_at_their_own_times():
     np.testing.assert_allclose(labelled.time, [0.0, 0.01, 0.02])
     texts = chosen.assign(time=["2024-01-01", "2024-01-02", "2024-01-03"])
     assert str(fitted().predict(texts).index[2][1]) == "2024-01-03 00:00:00.010000"
-    with pytest.raises(InputError, match="x0 has times in 'time' that are neither numbers nor dates"):
+    with pytest.raises(InputError, match=r"x0 has times in 'time' that are neither .*; write dates as 2024-01-31 or "):
         fitted().predict(chosen.assign(time=["a", "b", "c"]))
 
 

@@ -151,7 +151,9 @@ def test_its_record_is_json_even_when_a_rollout_diverged():
 def test_data_of_another_system():
     with pytest.raises(InputError, match=r"X has 2 features, but LensForecaster is expecting 3 features .*\(x, y, z\)"):
         fitted().evaluate(lorenz()[:, :2])
-    with pytest.raises(InputError, match=r"its time step is 0\.02, but this model steps by 0\.01; .* --dt 0\.01\)"):
+    with pytest.raises(
+        InputError, match=r"step is 0\.02, but .* steps by 0\.01; resample it with --resample --dt 0\.01 \("
+    ):
         fitted().evaluate(lorenz(), dt=0.02)
 
 
@@ -165,7 +167,8 @@ def test_columns_are_found_by_their_names_in_any_order(tmp_path):
     turned.to_csv(tmp_path / "turned.csv", index=False)
     for same in (turned, tmp_path / "turned.csv", table(wind=0.0, note="calm"), as_dataset(table())):
         assert fitted().evaluate(same).nmse == pytest.approx(known, rel=1e-9)
-    assert fitted().evaluate(turned, states=["z", "x", "y"]).nmse == pytest.approx(known, rel=1e-9)
+    for names in (["z", "x", "y"], turned.columns[[0, 2, 3]]):
+        assert fitted().evaluate(turned, states=names).nmse == pytest.approx(known, rel=1e-9)
     with pytest.raises(
         InputError, match=r"its states are z, x, y, but this model was fitted to x, y, z, in that order"
     ):
@@ -174,7 +177,7 @@ def test_columns_are_found_by_their_names_in_any_order(tmp_path):
 
 def test_columns_of_other_names_are_named_by_the_user():
     other = table().rename(columns=dict(zip("xyz", "pqr", strict=True)))
-    with pytest.raises(InputError, match=r"its states are p, q, r, .* say which ones they are \(states= in Python"):
+    with pytest.raises(InputError, match=r"states are p, q, r, .* name them in that order with --states \(in Python"):
         fitted().evaluate(other)
     assert fitted().evaluate(other, states=list("pqr")).nmse == fitted().evaluate(table()).nmse
     made_up = table().rename(columns={name: f"x{i}" for i, name in enumerate("xyz")})

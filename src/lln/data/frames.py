@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -124,7 +124,7 @@ class _Table:
     def _asked(self, what: str, names: Any) -> list[str]:
         if names is None:
             return []
-        chosen = [names] if isinstance(names, str) else list(names)
+        chosen = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
         for name in chosen:
             if not isinstance(name, str):
                 raise InputError(f"{self.source}: {what}= must name columns of it, got {type(name).__name__}")

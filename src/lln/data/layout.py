@@ -48,6 +48,12 @@ class Choices:
     trajectory: str | None = None
     resample: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be names."""
+        for what, given in (("states", self.states), ("trajectory", self.trajectory)):
+            if given is not None and not isinstance(given, Iterable):
+                raise InputError(f"{what}= must name variables or columns, got {type(given).__name__}")
+
     def mentions(self, name: str) -> bool:
         """Whether the caller said what the column or variable `name` is."""
         parts = (self.time, self.states, self.trajectory, self.inputs, self.weights)
@@ -271,7 +277,7 @@ def _asked(store: Store, what: str, names: Any) -> tuple[str, ...]:
     """Names that the caller gave, each checked to be there."""
     if names is None:
         return ()
-    chosen = (names,) if isinstance(names, str) else tuple(names)
+    chosen = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
     for name in chosen:
         if not isinstance(name, str):
             raise InputError(f"{store.source}: {what}= must name variables of it, got {type(name).__name__}")

@@ -103,11 +103,15 @@ def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
                 f"{first.source} has dt = {first.dt:g} but {part.source} has dt = {part.dt:g}; bring them to one step "
                 "with --resample (in Python: resample=True and dt=)"
             )
-    series = tuple(replace(one, start=one.start + _later(part, first)) for part in parts for one in part.series)
+    series = tuple(_shifted(one, _later(part, first)) for part in parts for one in part.series)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     sources = list(dict.fromkeys(part.source for part in parts))
     system = first.system if all(part.system == first.system for part in parts) else ""
     return replace(first, series=series, notes=notes, source=source or ", ".join(sources), system=system)
+
+
+def _shifted(one: Series, later: float) -> Series:
+    return replace(one, start=one.start + later) if later else one
 
 
 def _later(part: Dataset, first: Dataset) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,15 +157,15 @@ class Layout:
             if not _alike(tuple(found), own):
                 raise InputError(
                     f"{dataset.source}: its {what} are {', '.join(found[:_SHOWN])}, but this model was fitted to "
-                    f"{', '.join(own[:_SHOWN])}, in that order; rename or reorder them, or say which ones they are "
-                    f"({what}= in Python, --{what} for the command)",
+                    f"{', '.join(own[:_SHOWN])}, in that order; rename or reorder them, or name them in that order "
+                    f"with --{what} (in Python: {what}=)",
                     topic="other-names",
                 )
         if not math.isclose(dataset.dt, self.dt, rel_tol=1e-3):
             raise InputError(
-                f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; if it has "
-                f"no times, give dt={self.dt:g}, else resample it (resample=True, dt={self.dt:g}; the command: "
-                f"--resample --dt {self.dt:g}), or fit to it",
+                f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; resample "
+                f"it with --resample --dt {self.dt:g} (in Python: resample=True, dt={self.dt:g}), say --dt {self.dt:g} "
+                "alone if it has no times, or fit to it",
                 topic="other-step",
             )
 
@@ -207,9 +207,9 @@ def _bare(x: Any) -> bool:
 
 def _in_order(given: Any, own: Sequence[str]) -> Any:
     """The model's names where none are given, or the same in another order; else what is given."""
-    names = [given] if isinstance(given, str) else given
-    several = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    return list(own) if given is None or (several and set(names) == set(own)) else given
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+    same = all(isinstance(name, str) for name in names) and set(names) == set(own)
+    return list(own) if given is None or same else given
 
 
 def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:

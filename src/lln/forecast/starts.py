@@ -239,7 +239,10 @@ def _clock(times: Any, name: str) -> Any:
     try:
         return pd.to_datetime(times, utc=True, format="ISO8601").tz_localize(None).to_numpy()
     except (TypeError, ValueError) as error:
-        raise InputError(f"x0 has times in {name!r} that are neither numbers nor dates ({error})") from error
+        raise InputError(
+            f"x0 has times in {name!r} that are neither numbers nor dates; write dates as 2024-01-31 or "
+            "2024-01-31T12:00:00, or times as numbers"
+        ) from error
 
 
 def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) -> Array | None:
