@@ -37,7 +37,7 @@ lint: $(STAMP) ## style, types, layers
 	$(BIN)/lint-imports
 
 bench: $(STAMP) ## speed and memory, after the operator's own tests (about 8 minutes on a quiet machine)
-	$(BIN)/lln bench --check
+	$(BIN)/python -m benchmarks.speed --check
 
 APE := .venv-apebench
 bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of its own; a GPU makes it minutes)

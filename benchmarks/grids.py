@@ -9,13 +9,13 @@ import argparse
 import time
 from collections.abc import Iterator
 
-from lln.bench.forecast_data import problem_of
+from benchmarks.forecast.data import problem_of
 from lln.cli.simulate import trajectories
 from lln.data.series import Dataset
-from lln.forecast.field_contest import contest
-from lln.forecast.field_recipe import FieldFitting, FieldOptions
-from lln.forecast.learn import learn
-from lln.forecast.options import Recipe
+from lln.fit.fields.contest import contest
+from lln.fit.fields.recipe import FieldFitting, FieldOptions
+from lln.fit.learn import learn
+from lln.fit.options import Recipe
 from lln.systems.presets import FIELD_PRESETS
 
 PAPER = ("burgers-32", "burgers-48", "advecdiff-32", "advecdiff-48", "reactiondiff-32", "reactiondiff-48")

@@ -3,7 +3,7 @@
     python docs/screenshots.py [page-lorenz page-field page-phone drawing film] [--work FOLDER]
 
 Every picture comes from `lln` commands, which are printed; files that are in the folder already are not made again.
-Needs what the tests of the page need: Node, Chromium and, once, `npm ci` in src/lln/page/web.
+Needs what the tests of the page need: Node, Chromium and, once, `npm ci` in src/lln/view/page/web.
 """
 
 import argparse

@@ -27,11 +27,12 @@ from torch import nn
 
 from lln.core.errors import InputError
 from lln.core.folders import output_folder
+from lln.core.table import Table, number
 from lln.data import Split, Standardizer, Trajectory, increments, simulated, split
 from lln.evaluate import Outcome, mse_by_step, rollout, valid_prediction_steps
 from lln.evaluate.metrics import VALID_RMSE
 from lln.models import build
-from lln.plots import Table, error_figure, field_figure, number, portrait_figure, save_figure, trajectory_figure
+from lln.plots import error_figure, field_figure, portrait_figure, save_figure, trajectory_figure
 from lln.systems import System, preset
 from lln.train import Epoch, LinearMap, TrainConfig, TrainingMean, fit
 

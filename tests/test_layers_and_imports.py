@@ -25,14 +25,14 @@ assert CliRunner().invoke(app, ["--help"]).exit_code == 0
 """
 
 
-@pytest.mark.parametrize("code", ["import lln", "import lln.cli", HELP, "import lln.core.provenance, lln.core.shapes"])
+@pytest.mark.parametrize("code", ["import lln", "import lln.cli", HELP, "import lln.core.provenance, lln.core.checks"])
 def test_no_torch_at_the_front_door(code):
     heavy = {"torch", "numpy", "scipy", "pandas", "matplotlib", "pydantic"}
     assert heavy & modules_after(code) == set()
 
 
 @pytest.mark.parametrize(
-    "room", ["core.errors", "core.seeding", "plots", "plots.table", "records", "workers", "report"]
+    "room", ["core.errors", "core.seeding", "plots", "core.table", "paper.records", "core.workers", "paper.report"]
 )
 def test_rooms_that_never_import_torch(room):
     assert "torch" not in modules_after(f"import lln.{room}")
@@ -63,7 +63,7 @@ def test_at_most_twenty_public_names_and_all_of_them_load():
 def test_every_package_of_the_reference_is_there_after_import_lln():
     text = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
     rooms = sorted(set(re.findall(r"auto\w+:: lln\.(\w+)\.", text)))
-    assert {"page", "records", "report", "study", "workers"} <= set(rooms)
+    assert {"view", "paper", "search", "export"} <= set(rooms)
     assert set(rooms) <= set(dir(lln))
     # In a fresh interpreter each: what another one imported would be found without asking.
     for room in rooms:

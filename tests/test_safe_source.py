@@ -28,7 +28,7 @@ PROGRAMS = {
     "bench/probe.py": "a fresh interpreter, so that memory is measured alone",
     "core/provenance.py": "git, to store the commit of a result",
     "data/contained.py": "a reader of its own process for files that may crash a C library",
-    "forecast/export_c.py": "the C compiler and what it made, to try an export",
+    "export/c/export.py": "the C compiler and what it made, to try an export",
     "plots/film.py": "ffmpeg, to write a film",
 }
 # Modules that can go over the network, and which file may use one, and for what.
@@ -39,7 +39,7 @@ NETWORK_MODULES = {
 }
 NETWORK = {
     "core/atomic.py": "the name of this machine, for the names of half-written files",
-    "forecast/search_storage.py": "the database of a search, at the address that --storage names",
+    "search/storage.py": "the database of a search, at the address that --storage names",
     "workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
@@ -125,7 +125,7 @@ def network(tree):
 def test_only_the_listed_files_could_go_over_the_network():
     assert {name for name, tree in TREES.items() if network(tree)} == set(NETWORK)
     used = {node.attr for node in ast.walk(TREES["core/atomic.py"]) if _of(node, "socket")}
-    used |= {node.attr for node in ast.walk(TREES["forecast/search_storage.py"]) if _of(node, "socket")}
+    used |= {node.attr for node in ast.walk(TREES["search/storage.py"]) if _of(node, "socket")}
     assert used == {"gethostname"}
 
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from lln.data.dataset import as_dataset as as_dataset
     from lln.data.trajectory import Trajectory as Trajectory
     from lln.data.trajectory import simulated as simulated
-    from lln.forecast.compare import compare as compare
-    from lln.forecast.forecaster import LensForecaster as LensForecaster
-    from lln.forecast.model_file import load as load
-    from lln.forecast.model_file import save as save
-    from lln.forecast.search import search as search
+    from lln.forecaster.compare import compare as compare
+    from lln.forecaster.forecaster import LensForecaster as LensForecaster
+    from lln.forecaster.model_file import load as load
+    from lln.forecaster.model_file import save as save
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
+    from lln.search.search import search as search
     from lln.systems import preset as preset
 
 __version__ = "0.1.0"
@@ -28,22 +28,37 @@ __version__ = "0.1.0"
 _HOME = {
     "Dataset": "lln.data.dataset",
     "InputError": "lln.core.errors",
-    "LensForecaster": "lln.forecast.forecaster",
+    "LensForecaster": "lln.forecaster.forecaster",
     "LensNetwork": "lln.models",
     "Trajectory": "lln.data.trajectory",
     "as_dataset": "lln.data.dataset",
-    "compare": "lln.forecast.compare",
+    "compare": "lln.forecaster.compare",
     "lens_transport": "lln.ops",
-    "load": "lln.forecast.model_file",
+    "load": "lln.forecaster.model_file",
     "preset": "lln.systems",
-    "save": "lln.forecast.model_file",
-    "search": "lln.forecast.search",
+    "save": "lln.forecaster.model_file",
+    "search": "lln.search.search",
     "simulated": "lln.data.trajectory",
 }
-_ROOMS = {
-    *("core", "data", "evaluate", "forecast", "models", "ops", "page", "plots", "records", "report", "study"),
-    *("systems", "train", "workers"),
-}
+_PACKAGES = frozenset(
+    [
+        "core",
+        "data",
+        "evaluate",
+        "export",
+        "fit",
+        "forecaster",
+        "models",
+        "ops",
+        "paper",
+        "plots",
+        "search",
+        "step",
+        "systems",
+        "train",
+        "view",
+    ]
+)
 
 __all__ = [
     "Dataset",
@@ -66,10 +81,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"lln.{name}")
     raise AttributeError(f"module 'lln' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_ROOMS})
+    return sorted({*__all__, *_PACKAGES})

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from lln.forecast.model_file import load
+from lln.forecaster.model_file import load
 from lln.systems import preset, simulate
 
 CHEAP = ("--set", "epochs=2", "--set", "members=1", "--set", "history=1", "--set", "depth=2")

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 import lln
 from lln.cli.app import app
-from lln.ops import cpu_backend
+from lln.ops.cpu import backend as cpu_backend
 
 
 def run(*words, **env):

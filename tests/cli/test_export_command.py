@@ -1,10 +1,9 @@
-import sys
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
 import typer
+from exported import states_of
+from forecasters import made
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -13,14 +12,10 @@ from lln.cli.animate import animate
 from lln.cli.draw import draw
 from lln.cli.export import export
 from lln.data.dataset import as_dataset
-from lln.data.formats import write
-from lln.forecast.export_c import compiler
-from lln.forecast.model_file import save
-from lln.forecast.surrogate import Surrogate
-
-sys.path.append(str(Path(__file__).parents[1] / "forecast"))
-from exported import states_of
-from forecasters import made
+from lln.data.read.formats import write
+from lln.export.c.export import compiler
+from lln.forecaster.model_file import save
+from lln.step.surrogate import Surrogate
 
 app = typer.Typer()
 for command in (export, draw, animate):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lln.forecast.forecaster import LensForecaster
+from lln.forecaster.forecaster import LensForecaster
 
 ANGLE = 0.1 * np.arange(300)
 STATES = np.stack([np.cos(ANGLE), np.sin(ANGLE)], axis=1)

@@ -4,16 +4,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import lln.study
+import lln.paper
 from lln.cli.app import app
 from lln.cli.reproduce import ORDER, TABLES, _clock, _line, _studies
 from lln.core.errors import InputError
-from lln.records import read_records, read_times
-from lln.study.expand import expand
-from lln.study.reproduce import Progress
-from lln.study.spec import paper_studies
+from lln.paper.expand import expand
+from lln.paper.records import read_records, read_times
+from lln.paper.reproduce import Progress
+from lln.paper.spec import paper_studies
 
-SMOKE = Path(lln.study.__file__).parent / "smoke" / "trajectories.toml"
+SMOKE = Path(lln.paper.__file__).parent / "smoke" / "trajectories.toml"
 
 
 def test_blocks_go_by_code_or_table_in_one_order():

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from lln.cli import console
-from lln.plots.table import Table
+from lln.core.table import Table
 
 WIDE = Table(
     ["model", "nMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],

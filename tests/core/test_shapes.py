@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from lln.core.checks import finite, interval, positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import finite, interval, positive, whole
 
 
 def test_good_values_pass():

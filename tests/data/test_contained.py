@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.data import Dataset, Series, contained, serving
-from lln.data.formats import FORMATS, read, write
+from lln.data import Dataset, Series
+from lln.data.read import sandbox as contained
+from lln.data.read import sandbox_worker as serving
+from lln.data.read.formats import FORMATS, read, write
 
 STATES = np.random.default_rng(0).standard_normal((30, 3)).cumsum(axis=0)
 
@@ -43,7 +45,9 @@ def hostile(monkeypatch):
     def install(deed):
         trick = f"from lln.data import serving; serving.OPENERS = dict.fromkeys(serving.OPENERS, lambda path: {deed}); "
         monkeypatch.setattr(
-            contained, "START", contained.START.replace("from lln.data.serving", trick + "from lln.data.serving")
+            contained,
+            "START",
+            contained.START.replace("from lln.data.read.sandbox_worker", trick + "from lln.data.read.sandbox_worker"),
         )
         contained._access.end()
 
@@ -77,7 +81,7 @@ def test_what_a_hostile_file_does_is_contained_and_the_next_file_is_read(
 
 
 def test_rows_on_the_disk_survive_the_death_of_the_child(path, monkeypatch):
-    monkeypatch.setattr("lln.data.assemble.LAZY_BYTES", 100)
+    monkeypatch.setattr("lln.data.interpret.assemble.LAZY_BYTES", 100)
     found = read(path)
     assert found.lazy
     np.testing.assert_array_equal(found.series[0].rows(3, 9), STATES[3:9])
@@ -129,7 +133,7 @@ def test_daemonic_workers_have_a_child_of_their_own(path, how):
 
 
 def test_from_a_program_on_the_command_line_in_another_folder(path, tmp_path):
-    program = "import sys; from lln.data.formats import read; print(read(sys.argv[1]).rows)"
+    program = "import sys; from lln.data.read.formats import read; print(read(sys.argv[1]).rows)"
     # Modules of these names beside the caller must not be taken for the libraries' own.
     (tmp_path / "json.py").write_text("raise SystemExit('a stranger was imported')")
     words = [sys.executable, "-P", "-c", program, path.name]

@@ -12,8 +12,10 @@ import xarray as xr
 import zarr
 
 from lln.core.errors import InputError
-from lln.data import Series, as_dataset, cache, contained, lazy, simulated
-from lln.data.formats import read, write
+from lln.data import Series, as_dataset, cache, simulated
+from lln.data.read import lazy
+from lln.data.read import sandbox as contained
+from lln.data.read.formats import read, write
 from lln.systems import preset, simulate
 
 

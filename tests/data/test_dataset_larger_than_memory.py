@@ -9,8 +9,9 @@ import pytest
 import zarr
 
 from lln.core.errors import InputError
-from lln.data import as_dataset, lazy, moments, pairs
-from lln.data.formats import read
+from lln.data import as_dataset, moments, pairs
+from lln.data.read import lazy
+from lln.data.read.formats import read
 
 ROWS, N, BLOCK = 2_200_000, 32, 40_000  # 282 MB of float32, above what is read at once
 
@@ -19,7 +20,7 @@ import json, resource, sys
 import numpy as np
 import h5py, zarr
 from lln.data import as_dataset, moments, pair_batches
-from lln.data.formats import read
+from lln.data.read.formats import read
 
 path = sys.argv[1]
 # What the libraries take once for themselves (threads, buffers for products) comes before the limit.
@@ -105,7 +106,7 @@ STATES = np.random.default_rng(0).standard_normal((2, 300, 4)).cumsum(axis=1)
 @pytest.mark.parametrize("kind", ["h5", "nc", "zarr", "npy"])
 def test_rows_on_the_disk_are_the_rows_in_memory(tmp_path, kind):
     from lln.data import Dataset, Series
-    from lln.data.formats import write
+    from lln.data.read.formats import write
 
     path = tmp_path / f"a.{kind}"
     write(path, Dataset(tuple(Series(one) for one in STATES), 0.1))

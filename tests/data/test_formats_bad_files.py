@@ -13,7 +13,7 @@ import xarray as xr
 
 from lln.core.errors import InputError
 from lln.data import Dataset, Series, as_dataset
-from lln.data.formats import FORMATS, read, write
+from lln.data.read.formats import FORMATS, read, write
 
 STATES = np.random.default_rng(0).standard_normal((30, 3)).cumsum(axis=0)
 WHOLE = [".npz", ".npy", ".csv", ".h5", ".nc"]
@@ -348,13 +348,13 @@ def test_parts_that_no_check_foresaw_are_a_sentence_too(tmp_path, monkeypatch):
         raise IndexError("index 7 is out of bounds")
 
     write(tmp_path / "a.npz", Dataset((Series(STATES),), 0.01))
-    monkeypatch.setattr("lln.data.formats.from_store", broken)
+    monkeypatch.setattr("lln.data.read.formats.from_store", broken)
     message = refusal(tmp_path / "a.npz")
     assert "its parts do not fit together (IndexError: index 7 is out of bounds)" in message
 
 
 def test_the_length_of_a_name_in_netcdf_3_is_not_believed(tmp_path):
-    from lln.data.stores import open_netcdf
+    from lln.data.read.stores import open_netcdf
 
     path = tmp_path / "a.nc"
     path.write_bytes(b"CDF\x01" + struct.pack(">iiii", 0, 10, 1, 2**31 - 1) + bytes(64))
@@ -387,7 +387,7 @@ def test_a_full_disk_is_told_in_words_and_leaves_nothing(tmp_path, suffix):
 import resource, signal, sys
 import numpy as np
 from lln.data import Dataset, Series
-from lln.data.formats import write
+from lln.data.read.formats import write
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     write(sys.argv[1], Dataset((Series(np.random.default_rng(0).standard_normal((200, 3))),), 0.1, ("x", "y", "z")))

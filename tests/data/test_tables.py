@@ -5,7 +5,7 @@ import xarray as xr
 
 from lln.core.errors import InputError
 from lln.data import as_dataset
-from lln.data.formats import read
+from lln.data.read.formats import read
 
 
 def columns(rows=40, seed=0):

@@ -6,10 +6,11 @@ import torch
 
 from lln import LensNetwork
 from lln.core.errors import InputError
-from lln.evaluate import geometry, lyapunov_spectrum, power_spectrum, rollout
+from lln.evaluate import lyapunov_spectrum, power_spectrum, rollout
 from lln.evaluate.field_error import field_error
-from lln.evaluate.optics import principal_plane
 from lln.evaluate.rollout import Region
+from lln.paper.theory import geometry
+from lln.paper.theory.optics import principal_plane
 
 
 def henon(x):

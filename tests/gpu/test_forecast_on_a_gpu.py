@@ -8,10 +8,10 @@ pytest.importorskip("pydantic")
 pytest.importorskip("safetensors")
 
 from lln.data.series import Dataset, Series
-from lln.forecast.members import Blinkers, make_ensemble, shape_of
-from lln.forecast.recipe import Recipe, fit_surrogate
-from lln.forecast.steps import CapturedStep, Step
-from lln.ops import triton_backend
+from lln.fit.members import Blinkers, make_ensemble, shape_of
+from lln.fit.recipe import Recipe, fit_surrogate
+from lln.fit.steps import CapturedStep, Step
+from lln.ops.triton import backend as triton_backend
 
 pytestmark = [
     pytest.mark.gpu,

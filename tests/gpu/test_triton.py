@@ -7,9 +7,20 @@ import torch
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 import lln
-from lln.bench.contract import FAR, SIZES, assert_far_tails, assert_twice_naive, far_case, make_case, naive, poison, run
 from lln.models import LensEnsemble, LensNetwork
-from lln.ops import explain, triton_backend
+from lln.ops import explain
+from lln.ops.triton import backend as triton_backend
+from tests.contracts.operator import (
+    FAR,
+    SIZES,
+    assert_far_tails,
+    assert_twice_naive,
+    far_case,
+    make_case,
+    naive,
+    poison,
+    run,
+)
 
 pytestmark = [
     pytest.mark.gpu,

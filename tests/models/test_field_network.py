@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.evaluate import geometry_at
 from lln.models import FieldLensNetwork, build, field_cost, load_model, save_model
 from lln.models.factory import name_of
 from lln.ops import reference
+from lln.paper.theory.geometry import geometry_at
 
 
 def network(n_in=1, n_out=1, *, seed=0, **options):

@@ -4,8 +4,20 @@ import pytest
 import torch
 
 import lln
-from lln.bench.contract import FAR, SIZES, assert_far_tails, assert_twice_naive, far_case, make_case, naive, poison, run
-from lln.ops import backends, cpu_backend, drift, explain
+from lln.ops import dispatch as backends
+from lln.ops import drift, explain
+from lln.ops.cpu import backend as cpu_backend
+from tests.contracts.operator import (
+    FAR,
+    SIZES,
+    assert_far_tails,
+    assert_twice_naive,
+    far_case,
+    make_case,
+    naive,
+    poison,
+    run,
+)
 
 HERE = [
     pytest.param("cpu", marks=pytest.mark.skipif(cpu_backend.unavailable() is not None, reason="no CPU kernels here")),

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.ops import cpu_backend
+from lln.ops.cpu import backend as cpu_backend
 from lln.ops.grid import even_grid
 
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops import cpu_compile
-from lln.ops.cpu_lens import EXP2, TANH
+from lln.ops.cpu import compile as cpu_compile
+from lln.ops.cpu.lens import EXP2, TANH
 
 RUN = """
 import numpy as np
@@ -85,7 +85,7 @@ def test_code_that_others_could_have_written_is_not_run(tmp_path, monkeypatch):
 
 
 def test_llvm_is_not_imported_before_it_is_needed():
-    code = "import sys, lln.ops.cpu_backend, lln.ops.cpu_rollout; sys.exit('llvmlite' in sys.modules)"
+    code = "import sys, lln.ops.cpu.backend, lln.ops.cpu.rollout; sys.exit('llvmlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

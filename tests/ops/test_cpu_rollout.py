@@ -5,14 +5,15 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-from lln.ops import cpu_backend, reference
-from lln.ops.cpu_rollout import Network, Scaling, rollout
+from lln.ops import reference
+from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu.rollout import Network, Scaling, rollout
 from lln.ops.grid import even_grid
 
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu_compile import levels
+from lln.ops.cpu.compile import levels
 
 K, SIGMA, LENGTH, SCALE = 12, 6.0 / 11.0, 0.1, 0.1
 CENTERS = tuple(np.linspace(-3.0, 3.0, K))

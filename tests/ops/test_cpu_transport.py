@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from lln.ops import cpu_backend, reference
+from lln.ops import reference
+from lln.ops.cpu import backend as cpu_backend
 from lln.ops.grid import even_grid
 
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu_compile import levels
+from lln.ops.cpu.compile import levels
 
 NAMES = ("y", "theta", "grad y", "grad theta", "grad coefficients")
 

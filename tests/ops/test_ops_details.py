@@ -6,8 +6,13 @@ import pytest
 import torch
 
 from lln.data import cache
-from lln.ops import backends, cpu_backend, cpu_compile, cpu_threads, factored, reference, triton_backend
+from lln.ops import dispatch as backends
+from lln.ops import factored, reference
+from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu import compile as cpu_compile
+from lln.ops.cpu import threads as cpu_threads
 from lln.ops.grid import even_grid
+from lln.ops.triton import backend as triton_backend
 
 CENTERS, SIGMA, LENGTH, SCALE = (-2.0, -1.0, 0.0, 1.0, 2.0), 1.1, 0.3, 0.7
 

@@ -10,8 +10,8 @@ import torch
 from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
 import lln
-from lln.bench.contract import make_case, run
-from lln.ops import cpu_backend
+from lln.ops.cpu import backend as cpu_backend
+from tests.contracts.operator import make_case, run
 
 pytestmark = pytest.mark.skipif(cpu_backend.unavailable() is not None, reason="no CPU kernels here")
 

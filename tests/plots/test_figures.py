@@ -95,5 +95,5 @@ def test_bad_input_gets_a_sentence(make, message):
 
 
 def test_plots_need_no_torch_and_no_display():
-    code = "import sys, lln.plots; assert 'torch' not in sys.modules; assert 'matplotlib.pyplot' not in sys.modules"
+    code = "import sys, lln.view; assert 'torch' not in sys.modules; assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})

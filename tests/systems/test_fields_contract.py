@@ -9,7 +9,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data.dataset import Dataset, Series
-from lln.data.formats import read, write
+from lln.data.read.formats import read, write
 from lln.systems import (
     EVERY_PRESET,
     FIELD_PRESETS,

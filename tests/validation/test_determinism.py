@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import lln
-from lln.forecast.members import Blinkers, Shape, make_ensemble
-from lln.forecast.steps import Step
+from lln.fit.members import Blinkers, Shape, make_ensemble
+from lln.fit.steps import Step
 
 SMALL = {"width": 8, "depth": 2, "basis": 6, "members": 2, "epochs": 2, "unroll": 0, "history": 1}
 

@@ -26,7 +26,7 @@ def test_every_command_is_tried(script):
 
 def test_what_commands_read_is_among_the_files_of_the_package(script):
     needed = {"lln/page/template.html", "lln/page/bundle.js", "lln/page/page.css", "lln/cli/errors.md", "lln/py.typed"}
-    needed |= {"lln/study/paper/ratios.toml", "lln/study/paper/printed/depth40.toml"}
+    needed |= {"lln/paper/studies/ratios.toml", "lln/paper/printed/depth40.toml"}
     assert needed <= script.expected()
     left_out = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
         "exclude"

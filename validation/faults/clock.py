@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lln.forecast.export_c import compiler
+from lln.export.c.export import compiler
 from validation.faults.forks import Command, Hook
 from validation.faults.kill import _both
 from validation.faults.outcome import WRONG, Outcome, aftermath

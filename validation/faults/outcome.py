@@ -99,7 +99,7 @@ def unfinished(work: Work, place: Path) -> bool:
 
 
 def _compiles(folder: Path) -> bool:
-    from lln.forecast.export_c import compiler
+    from lln.export.c.export import compiler
 
     tool = compiler()
     files = [folder / "model.c", folder / "model_selftest.c"]

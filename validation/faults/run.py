@@ -25,10 +25,10 @@ import torch
 import xarray
 
 import lln.cli
-import lln.forecast.export_c
-import lln.forecast.export_onnx
-import lln.forecast.search
-import lln.study.reproduce
+import lln.export.c.export
+import lln.export.onnx
+import lln.paper.reproduce
+import lln.search.search
 from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
 from validation.faults import clock, cluster, damage, kill, limits, together
@@ -91,10 +91,10 @@ def all_kinds(
 
 def _warm(home: Path) -> None:
     """Do the work once in this process: what is compiled and imported now, no fork has to."""
-    from lln.forecast.forecaster import LensForecaster
-    from lln.study.expand import expand
-    from lln.study.run import execute
-    from lln.study.spec import load_study
+    from lln.forecaster.forecaster import LensForecaster
+    from lln.paper.expand import expand
+    from lln.paper.run import execute
+    from lln.paper.spec import load_study
     from lln.systems import preset, simulate
     from validation.faults.works import STUDY
 

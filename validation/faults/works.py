@@ -99,7 +99,7 @@ def model(path: Path) -> str | None:
     """Every tensor and a rollout of a model file, which holds also how long the fit took."""
     if not path.exists():
         return None
-    from lln.forecast.model_file import _read, load
+    from lln.forecaster.model_file import _read, load
 
     hasher = hashlib.sha256(load(path).rollout(steps=5).array.tobytes())
     for name, tensor in sorted(_read(path)[1].items()):
@@ -132,7 +132,7 @@ def trials(path: Path, name: str = "lln") -> dict[str, Any]:
 
 def records(folder: Path) -> dict[str, str]:
     """The lines of a study's records, by digest."""
-    from lln.records import read_records
+    from lln.paper.records import read_records
 
     return {digest: record.line() for digest, record in read_records(folder).items() if record.done}
 

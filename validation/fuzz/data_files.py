@@ -77,7 +77,7 @@ HINTS = {
 
 def write_seeds(folder: Path) -> None:
     """Valid files of every format, as lln and others write them."""
-    from lln.data.formats import write
+    from lln.data.read.formats import write
     from lln.data.series import Dataset, Series
 
     rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ class Reader:
 
 
 def _data(path: Path) -> None:
-    from lln.data.formats import read
+    from lln.data.read.formats import read
 
     dataset = read(path)
     dataset.digest()
@@ -48,7 +48,7 @@ def _data(path: Path) -> None:
 
 
 def _model(path: Path) -> None:
-    from lln.forecast.model_file import describe, load
+    from lln.forecaster.model_file import describe, load
 
     describe(path)
     model = load(path)
@@ -72,13 +72,13 @@ def _checkpoint(path: Path) -> None:
 
 
 def _study(path: Path) -> None:
-    from lln.study.spec import load_study
+    from lln.paper.spec import load_study
 
     load_study(path)
 
 
 def _records(path: Path) -> None:
-    from lln.records.store import read_blocks, read_records, read_times
+    from lln.paper.records.store import read_blocks, read_records, read_times
 
     read_records(path)
     read_times(path)
@@ -98,23 +98,25 @@ def _line(rng: Random) -> bytes:
     return json.dumps(words.line(rng)).encode()
 
 
-_STORE = ("lln.data.formats:from_store",)
+_STORE = ("lln.data.read.formats:from_store",)
 READERS = {
     one.name: one
     for one in (
         Reader("npy", ".npy", _data, _STORE, data_files.npy),
         Reader("npz", ".npz", _data, _STORE, data_files.npz),
-        Reader("CSV", ".csv", _data, ("lln.data.read_csv:from_frame",), data_files.csv),
+        Reader("CSV", ".csv", _data, ("lln.data.read.csv:from_frame",), data_files.csv),
         Reader("HDF5", ".h5", _data, _STORE, data_files.hdf5),
         Reader("NetCDF", ".nc", _data, _STORE, data_files.netcdf),
         Reader("Zarr", ".zarr", _data, _STORE),
-        Reader("model", ".lln", _model, ("lln.forecast.model_file:Layout.from_record",), bent=stored_files.safetensors),
+        Reader(
+            "model", ".lln", _model, ("lln.forecaster.model_file:Layout.from_record",), bent=stored_files.safetensors
+        ),
         Reader("network", ".net", _network, ("lln.models.files:believe",), bent=stored_files.safetensors),
         Reader(
             "checkpoint", ".checkpoint", _checkpoint, ("lln.train.checkpoint:_checked",), bent=stored_files.safetensors
         ),
-        Reader("study", ".toml", _study, ("lln.study.spec:_listed",), bent=_bent_study),
-        Reader("records", ".records", _records, ("lln.records.schema:digest",)),
+        Reader("study", ".toml", _study, ("lln.paper.spec:_listed",), bent=_bent_study),
+        Reader("records", ".records", _records, ("lln.paper.records.schema:digest",)),
         Reader("command", ".json", _command, (), _line, seconds=60.0),
     )
 }
@@ -182,7 +184,7 @@ class Cases:
 @contextlib.contextmanager
 def ready(reader: Reader, *, contained: bool = False) -> Iterator[None]:
     """A reader with its header marked; HDF5, NetCDF and Zarr are read in this process unless `contained`."""
-    from lln.data import formats, stores
+    from lln.data.read import formats, stores
 
     openers = {"HDF5": stores.open_hdf5, "NetCDF": stores.open_netcdf, "Zarr": stores.open_zarr}
     kept = dict(formats.FORMATS)

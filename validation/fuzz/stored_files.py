@@ -21,7 +21,7 @@ JOB = "the job of this checkpoint"
 def write_models(folder: Path) -> None:
     """Forecasters of every kind: plain, with inputs and history, on a grid."""
     from lln.data.series import Dataset, Series
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
     rng = np.random.default_rng(0)
     walk = np.sin(0.1 * np.arange(150)[:, None] + np.arange(3)) + 0.01 * rng.standard_normal((150, 3))
@@ -87,7 +87,7 @@ def write_studies(folder: Path) -> None:
     """The studies that ship with lln."""
     import importlib.resources
 
-    home = importlib.resources.files("lln.study")
+    home = importlib.resources.files("lln.paper")
     for part in ("paper", "smoke"):
         for item in home.joinpath(part).iterdir():
             if item.name.endswith(".toml") and item.name != "ratios.toml":

@@ -74,7 +74,7 @@ class Session:
     @property
     def patience(self) -> float:
         """Seconds that a case may take; the child that contains a library ends by itself, later on a busy machine."""
-        from lln.data.contained import SECONDS
+        from lln.data.read.sandbox import SECONDS
 
         return self.reader.seconds + (4.0 * SECONDS if self.task.engine in (CONTAINED, AGAIN) else 0.0)
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from lln.cli.reading import Selection
     from lln.data.dataset import Dataset
-    from lln.forecast.forecaster import LensForecaster
-    from lln.forecast.layout import Layout
+    from lln.forecaster.forecaster import LensForecaster
+    from lln.forecaster.layout import Layout
     from lln.plots.animate import Scene
 
 

@@ -17,7 +17,6 @@ import typer
 from lln import __version__
 from lln.cli.animate import animate
 from lln.cli.audit import audit
-from lln.cli.bench import bench
 from lln.cli.compare import compare
 from lln.cli.console import INTERRUPTED
 from lln.cli.doctor import doctor
@@ -62,7 +61,6 @@ COMMANDS = (
     Command(reproduce, PAPER, "lln reproduce depth-40 --jobs 2"),
     Command(report, PAPER, "lln report --records results/paper"),
     Command(audit, PAPER, "lln audit --json"),
-    Command(bench, MACHINE, "lln bench --quick"),
     Command(doctor, MACHINE, "lln doctor"),
     Command(explain, MACHINE, "lln explain transposed"),
 )

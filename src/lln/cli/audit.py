@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from lln.plots.table import Table
-    from lln.study import Ratio
+    from lln.core.table import Table
+    from lln.paper.theory.audit import Ratio
 
 TITLES = {"depth 40": "Depth-40 table, percent of the comparator's", "all depths": "All-depth table, D = {depth}"}
 # The paper's names, which also keep the table within 80 columns.
@@ -30,7 +30,7 @@ def audit(
 
     Leaves with exit code 1 if one of the 100 ratios differs from the printed one in a printed digit.
     """
-    from lln.study import audit_ratios
+    from lln.paper.theory.audit import audit_ratios
 
     ratios = audit_ratios()
     if as_json:
@@ -80,7 +80,7 @@ def _show(ratios: list[Ratio]) -> None:
 
 
 def _table(title: str, ratios: Iterable[Ratio]) -> Table:
-    from lln.plots.table import Table
+    from lln.core.table import Table
 
     rows = []
     for (system, comparator), pair in groupby(ratios, key=lambda r: (r.system, r.comparator)):

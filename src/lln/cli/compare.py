@@ -21,7 +21,7 @@ from lln.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lln.forecast.scores import Comparison
+    from lln.forecaster.comparison import Comparison
 
 KEPT = "lln-compare.checkpoint"
 PICTURES = (".png", ".svg", ".pdf")
@@ -71,9 +71,9 @@ def compare(
     """
     from lln.cli.console import interrupted, output_file, say, shown
     from lln.cli.reading import Selection, read_data, recipe_choices
-    from lln.forecast.compare import ALL
-    from lln.forecast.compare import compare as run
-    from lln.forecast.options import Recipe
+    from lln.fit.options import Recipe
+    from lln.forecaster.compare import ALL
+    from lln.forecaster.compare import compare as run
 
     if plot is not None:
         _picture(plot, *data, test)

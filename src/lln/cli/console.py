@@ -17,7 +17,7 @@ from lln.core.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lln.plots.table import Table
+    from lln.core.table import Table
 
 Listener = Callable[[Any], None]
 INTERRUPTED = 130
@@ -50,7 +50,7 @@ def output_file(path: Path, *sources: Path | None) -> Path:
 def data_file(path: Path, *sources: Path | None) -> Path:
     """A file of trajectories to write: a suffix that names a format, in a folder that can be written to."""
     from lln.core.errors import did_you_mean
-    from lln.data.formats import FORMATS
+    from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:
         hint = did_you_mean(path.suffix or path.name, FORMATS)
@@ -63,7 +63,7 @@ def data_file(path: Path, *sources: Path | None) -> Path:
 def model_file(path: Path, *sources: Path | None) -> Path:
     """A model to write: under no suffix that names data, which it might overwrite."""
     from lln.cli.options import MODEL_SUFFIX
-    from lln.data.formats import FORMATS
+    from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() in FORMATS:
         raise InputError(f"{path}: a name for data, but a model is written here; give it the suffix {MODEL_SUFFIX}")
@@ -72,7 +72,7 @@ def model_file(path: Path, *sources: Path | None) -> Path:
 
 def text_width() -> int:
     """Columns for running text: those of the terminal, and no more than reads well."""
-    from lln.forecast.summary import WIDTH
+    from lln.forecaster.summary import WIDTH
 
     screen = console()
     return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH

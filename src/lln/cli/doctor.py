@@ -32,12 +32,12 @@ def examine() -> dict[str, Any]:
     import torch
 
     from lln.core.provenance import provenance, version_of
-    from lln.ops import cpu_backend
+    from lln.ops.cpu import backend as cpu_backend
 
     unusable = cpu_backend.unavailable()
     folder = None
     if unusable is None:
-        from lln.ops.cpu_compile import cache_folder
+        from lln.ops.cpu.compile import cache_folder
 
         folder = cache_folder()
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -23,10 +23,10 @@ def draw(
     from lln.cli.reading import read_model
     from lln.core.atomic import whole_file
     from lln.core.errors import InputError
-    from lln.forecast.field_surrogate import FieldSurrogate
-    from lln.forecast.rays import bench_of
-    from lln.plots.drawing import architecture_figure
     from lln.plots.style import DPI, house_style
+    from lln.step.field_surrogate import FieldSurrogate
+    from lln.view.drawing import architecture_figure
+    from lln.view.rays import bench_of
 
     if out.suffix.lower() not in SUFFIXES:
         raise InputError(f"{out}: a drawing is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {out.suffix!r}")

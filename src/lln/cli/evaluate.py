@@ -21,7 +21,7 @@ from lln.cli.options import (
 
 if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
-    from lln.forecast.scoring import Evaluation
+    from lln.forecaster.evaluation import Evaluation
 
 
 def evaluate(
@@ -58,7 +58,7 @@ def evaluate(
     """
     from lln.cli.console import say
     from lln.cli.reading import Selection, read_for, read_model
-    from lln.forecast.scoring import TRAINING
+    from lln.forecaster.evaluation import TRAINING
 
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, Selection(time, states, trajectory, inputs, dt, resample))
@@ -92,7 +92,7 @@ def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | N
 
 def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> None:
     from lln.cli.console import say, show_table
-    from lln.forecast.tangent import lyapunov_table
+    from lln.forecaster.lyapunov import lyapunov_table
 
     times = _times(found, spectra)
     if times is not None:

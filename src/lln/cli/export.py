@@ -10,7 +10,7 @@ import typer
 from lln.cli.options import ModelFile
 
 if TYPE_CHECKING:
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 FORMATS = ("onnx", "c", "torch")
 
@@ -51,12 +51,12 @@ def export(
 def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> None:
     surrogate, window = forecaster.surrogate_, forecaster.last_window_
     if kind == "onnx":
-        from lln.forecast.export_onnx import export_onnx
+        from lln.export.onnx import export_onnx
 
         difference = export_onnx(surrogate, out, rollout=rollout, window=window, names=forecaster.names_)
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
     else:
-        from lln.forecast.export_torch import export_torch
+        from lln.export.torch import export_torch
 
         difference, what = export_torch(surrogate, out, window=window), "one step"
     typer.echo(f"wrote {out}: {what}")
@@ -64,7 +64,7 @@ def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> No
 
 
 def _c(forecaster: LensForecaster, out: Path, precision: str, name: str) -> None:
-    from lln.forecast.export_c import export_c
+    from lln.export.c.export import export_c
 
     done = export_c(
         forecaster.surrogate_,

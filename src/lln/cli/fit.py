@@ -23,7 +23,7 @@ from lln.cli.options import (
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 SIZES, TRAINING = "The network", "Training"
 SMALL = 256
@@ -100,7 +100,7 @@ def fit(
     """
     from lln.cli.console import model_file
     from lln.cli.reading import Selection, read_data
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
     model_file(out, *data)
     dataset = read_data(data, Selection(time, states, trajectory, inputs, dt, resample))

@@ -10,7 +10,7 @@ import typer
 from lln.cli.options import AsJson, ModelFile
 
 if TYPE_CHECKING:
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
@@ -31,7 +31,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
 
 def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:
     """Everything about a model file as plain values."""
-    from lln.forecast.model_file import describe as header_of
+    from lln.forecaster.model_file import describe as header_of
 
     header = header_of(path)
     training = header.pop("training")

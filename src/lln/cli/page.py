@@ -34,7 +34,7 @@ def page(
     from lln.cli.console import output_file
     from lln.cli.reading import Selection, read_for, read_model
     from lln.core.atomic import whole_file
-    from lln.page import forecaster_page
+    from lln.view.page import forecaster_page
 
     output_file(out, model, data)
     forecaster = read_model(model)

@@ -11,7 +11,7 @@ from lln.cli.options import several
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
 
 def read_model(path: Path) -> LensForecaster:
     """The forecaster in `path`."""
-    from lln.data.stores import refuse_missing
-    from lln.forecast.model_file import load
+    from lln.data.read.stores import refuse_missing
+    from lln.forecaster.model_file import load
 
     refuse_missing(path)
     return load(path)

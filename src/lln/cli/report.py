@@ -21,7 +21,7 @@ def report(
 
 def render(records: Path, out: Path | None = None) -> list[Path]:
     """Write the report with every column filled, the counted ratios too, and return its files."""
-    from lln.report import write_report
-    from lln.study import audit_ratios
+    from lln.paper.report import write_report
+    from lln.paper.theory.audit import audit_ratios
 
     return write_report(records, out, audit_ratios())

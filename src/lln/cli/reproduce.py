@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from lln.study.reproduce import Listener, Progress
-    from lln.study.spec import Study
-    from lln.workers import Crew
+    from lln.core.workers import Crew
+    from lln.paper.reproduce import Listener, Progress
+    from lln.paper.spec import Study
 
 # Rollout tables first, because later blocks share their runs.
 ORDER = ("R0", "SC-C", "L28-C", "ABL", "MT", "G0", "C0", "AS", "HP", "CS")
@@ -54,9 +54,9 @@ def reproduce(
 
     Leaves with exit code 1 if a run crashed; the others are kept, and the next call tries it again.
     """
-    from lln.records import Store
-    from lln.study.quick import shortened
-    from lln.study.reproduce import run_study
+    from lln.paper.quick import shortened
+    from lln.paper.records import Store
+    from lln.paper.reproduce import run_study
 
     studies = _studies(blocks or [], study)
     if quick:
@@ -84,7 +84,7 @@ def reproduce(
 def _studies(names: list[str], file: Path | None) -> list[Study]:
     """Every study is read and checked before the first run."""
     from lln.core.errors import InputError, choice
-    from lln.study.spec import load_study, paper_studies
+    from lln.paper.spec import load_study, paper_studies
 
     if file is not None:
         if names:
@@ -97,7 +97,7 @@ def _studies(names: list[str], file: Path | None) -> list[Study]:
 
 
 def _crew(jobs: int, scheduler: str | None) -> Crew:
-    from lln.workers import DaskCrew, LocalCrew
+    from lln.core.workers import DaskCrew, LocalCrew
 
     return LocalCrew(jobs) if scheduler is None else DaskCrew(scheduler)
 
@@ -112,7 +112,7 @@ def _summary(study: Study, progress: Progress) -> None:
 
 def _nothing_run(folder: Path) -> str:
     """What to say where every run was stored before."""
-    from lln.records import read_times
+    from lln.paper.records import read_times
 
     dates = sorted({str(timing.provenance.get("date", ""))[:10] for timing in read_times(folder).values()} - {""})
     made = f", made {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""

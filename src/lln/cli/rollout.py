@@ -12,7 +12,7 @@ from lln.cli.options import InputNames, ModelFile, Resample, StateNames, StepLen
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset, Series
     from lln.evaluate import Outcome
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 
 def rollout(
@@ -37,7 +37,7 @@ def rollout(
     """
     from lln.cli.console import data_file, say, stopwatch
     from lln.cli.reading import Selection, read_for, read_model
-    from lln.data.formats import write
+    from lln.data.read.formats import write
 
     data_file(out, model, start)
     forecaster = read_model(model)

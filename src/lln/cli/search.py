@@ -20,7 +20,7 @@ from lln.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lln.forecast.search import Found
+    from lln.search.search import Found
 
 
 def search(
@@ -59,7 +59,7 @@ def search(
     """
     from lln.cli.console import interrupted, model_file, shown
     from lln.cli.reading import Selection, recipe_choices
-    from lln.forecast.search import search as run
+    from lln.search.search import search as run
 
     if out is not None:
         model_file(out, *data)
@@ -118,7 +118,7 @@ def _word(value: Any) -> str:
 def _fit(found: Found, data: Any, words: dict[str, Any], out: Path, seed: int) -> None:
     from lln.cli.fit import train
     from lln.data.dataset import as_dataset
-    from lln.forecast.forecaster import LensForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
     train(LensForecaster(**{"random_state": seed, **found.options}), as_dataset(data, **words), out)
     typer.echo(f"wrote {out}", err=True)

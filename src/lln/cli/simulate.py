@@ -41,7 +41,7 @@ def simulate(
     """
     from lln.cli.console import data_file, stopwatch
     from lln.core.errors import choice
-    from lln.data.formats import write
+    from lln.data.read.formats import write
     from lln.systems import EVERY_PRESET, SpectralField
 
     system = EVERY_PRESET[choice("preset", preset.lower(), EVERY_PRESET)]

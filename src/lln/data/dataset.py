@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.arrays import as_array, from_array, nested_numbers, shares
-from lln.data.assemble import from_xarray
-from lln.data.formats import read
-from lln.data.frames import from_frame
+from lln.data.interpret.arrays import as_array, from_array, nested_numbers, shares
+from lln.data.interpret.assemble import from_xarray
+from lln.data.interpret.even_steps import join
+from lln.data.interpret.tables import from_frame
+from lln.data.read.formats import read
 from lln.data.series import Dataset, Series
-from lln.data.tracks import join
 from lln.data.trajectory import Trajectory
 
 __all__ = ["Dataset", "Series", "as_dataset"]

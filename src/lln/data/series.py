@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import positive, whole
 from lln.data.trajectory import Array, as_states
 
 BLOCK_BYTES = 1 << 24  # read at a time where data stays on the disk

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
-from lln.core.shapes import whole
 from lln.data.series import BLOCK_BYTES, Dataset
 
 Float64 = NDArray[np.float64]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lln.core.checks import positive
 from lln.core.errors import InputError
-from lln.core.shapes import positive
 from lln.data.cache import simulated_states
 from lln.systems import System
 

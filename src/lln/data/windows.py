@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
-from lln.core.shapes import whole
 from lln.data.trajectory import Array, Trajectory
 
 BURN_IN = 500

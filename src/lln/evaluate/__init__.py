@@ -1,9 +1,7 @@
-"""Judging models: rollouts, errors, chaos, long-run statistics, geometry. Nothing here knows how a model was made."""
+"""Judging models: rollouts, errors, chaos, long-run statistics. Nothing here knows how a model was made."""
 
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapunov
 from lln.evaluate.distribution import distribution_distance, sliced_distance
-from lln.evaluate.geometry import Geometry, Optics, geometry_at
-from lln.evaluate.gradients import GradientTransport, gradient_transport
 from lln.evaluate.invariants import Drift, invariant_drift
 from lln.evaluate.metrics import (
     ValidPrediction,
@@ -21,10 +19,7 @@ from lln.evaluate.spread import SpreadSkill, spread_skill
 __all__ = [
     "Drift",
     "Ending",
-    "Geometry",
-    "GradientTransport",
     "LyapunovSpectrum",
-    "Optics",
     "Outcome",
     "PowerSpectrum",
     "Rollout",
@@ -32,8 +27,6 @@ __all__ = [
     "Stepper",
     "ValidPrediction",
     "distribution_distance",
-    "geometry_at",
-    "gradient_transport",
     "invariant_drift",
     "lyapunov_spectrum",
     "mse_by_step",

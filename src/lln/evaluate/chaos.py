@@ -15,8 +15,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import positive, whole
 from lln.evaluate.metrics import Array
 from lln.systems import SpectralField, System, seeded_start, stepper
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
-from lln.core.shapes import whole
 from lln.data import Standardizer
 from lln.evaluate.metrics import Array, finite_truth, unit_of
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lln.core.checks import positive
 from lln.core.errors import InputError
-from lln.core.shapes import positive
 from lln.evaluate.metrics import Array
 
 Invariant = Callable[[Array], ArrayLike]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lln.core.checks import finite, positive
 from lln.core.errors import InputError
-from lln.core.shapes import finite, positive
 
 Array = NDArray[np.floating[Any]]
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
 from lln.core.memory import afford
-from lln.core.shapes import whole
 
 Array = NDArray[np.floating[Any]]
 State = TypeVar("State", Tensor, Array)

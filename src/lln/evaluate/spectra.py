@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import positive, whole
 from lln.evaluate.metrics import Array, finite_truth
 
 SEGMENTS = 8

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError, choice
-from lln.core.shapes import positive, whole
 
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "replicate")
 Side = str

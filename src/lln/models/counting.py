@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from lln.core.checks import whole
 from lln.core.errors import choice
-from lln.core.shapes import whole
 
 
 @dataclass(frozen=True)

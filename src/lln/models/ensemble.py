@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
-from lln.core.shapes import whole
 from lln.models.lens import LensNetwork
 from lln.ops import Networks, Scaling, rollout
 

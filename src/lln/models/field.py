@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import positive, whole
 from lln.models.base import StateNetwork, seeded_linear
 from lln.models.convolution import convolve, kernel_shape, sides
 from lln.models.lens import COEFFICIENT_STD, LensNetwork, Rays

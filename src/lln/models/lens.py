@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from lln.core.checks import finite, interval, positive, whole
 from lln.core.errors import InputError, choice
-from lln.core.shapes import finite, interval, positive, whole
 from lln.models.base import StateNetwork, seeded_linear
 from lln.ops import Networks, Scaling, lens_transport, reference, rollout
 

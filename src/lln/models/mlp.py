@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.shapes import whole
+from lln.core.checks import whole
 from lln.models.base import StateNetwork, seeded_linear
 
 

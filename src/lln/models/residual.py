@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.shapes import finite
+from lln.core.checks import finite
 from lln.models.mlp import PlainMLP
 
 

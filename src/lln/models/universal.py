@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lln.core.checks import finite, whole
 from lln.core.errors import InputError
-from lln.core.shapes import finite, whole
 from lln.models.lens import LensNetwork
 
 

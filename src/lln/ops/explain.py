@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lln.ops import backends
-from lln.ops.backends import Call
+from lln.ops import dispatch as backends
+from lln.ops.dispatch import Call
 from lln.ops.grid import even_grid
 from lln.ops.reference import inverse_transport
 from lln.ops.transport import check_transport, common_dtype, lens_transport

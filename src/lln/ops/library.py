@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from lln.core.errors import InputError
-from lln.ops import backends
+from lln.ops import dispatch as backends
 
 _OPTICS = "Tensor? points, float[] centers, float sigma, float length, float scale, str backend"
 _library = torch.library.Library("lln", "DEF")

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from lln.core.errors import InputError
 from lln.core.memory import afford
-from lln.ops import backends, cpu_rollout
-from lln.ops.cpu_backend import Array
+from lln.ops import dispatch as backends
+from lln.ops.cpu import rollout as cpu_rollout
+from lln.ops.cpu.backend import Array
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
 

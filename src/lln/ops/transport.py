@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from lln.core.checks import finite, positive
 from lln.core.errors import InputError, choice
-from lln.core.shapes import finite, positive
-from lln.ops import backends, library, reference
+from lln.ops import dispatch as backends
+from lln.ops import library, reference
 
 BACKWARDS = ("recompute", "inverse")
 _NAMES = ("auto", *backends.BACKENDS)

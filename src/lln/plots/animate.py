@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import positive, whole
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
 
 Array = NDArray[np.float64]

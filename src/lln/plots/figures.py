@@ -12,8 +12,8 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from lln.core.checks import positive
 from lln.core.errors import InputError
-from lln.core.shapes import positive
 from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, WIDTH, colour, house_style
 
 Array = NDArray[np.floating[Any]]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from lln.core.checks import whole
 from lln.core.errors import InputError
-from lln.core.shapes import whole
 
 COLOURS, FREQUENT = 192, 16  # of a GIF's palette; those among them that are taken as they are
 

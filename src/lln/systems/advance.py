@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lln.core.checks import positive, whole
 from lln.core.errors import InputError, choice
-from lln.core.shapes import positive, whole
 from lln.systems.base import Array, System
 from lln.systems.integrate import rk4_step
 from lln.systems.spectral import SpectralField

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lln.core.shapes import finite, positive
+from lln.core.checks import finite, positive
 from lln.systems.base import Array, System
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.shapes import finite, positive, whole
+from lln.core.checks import finite, positive, whole
 from lln.systems.base import Array, System
 
 LENGTH = 2.0 * math.pi

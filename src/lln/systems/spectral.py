@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lln.core.checks import finite, positive, whole
 from lln.core.errors import InputError
-from lln.core.shapes import finite, positive, whole
 from lln.systems.base import Array, System
 from lln.systems.etdrk import Spectrum, etdrk4
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lln.core.shapes import positive, whole
+from lln.core.checks import positive, whole
 from lln.systems.base import Array, Functional, System
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lln.core.shapes import finite, whole
+from lln.core.checks import finite, whole
 from lln.systems.base import Array, System
 
 

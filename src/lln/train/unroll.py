@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from lln.core.checks import finite, whole
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
-from lln.core.shapes import finite, whole
 from lln.train.checkpoint import restore_training, training_state
 from lln.train.config import TrainConfig
 from lln.train.fit import Epoch, History, Progress, make_optimizer

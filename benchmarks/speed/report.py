@@ -1,0 +1,151 @@
+"""Stored groups as tables and a figure. Works on the records, so that a page made later shows the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Record = Mapping[str, Any]
+Cells = list[list[str]]
+
+BAR_COLUMNS = ["what", "sizes", "against", "value", "by medians", "bar", "holds"]
+
+
+def bars_of(groups: Iterable[Record]) -> list[tuple[Record, Record]]:
+    """(row, bar) of everything that has a bar."""
+    return [(row, bar) for group in groups for row in group["rows"] for bar in row["bars"]]
+
+
+def misses(groups: Iterable[Record]) -> list[str]:
+    """A sentence for every row that misses its bar."""
+    found = []
+    for row, bar in bars_of(groups):
+        if not bar["passed"]:
+            who = f" against {bar['against']}" if bar["against"] else ""
+            asked = f"{'at least' if bar['at_least'] else 'at most'} {value(bar['bound'], row, bar)}"
+            found.append(f"{bar['bar']}, {sizes(row)}{who}: {value(bar['value'], row, bar)}, asked {asked}")
+    return found
+
+
+def bar_rows(groups: Iterable[Record]) -> Cells:
+    """The cells of the table of bars, under `BAR_COLUMNS`."""
+    return [
+        [
+            bar["bar"],
+            sizes(row),
+            bar["against"] or "-",
+            value(bar["value"], row, bar),
+            value(bar["by_median"], row, bar),
+            ("≥ " if bar["at_least"] else "≤ ") + value(bar["bound"], row, bar),
+            "yes" if bar["passed"] else "NO",
+        ]
+        for row, bar in bars_of(groups)
+    ]
+
+
+def time_columns(group: Record) -> list[str]:
+    """The columns of a group's table: what, sizes, then the contenders."""
+    names = list(dict.fromkeys(row["contender"] for row in group["rows"]))
+    return ["what", "sizes", *names]
+
+
+def time_rows(group: Record) -> Cells:
+    """The cells of a group's table: every contender's median, with 20th and 80th percentile and minimum."""
+    names = time_columns(group)[2:]
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in group["rows"]:
+        lines.setdefault((row["quantity"], sizes(row)), {})[row["contender"]] = _cell(row)
+    return [[quantity, shape, *(cells.get(name, "-") for name in names)] for (quantity, shape), cells in lines.items()]
+
+
+def made(group: Record) -> str:
+    """Where and how a group was measured, in one line."""
+    m = group["made"]
+    where = m["gpu"] or f"{m['processor']} ({m['instructions']}, one thread)"
+    return f"{where}, torch {m['torch']}, {m['date'][:10]}, commit {m['commit']}, `{m['command']}`"
+
+
+def sizes(row: Record) -> str:
+    """The shape as text, less the sizes that nearly all rows share."""
+    usual = {"D": 40, "K": 12, "n": 32, "S": 10, "steps": 500}
+    return " ".join(f"{key}={size}" for key, size in row["shape"].items() if usual.get(key) != size)
+
+
+def value(number: float, row: Record, bar: Record) -> str:
+    """A bar's value: a ratio as "76x", else with the row's unit."""
+    return f"{number:.3g}x" if bar["against"] else amount(number, row["unit"])
+
+
+def amount(number: float, unit: str) -> str:
+    """A number with its unit, three digits."""
+    if unit == "s":
+        for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+            if number >= factor or name == "us":
+                return f"{number / factor:.3g} {name}"
+    digits = f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+    return f"{digits} MiB" if unit == "MiB" else digits
+
+
+def _cell(row: Record) -> str:
+    if row["samples"] == 1:
+        return amount(row["median"], row["unit"])
+    low, high, least = (amount(row[key], row["unit"]) for key in ("p20", "p80", "minimum"))
+    return f"{amount(row['median'], row['unit'])} ({low} to {high}, least {least})"
+
+
+def show(groups: Sequence[Record]) -> None:
+    """Print the table of bars and the medians of everything, drawn by rich where it is installed."""
+    titles = [("Against the bars", BAR_COLUMNS, bar_rows(groups))]
+    for group in groups:
+        short = [[cell.split(" (")[0] for cell in row] for row in time_rows(group)]
+        titles.append((f"{group['group']}: medians", time_columns(group), short))
+    for title, columns, rows in titles:
+        if rows:
+            _print(title, columns, rows)
+
+
+def _print(title: str, columns: list[str], rows: Cells) -> None:
+    try:
+        from rich.console import Console
+
+        from lln.core.table import Table
+    except ImportError:
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        print(f"\n{title}")
+        for row in [columns, *rows]:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    else:
+        Console(highlight=False).print(Table(columns, rows, title).to_rich())
+
+
+def draw(groups: Sequence[Record], path: Path) -> Path | None:
+    """Every ratio against its bar, on a log axis; None where matplotlib is missing or nothing has a bar."""
+    pairs = bars_of(groups)
+    try:
+        from matplotlib.figure import Figure
+
+        from lln.plots.style import BLACK, BLUE, VERMILION, WIDTH, house_style, save_figure
+    except ImportError:
+        return None
+    if not pairs:
+        return None
+    labels = [f"{bar['bar']}, {sizes(row)}, {bar['against'] or 'bound'}" for row, bar in pairs]
+    # What must stay below its bound is drawn as bound over value, so that everything must lie right of its bar.
+    reached = [bar["value"] if bar["at_least"] else bar["bound"] / bar["value"] for _, bar in pairs]
+    asked = [bar["bound"] if bar["at_least"] else 1.0 for _, bar in pairs]
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 1.2 + 0.2 * len(pairs)), layout="constrained")
+        axis = figure.subplots()
+        y = range(len(pairs))
+        axis.hlines(y, asked, reached, color="#C8C8C8", linewidth=2.0)
+        axis.plot(asked, y, "|", color=BLACK, markersize=9, markeredgewidth=1.6, label="bar", linestyle="none")
+        colours = [BLUE if bar["passed"] else VERMILION for _, bar in pairs]
+        axis.scatter(reached, y, c=colours, s=22, zorder=3, label="measured")
+        axis.set_yticks(list(y), labels, fontsize=7.0)
+        axis.set_ylim(len(pairs) - 0.4, -0.6)
+        axis.set_xscale("log")
+        axis.set_xlabel("times faster (errors, memory and first calls: bound over value)")
+        axis.legend(loc="lower right")
+        figure.suptitle(f"The fused transport against its bars: {groups[0]['made']['gpu'] or 'one CPU thread'}")
+    return save_figure(figure, path)

@@ -1,1 +1,0 @@
-"""Speed and memory, with the gate that the operator is right first. Imports with torch and NumPy alone."""

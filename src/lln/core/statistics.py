@@ -1,0 +1,182 @@
+"""What several runs say together: means, spreads, and intervals by resampling.
+
+A run that diverged counts as infinitely wrong: it makes a mean infinite and is never left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from lln.core.checks import whole
+from lln.core.errors import InputError
+
+Array = NDArray[np.floating[Any]]
+
+LEVEL = 0.95
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and standard deviation over runs.
+
+    Attributes:
+        mean: infinite if one value is.
+        deviation: of the sample, with one degree of freedom taken by the mean; NaN for one run, infinite with the mean.
+        count: number of runs.
+    """
+
+    mean: float
+    deviation: float
+    count: int
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return self.deviation / math.sqrt(self.count)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the interval around it."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def summarize(values: ArrayLike) -> Summary:
+    """Mean, standard deviation and count of one-dimensional `values`.
+
+    >>> summarize([1.0, 3.0])
+    Summary(mean=2.0, deviation=1.4142135623730951, count=2)
+    """
+    sample = _sample(values)
+    if not np.isfinite(sample).all():
+        return Summary(math.inf, math.inf, len(sample))
+    with np.errstate(over="ignore"):
+        mean = float(sample.mean())
+        deviation = float(sample.std(ddof=1)) if len(sample) > 1 else math.nan
+    return Summary(mean, deviation, len(sample))
+
+
+def geometric_mean(values: ArrayLike) -> float:
+    """Exponential of the mean logarithm; infinite if one value is, zero if one is zero and none infinite.
+
+    >>> round(geometric_mean([1.0, 4.0]), 12)
+    2.0
+    """
+    sample = _sample(np.ravel(np.asarray(values, dtype=np.float64)))
+    if (sample < 0).any():
+        raise InputError("a geometric mean needs values of at least zero, got a negative one")
+    if np.isinf(sample).any():
+        return math.inf
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(sample).mean()))
+
+
+def bootstrap_mean(values: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+    """Percentile bootstrap interval of the mean of `values`; the same seed gives the same interval."""
+    sample = _sample(values)
+    if len(sample) < 2 or not np.isfinite(sample).all() or np.ptp(sample) == 0:
+        mean = summarize(sample).mean
+        width = 0.0 if len(sample) > 1 and math.isfinite(mean) else math.inf
+        return Interval(mean, mean - width, mean + width)
+    found = stats.bootstrap(
+        (sample,),
+        np.mean,
+        n_resamples=whole("resamples", resamples, 1),
+        confidence_level=_level(level),
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Interval(float(sample.mean()), float(found.low), float(found.high))
+
+
+def cluster_ratio(
+    ours: ArrayLike, other: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Ratio of geometric means with an interval that resamples training seeds as clusters.
+
+    The log ratios of one training seed are averaged first, so that its windows never count as independent runs.
+
+    Args:
+        ours: errors, (seeds, windows).
+        other: errors of the comparator under the same seeds and windows, (seeds, windows).
+        level: of the interval.
+        resamples: number of resampled seed sets.
+        seed: of the resampling.
+
+    Returns:
+        Estimate and interval; NaN where both sides diverged on one window, since nothing can be said then.
+    """
+    top, bottom = np.asarray(ours, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if top.ndim != 2 or top.shape != bottom.shape or 0 in top.shape:
+        raise InputError(f"both sides of a ratio must be (seeds, windows), got {top.shape} and {bottom.shape}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_seed = (np.log(top) - np.log(bottom)).mean(axis=1)
+        draws = _resampled_means(by_seed[:, None], resamples, seed)[:, 0]
+        low, high = _quantiles(draws, level)
+        return Interval(float(np.exp(by_seed.mean())), float(np.exp(low)), float(np.exp(high)))
+
+
+def geometric_band(
+    curves: ArrayLike, *, level: float = LEVEL, resamples: int = 2000, seed: int = 0
+) -> tuple[Array, Array, Array]:
+    """Geometric mean over seeds at every step, and its seed-bootstrap band.
+
+    Args:
+        curves: errors above zero, (seeds, steps).
+        level: of the band.
+        resamples: number of resampled seed sets, shared by all steps so that the band is as smooth as the curves.
+        seed: of the resampling.
+
+    Returns:
+        Mean, low and high, each (steps,); infinite where a curve is.
+    """
+    errors = np.asarray(curves, dtype=np.float64)
+    if errors.ndim != 2 or 0 in errors.shape:
+        raise InputError(f"curves must be (seeds, steps), got {errors.shape}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(errors)
+        draws = _resampled_means(logs, resamples, seed)
+        low, high = _quantiles(draws, level)
+        return np.exp(logs.mean(axis=0)), np.exp(low), np.exp(high)
+
+
+def _resampled_means(values: Array, resamples: int, seed: int) -> Array:
+    """Means over rows drawn with replacement: (rows, columns) -> (resamples, columns)."""
+    rows = len(values)
+    picks = np.random.default_rng(seed).integers(0, rows, size=(whole("resamples", resamples, 1), rows))
+    total = np.zeros((resamples, values.shape[1]))
+    for pick in picks.T:
+        total += values[pick]
+    return total / rows
+
+
+def _quantiles(draws: Array, level: float) -> Array:
+    """Both ends of the central `level` of the draws along the first axis; NaN where a draw is.
+
+    Draws are taken as they are: interpolation between a number and infinity would give neither.
+    """
+    tails = ((1 - _level(level)) / 2, (1 + level) / 2)
+    return np.asarray(np.quantile(draws, tails, axis=0, method="inverted_cdf"))
+
+
+def _level(level: float) -> float:
+    if not 0 < level < 1:
+        raise InputError(f"the level of an interval must lie between 0 and 1, got {level}")
+    return level
+
+
+def _sample(values: ArrayLike) -> Array:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or len(sample) == 0:
+        raise InputError(f"expected one value a run, at least one run, got shape {sample.shape}")
+    return np.where(np.isnan(sample), np.inf, sample)

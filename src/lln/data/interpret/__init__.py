@@ -1,0 +1,1 @@
+"""Which part of what was read is time, state, input or weight."""

@@ -1,0 +1,253 @@
+"""Arrays as people hold them: (time, n), stacked, on a grid, with inputs and weights given beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.data.interpret.even_steps import Track, finished, grid_of, refuse_swapped, timed
+from lln.data.interpret.resample import seconds
+from lln.data.read.lazy import LazyRows, stacked_rows, stays_on_disk
+from lln.data.series import Dataset
+from lln.data.trajectory import Array
+
+_FEW = 10  # states; a trajectory as short holds nothing out
+
+
+def from_array(
+    x: Any,
+    *,
+    dt: float | None,
+    inputs: Any,
+    weights: Any,
+    names: Sequence[str] | None,
+    grid: Any,
+    time: Any,
+    resample: bool,
+    source: str = "array",
+) -> Dataset:
+    """The trajectories in an array; see `as_dataset` for the arguments."""
+    axis, times = _axis_or_times(time)
+    space = {} if grid is None else grid_of(grid)
+    lengths = tuple(len(one) for one in space.values())
+    stacked, axes = _stacked(x, lengths, axis, source, asked=times is not None)
+    single, count = axes == 2, len(stacked)
+    given, input_names = _input_shares(inputs, count, single)
+    heavy = [weights] if single else shares("weights", weights, count)
+    clocks = [times] if single else _clocks(times, count)
+    table = []
+    for index, states in enumerate(stacked):
+        name = source if single else f"{source}, trajectory {index}"
+        rows = int(states.shape[0])
+        weight = None if heavy[index] is None else _row_weights(heavy[index], rows, name)
+        table.append(Track(name, clocks[index], states, _known(given[index], rows, name), weight))
+    series, step, notes = timed(table, dt, resample, source)
+    notes = (*_guess(x, lengths, axis, source), *notes)
+    units = {} if times is None else _unit_of(clocks[0])
+    whole = Dataset(
+        series,
+        step,
+        tuple(names or ()),
+        input_names,
+        lengths,
+        coords=space,
+        units=units,
+        source=source,
+        notes=notes,
+    )
+    return finished(whole)
+
+
+def _axis_or_times(time: Any) -> tuple[int | None, Any]:
+    """What `time` says of an array: which axis it is, or the times themselves."""
+    if time is None:
+        return None, None
+    if isinstance(time, (int, np.integer, str)):
+        if str(time) not in ("0", "1"):
+            raise InputError(f"time={time!r}: for an array, time is an axis (0 or 1) or the times of its rows")
+        return int(time), None
+    return None, time
+
+
+def _clocks(times: Any, count: int) -> list[Any]:
+    shared = times is None or np.ndim(times[0]) == 0
+    return [times] * count if shared else shares("time", times, count)
+
+
+def _unit_of(clock: Any) -> dict[str, str]:
+    unit = seconds(clock)[1]
+    return {} if unit is None else {"time": unit}
+
+
+def as_array(x: Any) -> Any:
+    """`x` as an array, or as it is if it reads its rows from the disk."""
+    if isinstance(x, np.ma.MaskedArray):
+        return np.ma.filled(x.astype(np.float64), np.nan)
+    if hasattr(x, "detach"):  # a torch tensor, whose module must not be imported here
+        x = x.detach().cpu().numpy()
+    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        return x
+    if hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__") and np.ndim(x.shape) == 1:
+        return x if isinstance(x, LazyRows) or stays_on_disk(x) else np.asarray(x)
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{type(x).__name__} is not an array of shape (time, n) ({error})") from error
+
+
+def nested_numbers(x: Sequence[Any]) -> bool:
+    """Whether a list is one array written out, rather than a list of trajectories."""
+    return all(
+        np.isscalar(row) or (isinstance(row, (list, tuple)) and all(map(np.isscalar, row))) for row in x
+    ) and not (any(isinstance(row, str) for row in x))
+
+
+def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, asked: bool) -> tuple[list[Any], int]:
+    """Each trajectory as (time, n), and how many axes the array had once space was flattened."""
+    shape = tuple(x.shape)
+    if 0 in shape:
+        raise InputError(
+            f"{source}: empty, 0 feature(s) (shape={shape}) while a minimum of 1 is required"
+            if shape[-1] == 0
+            else f"{source}: empty, 0 sample(s) (shape={shape}) while a minimum of 1 is required"
+        )
+    if not isinstance(x, np.ndarray):
+        return stacked_rows(x, source)
+    if x.dtype.kind not in "fiucb" and x.dtype.kind != "O":
+        raise InputError(f"{source}: states must be numbers, got an array of {x.dtype}")
+    if x.dtype.kind in "Ob":
+        try:
+            x = x.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{source}: states must be numbers, got objects ({error})") from error
+    if space and axis == 1 and x.ndim == 2:
+        x = x.T
+    x = _flat(x, space, axis, source)
+    if axis == 1 and x.ndim >= 2 and not space:
+        x = np.swapaxes(x, -1, -2)
+    if x.ndim == 1:
+        raise InputError(
+            f"{source}: states must have shape (time, n), got {shape}; reshape your data: one coordinate over time is "
+            "x[:, None], one state is x[None]"
+        )
+    if x.ndim > 3:
+        raise InputError(
+            f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}; for fields give "
+            "grid= or an xarray object"
+        )
+    if x.ndim == 2:
+        if axis is None and not asked and not space:
+            refuse_swapped(x, source)
+        return [x], 2
+    return list(x), 3
+
+
+def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None, source: str) -> NDArray[Any]:
+    """Axes of space, and of fields in front of them, as one axis of columns."""
+    if not space:
+        return x
+    points = int(np.prod(space))
+    d = len(space)
+    if x.ndim > d and x.shape[-d:] == space:
+        lead = x.shape[:-d]
+        if len(lead) > 3:
+            raise InputError(f"{source}: shape {x.shape} has too many axes for a grid of {space}")
+        if len(lead) == 2 and _first_is_time(lead, axis):
+            return x.reshape(lead[0], lead[1] * points)
+        fields = lead[2] if len(lead) == 3 else 1
+        return x.reshape(*lead[:2], fields * points)
+    if x.ndim in (2, 3) and x.shape[-1] % points == 0:
+        return x
+    if x.ndim > d + 1 and x.shape[-d - 1 : -1] == space:
+        raise InputError(
+            f"{source}: shape {x.shape} has its fields behind the grid {space}; they belong in front of it, as in "
+            f"np.moveaxis(x, -1, {-d - 1})"
+        )
+    raise InputError(
+        f"{source}: shape {x.shape} does not end in the grid {space} nor in a multiple of its {points} points; "
+        "check grid="
+    )
+
+
+def _first_is_time(lead: tuple[int, ...], axis: int | None) -> bool:
+    """Whether two axes in front of a grid are time and fields, rather than trajectories and time.
+
+    Nobody learns from trajectories of a few states, but many states of a few fields are common.
+    """
+    if axis is not None:
+        return axis == 0 and lead[0] > 1
+    return lead[1] < _FEW and lead[1] < lead[0]
+
+
+def _guess(x: Any, space: tuple[int, ...], axis: int | None, source: str) -> tuple[str, ...]:
+    """What was made of axes that could be read in two ways, in a sentence."""
+    shape = tuple(x.shape)
+    lead = shape[: -len(space)] if space and shape[-len(space) :] == space else ()
+    if axis is not None or len(lead) != 2 or not _first_is_time(lead, axis):
+        return ()
+    return (f"{source}: shape {shape} is read as {lead[0]} states of {lead[1]} fields; time=1 says that the second "
+            "axis is time",)  # fmt: skip
+
+
+def _input_shares(inputs: Any, count: int, single: bool) -> tuple[list[Any], tuple[str, ...]]:
+    if inputs is None:
+        return [None] * count, ()
+    if isinstance(inputs, str) or (isinstance(inputs, (list, tuple)) and all(isinstance(i, str) for i in inputs)):
+        raise InputError("inputs= names variables of files, frames and xarray objects; for arrays give the values")
+    if isinstance(inputs, Mapping):
+        names = tuple(str(key) for key in inputs)
+        if single:
+            return [list(inputs.values())], names
+        split = [shares("inputs", value, count) for value in inputs.values()]
+        return [[share[index] for share in split] for index in range(count)], names
+    if single:
+        return [inputs], ()
+    return shares("inputs", inputs, count), ()
+
+
+def _known(value: Any, rows: int, name: str) -> Array | None:
+    """Inputs of one trajectory as (time, m): varying, or constant and repeated."""
+    if value is None:
+        return None
+    if isinstance(value, list) and value and not np.isscalar(value[0]) and len(value) != rows:
+        return np.concatenate([np.asarray(_known(one, rows, name)) for one in value], axis=1)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: inputs must be numbers of shape (time, m) ({error})") from error
+    if array.ndim == 2:
+        return array
+    if array.ndim == 1 and len(array) == rows:
+        return array[:, None]
+    if array.ndim > 2:
+        raise InputError(f"{name}: inputs must have shape (time, m), or (m,) if constant, got {array.shape}")
+    return np.repeat(array.reshape(1, -1), rows, axis=0)
+
+
+def _row_weights(value: Any, rows: int, name: str) -> Array:
+    if isinstance(value, str):
+        raise InputError("weights= names a variable of files, frames and xarray objects; for arrays give the values")
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim == 0:
+        return np.full(rows, float(array))
+    if array.shape != (rows,):
+        raise InputError(f"{name}: weights must have shape ({rows},), one for each time, got {array.shape}")
+    return array
+
+
+def shares(what: str, value: Any, count: int) -> list[Any]:
+    """What each of `count` trajectories gets of `value`."""
+    if value is None or isinstance(value, (str, int)):
+        return [value] * count
+    if isinstance(value, Mapping):
+        split = {key: shares(what, one, count) for key, one in value.items()}
+        return [{key: one[index] for key, one in split.items()} for index in range(count)]
+    if all(isinstance(one, str) for one in value):
+        return [value] * count
+    if len(value) != count:
+        raise InputError(f"{what}: {len(value)} entries for {count} trajectories; give one for each")
+    return list(value)

@@ -1,0 +1,341 @@
+"""The variables of a file, once their parts are known, put together as a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.data.interpret.even_steps import Track, finished, grid_of, join, refuse_swapped, timed
+from lln.data.interpret.resample import seconds
+from lln.data.interpret.roles import (
+    CHANNEL_DIMS,
+    STATE_DIMS,
+    Choices,
+    Roles,
+    groups,
+    hints_of,
+    roles_of,
+    with_axis,
+    with_dims,
+)
+from lln.data.read.lazy import LAZY_BYTES, Held, LazyRows, size_of, stays_on_disk
+from lln.data.read.stores import Store, xarray_store
+from lln.data.series import Dataset
+
+SPACE_NAMES = ("x", "y", "z", "r", "lon", "lat", "longitude", "latitude", "space", "level", "depth", "height", "point")
+
+
+def from_xarray(x: Any, **options: Any) -> Dataset:
+    """The trajectories in an xarray.DataArray or xarray.Dataset."""
+    if hasattr(x, "to_dataset") and not hasattr(x, "data_vars"):
+        x = x.to_dataset(name=str(x.name or "states"))
+    if not hasattr(x, "data_vars"):
+        raise InputError(f"{type(x).__name__} of xarray is not read as trajectories; give a DataArray or a Dataset")
+    return from_store(xarray_store(x, "xarray"), **options)
+
+
+def from_store(store: Store, **options: Any) -> Dataset:
+    """The trajectories in the variables of a file; see `as_dataset` for the options."""
+    choices = Choices(**options)
+    parts = groups(store, choices)
+    if parts:
+        return join([from_store(part, **options) for part in parts], store.source)
+    store, choices = with_axis(store, choices)
+    hints = hints_of(store)
+    store = with_dims(store, choices, hints)
+    return finished(_Assembly(store, roles_of(store, choices), choices, hints).dataset())
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What is known of the columns.
+
+    Attributes:
+        names: of columns.
+        space: shape of the grid, or ().
+        channels: names of fields.
+        coords: positions along the dimensions of the grid.
+    """
+
+    names: tuple[str, ...]
+    space: tuple[int, ...] = ()
+    channels: tuple[str, ...] = ()
+    coords: Mapping[str, NDArray[Any]] | None = None
+
+
+class _Assembly:
+    """One store and the parts that its variables play."""
+
+    def __init__(self, store: Store, roles: Roles, choices: Choices, hints: Mapping[str, Any]) -> None:
+        self.store, self.roles, self.choices, self.hints = store, roles, choices, hints
+        first = store.variables[roles.states[0]]
+        self.dims = first.dims or ()
+        self.sizes = dict(zip(self.dims, map(int, first.array.shape), strict=True))
+        self.texts = {dim: self._texts(dim, self.sizes[dim]) for dim in roles.rest}
+        self.naming = self._naming()
+        space = tuple(dim for dim in roles.rest if dim not in self.naming)
+        self.roles = replace(roles, rest=(*self.naming, *space))
+        if 0 in self.sizes.values():
+            raise InputError(
+                f"{store.source}: {roles.states[0]!r} is empty, shape {tuple(first.array.shape)}; give at least two "
+                "times"
+            )
+        self.rows = self.sizes[roles.time_dim]
+        self.count = self.sizes.get(roles.trajectory_dim or "", 1)
+        for name in (roles.states[0], roles.time, *roles.inputs, roles.weights):
+            if name is not None:
+                self._check_axes(name)
+
+    def _check_axes(self, name: str) -> None:
+        """Refuse a variable that names an axis twice, or has another number of trajectories than the states."""
+        one = self.store.variables[name]
+        dims = one.dims or ()
+        if len(set(dims)) < len(dims):
+            raise InputError(f"{self.store.source}: {name!r} has the dimensions {dims}; every axis needs its own name")
+        along = self.roles.trajectory_dim
+        found = int(one.array.shape[dims.index(along)]) if along in dims else self.count
+        if found != self.count:
+            raise InputError(
+                f"{self.store.source}: {name!r} has {found} trajectories, but {self.roles.states[0]!r} has "
+                f"{self.count}; give one for each"
+            )
+
+    def dataset(self) -> Dataset:
+        """Everything together."""
+        store, roles, hints = self.store, self.roles, self.hints
+        lengths = self._each("length", self.rows)
+        starts = self._each("start", 0.0)
+        states = self._states()
+        inputs, input_names = self._inputs()
+        table = []
+        for index in range(self.count):
+            name = store.source if self.count == 1 else f"{store.source}, trajectory {index}"
+            rows = int(min(max(1, lengths[index]), self.rows))
+            clock, weight = self._times(index, rows), self._weights(index, rows)
+            table.append(Track(name, clock, states(index, rows), inputs(index, rows), weight, float(starts[index])))
+        said = hints.get("dt")
+        dt = said if self.choices.dt is None and roles.time is None else self.choices.dt
+        series, step, notes = timed(table, dt, self.choices.resample, store.source)
+        if said is not None and abs(said - step) <= 1e-6 * step:
+            step = said  # the times of a file are rounded; the step that was written beside them is not
+        labels = self._labels()
+        if roles.time is None and not labels.space and self.count == 1 and not roles.named:
+            self._refuse_swapped(series[0].states)
+        if self.dims[0] == "state" and roles.time is not None:
+            notes = (*notes, f"{store.source}: {roles.states[0]!r} has time along its rows and was transposed")
+        return Dataset(
+            series,
+            step,
+            tuple(self.choices.names or labels.names),
+            input_names,
+            labels.space,
+            labels.channels,
+            labels.coords or {},
+            roles.time_dim,
+            self._units(),
+            store.source,
+            notes,
+            hints.get("system", ""),
+        )
+
+    def _refuse_swapped(self, states: Any) -> None:
+        if isinstance(states, np.ndarray):
+            refuse_swapped(states, self.store.source)
+
+    def _each(self, name: str, default: float) -> list[float]:
+        """A number for each trajectory from a variable of ours."""
+        if not self.hints or name not in self.store.variables:
+            return [default] * self.count
+        values = self.store.read(name).reshape(-1)
+        usable = len(values) == self.count and values.dtype.kind in "fiu" and np.isfinite(values).all()
+        return values.tolist() if usable else [default] * self.count
+
+    def _opened(self, names: tuple[str, ...]) -> tuple[Callable[[], Mapping[str, Any]], bool]:
+        """How to reach variables: held in memory if they are small, else opened when needed."""
+        arrays = {name: self.store.variables[name].array for name in names}
+        if sum(size_of(array.shape, array.dtype) for array in arrays.values()) > LAZY_BYTES:
+            return self.store.opened, True
+        return Held({name: self.store.read(name) for name in names}), False
+
+    def _states(self) -> Callable[[int, int], Any]:
+        return self._columns_of(self.roles.states, self.roles.rest)
+
+    def _columns_of(self, names: tuple[str, ...], rest: tuple[str, ...]) -> Callable[[int, int], Any]:
+        """Rows of variables with the same axes, for a trajectory and a number of rows."""
+        roles = self.roles
+        opened, lazy = self._opened(names)
+        first = self.store.variables[names[0]]
+        dims = first.dims or ()
+        sizes = dict(zip(dims, map(int, first.array.shape), strict=True))
+        axes = tuple(dims.index(dim) for dim in (roles.time_dim, *rest))
+        columns = len(names) * int(np.prod([sizes[dim] for dim in rest], dtype=int))
+        kind = np.result_type(*(self.store.variables[name].array.dtype for name in names))
+
+        def rows_of(index: int, rows: int) -> Any:
+            fixed = {dims.index(roles.trajectory_dim): index} if roles.trajectory_dim in dims else {}
+            lazy_rows = LazyRows(opened, names, axes, fixed, (rows, columns), kind)
+            return lazy_rows if lazy else lazy_rows[:]
+
+        return rows_of
+
+    def _inputs(self) -> tuple[Callable[[int, int], Any], tuple[str, ...]]:
+        roles, names = self.roles, self.roles.inputs
+        if not names:
+            return (lambda _index, _rows: None), ()
+        parts, labels = [], []
+        for name in names:
+            dims = self.store.variables[name].dims or ()
+            rest = tuple(dim for dim in dims if dim not in (roles.time_dim, roles.trajectory_dim))
+            varying = roles.time_dim in dims
+            parts.append(self._columns_of((name,), rest) if varying else self._constant(name))
+            width = int(np.prod([self.store.variables[name].array.shape[dims.index(dim)] for dim in rest], dtype=int))
+            labels += (self._texts(rest[0], width) if rest else None) or (
+                [name] if not rest else [f"{name}{i}" for i in range(width)]
+            )
+        said = self.hints.get("input_names")
+        labels = [str(one) for one in said] if said is not None and len(said) == len(labels) else labels
+
+        def rows_of(index: int, rows: int) -> Any:
+            found = [part(index, rows) for part in parts]
+            if len(found) == 1:
+                return found[0]
+            return np.concatenate([np.asarray(one[:]) for one in found], axis=1)
+
+        return rows_of, tuple(labels)
+
+    def _constant(self, name: str) -> Callable[[int, int], Any]:
+        """Inputs that do not vary in time: one row, shown at every time."""
+        dims, values = self.store.variables[name].dims or (), self.store.read(name).astype(np.float64)
+        along = self.roles.trajectory_dim
+
+        def rows_of(index: int, rows: int) -> Any:
+            mine = np.take(values, index, axis=dims.index(along)) if along in dims else values
+            return np.broadcast_to(mine.reshape(1, -1), (rows, mine.size))
+
+        return rows_of
+
+    def _times(self, index: int, rows: int) -> Any:
+        if self.roles.time is None:
+            return None
+        one = self.store.variables[self.roles.time]
+        dims = one.dims or ()
+        if int(one.array.shape[dims.index(self.roles.time_dim)]) != self.rows:
+            raise InputError(
+                f"{self.store.source}: {one.array.shape} times in {self.roles.time!r} but {self.rows} rows of states; "
+                "give one time for each row"
+            )
+        if len(dims) == 1 and stays_on_disk(one.array):
+            return one.array
+        times = self.store.read(self.roles.time)
+        if len(dims) == 2:
+            times = np.take(times, index, axis=1 - dims.index(self.roles.time_dim))
+        return seconds(times[:rows])[0] if times.dtype.kind not in "fiu" else times[:rows]
+
+    def _weights(self, index: int, rows: int) -> NDArray[Any] | None:
+        if self.roles.weights is None:
+            return None
+        dims, values = self.store.variables[self.roles.weights].dims or (), self.store.read(self.roles.weights)
+        if self.roles.trajectory_dim in dims:
+            values = np.take(values, index, axis=dims.index(self.roles.trajectory_dim))
+        return np.full(rows, float(values)) if values.ndim == 0 else values[:rows]
+
+    def _texts(self, dim: str, length: int) -> list[str] | None:
+        """Labels along a dimension, where its coordinate is text."""
+        one = self.store.variables.get(dim)
+        if one is None or tuple(one.array.shape) != (length,) or np.dtype(one.array.dtype).kind not in "OUST":
+            return None
+        return [value.decode() if isinstance(value, bytes) else str(value) for value in self.store.read(dim)]
+
+    def _labels(self) -> Labels:
+        """Names of columns, or grid, fields and coordinates."""
+        roles, sizes = self.roles, self.sizes
+        total = len(roles.states) * int(np.prod([sizes[dim] for dim in roles.rest], dtype=int))
+        grid = self._given_grid()
+        if grid:
+            return self._on_grid(grid, total)
+        if not roles.rest:
+            return Labels(self._names(roles.states, total))
+        if self.naming:
+            return self._named_by_text(roles.rest[len(self.naming) :], total)
+        if len(roles.rest) == 1 and not self._spatial(roles.rest[0]):
+            each = range(total // len(roles.states))
+            several = [f"{name}_{i}" for name in roles.states for i in each]
+            return Labels(self._names(several if len(roles.states) > 1 else [f"x{i}" for i in each], total))
+        channels, dims = tuple(roles.states), roles.rest
+        if len(dims) > 1 and dims[0].lower() in CHANNEL_DIMS and len(roles.states) == 1:
+            channels = tuple(self.texts[dims[0]] or (f"{roles.states[0]}{i}" for i in range(sizes[dims[0]])))
+            dims = dims[1:]
+        coords = {dim: self._positions(dim) for dim in dims}
+        return Labels(self._names((), total), tuple(sizes[dim] for dim in dims), channels, coords)
+
+    def _naming(self) -> tuple[str, ...]:
+        """The dimensions that name columns rather than span space, where text labels one beside that of channels."""
+        rest = self.roles.rest
+        channel = [dim for dim in rest[:1] if dim.lower() in CHANNEL_DIMS] if len(rest) > 1 else []
+        if not any(self.texts[dim] for dim in rest if dim not in channel):
+            return ()
+        return tuple(dim for dim in rest if dim in channel or self.texts[dim] or not self._spatial(dim))
+
+    def _named_by_text(self, space: tuple[str, ...], total: int) -> Labels:
+        """Names such as `a_T` for station `a` and quantity `T`: of columns, or of fields where there is space too."""
+        each = [self.texts[dim] or [str(i) for i in range(self.sizes[dim])] for dim in self.naming]
+        several = [self.roles.states] if len(self.roles.states) > 1 else []
+        found = tuple("_".join(parts) for parts in product(*several, *each))
+        if not space:
+            return Labels(self._names(found, total))
+        coords = {dim: self._positions(dim) for dim in space}
+        return Labels(self._names((), total), tuple(self.sizes[dim] for dim in space), found, coords)
+
+    def _on_grid(self, grid: Mapping[str, NDArray[Any]], total: int) -> Labels:
+        space = tuple(len(one) for one in grid.values())
+        points = int(np.prod(space))
+        if total % points:
+            raise InputError(
+                f"{self.store.source}: {total} columns do not fit a grid of {' x '.join(map(str, space))} points; "
+                "check grid="
+            )
+        fields, said = total // points, self.hints.get("channels")
+        channels = self.roles.states if fields == 1 else tuple(f"field{i}" for i in range(fields))
+        if said is not None and len(said) == fields:
+            channels = tuple(map(str, said))
+        return Labels(self._names((), total), space, channels, dict(grid))
+
+    def _given_grid(self) -> Mapping[str, NDArray[Any]]:
+        if self.choices.grid is not None:
+            return grid_of(self.choices.grid)
+        names = [str(name) for name in self.hints.get("coords", ())]
+        flat = self.roles.rest == ("state",) and all(name in self.store.variables for name in names)
+        return {name: self.store.read(name) for name in names} if flat else {}
+
+    def _names(self, found: Any, total: int) -> tuple[str, ...]:
+        said = self.hints.get("names")
+        return tuple(map(str, said)) if said is not None and len(said) == total else tuple(found)
+
+    def _spatial(self, dim: str) -> bool:
+        """Whether a dimension is one of space: it has positions, or a name that says so."""
+        if dim.lower() in STATE_DIMS:
+            return False
+        one = self.store.variables.get(dim)
+        return dim.lower() in SPACE_NAMES or (one is not None and one.numeric and len(one.array.shape) == 1)
+
+    def _positions(self, dim: str) -> NDArray[Any]:
+        one = self.store.variables.get(dim)
+        if one is None or not one.numeric or tuple(one.array.shape) != (self.sizes[dim],):
+            return np.arange(self.sizes[dim], dtype=np.float64)
+        return self.store.read(dim)
+
+    def _units(self) -> dict[str, str]:
+        """Units that the file tells, by name; those of time under "time"."""
+        named = {name: name for name in (*self.roles.states, *self.roles.rest) if name in self.store.variables}
+        if self.roles.time is not None:
+            named["time"] = self.roles.time
+        units = {key: self.store.variables[name].attrs.get("units") for key, name in named.items()}
+        if self.roles.time is not None and np.dtype(self.store.variables[self.roles.time].array.dtype).kind in "mM":
+            units["time"] = seconds(self.store.read(self.roles.time))[1]
+        return {key: str(value) for key, value in units.items() if value is not None}

@@ -1,0 +1,1 @@
+"""One file per format, and the sandbox in which C libraries read files."""

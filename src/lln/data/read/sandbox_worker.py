@@ -1,0 +1,103 @@
+"""The child of `contained`: opens files of data and sends what it is asked for, until nobody asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError, reason
+from lln.data.read import stores
+
+OPENERS = {"HDF5": stores.open_hdf5, "NetCDF": stores.open_netcdf, "Zarr": stores.open_zarr}
+TEXTS = 100_000  # texts of a variable at most
+
+
+def serve(limits: Sequence[str]) -> None:
+    """Answer what comes in on the standard input; `limits` are seconds for one answer and bytes of memory."""
+    seconds, memory = map(int, limits)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    held = Path("/proc/self/statm")
+    taken = int(held.read_text().split()[0]) * resource.getpagesize() if held.exists() else 0
+    _limit(resource.RLIMIT_AS, taken + memory)
+    answer(sys.stdin.buffer, output, seconds)
+
+
+def answer(questions: IO[bytes], answers: IO[bytes], seconds: int | None = None) -> None:
+    """Read questions, one a line, and write an answer to each: a line of JSON, and bytes where it says so."""
+    opened: dict[int, stores.Store] = {}
+    for count, line in enumerate(questions):
+        if seconds is not None:
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + seconds)
+        words = json.loads(line)
+        for number in words["closed"]:
+            opened.pop(number, None)
+        said, content = _safely(words, opened, count)
+        answers.write(json.dumps({**said, "bytes": len(content)}).encode() + b"\n")
+        answers.write(content)
+        answers.flush()
+
+
+def _limit(kind: int, wish: int) -> None:
+    """Set a soft limit, within the hard one that somebody else may have set."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (wish if hard == resource.RLIM_INFINITY else min(wish, hard), hard))
+
+
+def _safely(words: Mapping[str, Any], opened: dict[int, stores.Store], number: int) -> tuple[dict[str, Any], Any]:
+    try:
+        if words["do"] == "open":
+            store = OPENERS[words["kind"]](Path(words["path"]))
+            said = _listing(store)
+            opened[number] = store
+            return {**said, "number": number}, b""
+        if words["do"] == "read":
+            return _part(opened[words["number"]].variables[words["name"]], words["spans"])
+    except InputError as error:
+        message = str(error).replace(words.get("path", ""), words.get("source", ""))
+        return {"input": message, "topic": error.topic}, b""
+    except MemoryError:
+        return {"error": "it asks for more memory than a file may"}, b""
+    except Exception as error:  # every library has its own for a file that it cannot read
+        return {"error": reason(error)}, b""
+    return {}, b""
+
+
+def _listing(store: stores.Store) -> dict[str, Any]:
+    """Everything about a file but its numbers."""
+    variables = {name: _described(one) for name, one in store.variables.items()}
+    return {"attrs": {key: one for key, one in store.attrs.items() if isinstance(one, str)}, "variables": variables}
+
+
+def _described(one: stores.Variable) -> dict[str, Any]:
+    kind = np.dtype(one.array.dtype)
+    texts = None
+    if kind.hasobject:
+        few = kind.kind == "O" and np.prod(one.array.shape) < TEXTS and len(one.array.shape) == 1
+        texts = [str(stores.plain(text)) for text in np.asarray(one.array)] if few else []
+    return {
+        "shape": [int(length) for length in one.array.shape],
+        "dtype": kind.str,
+        "dims": None if one.dims is None else list(one.dims),
+        "attrs": {key: str(value) for key, value in one.attrs.items() if key in stores.KEPT},
+        "coordinate": bool(one.coordinate),
+        "texts": texts,
+    }
+
+
+def _part(one: stores.Variable, spans: Sequence[Sequence[int]]) -> tuple[dict[str, Any], Any]:
+    """The numbers between `spans` along every axis, as bytes."""
+    found: NDArray[Any] = np.asarray(one.array[tuple(slice(begin, end) for begin, end in spans)])
+    return {"shape": list(found.shape)}, found.astype(one.array.dtype, copy=False).reshape(-1).view("u1")

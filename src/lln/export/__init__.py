@@ -1,0 +1,1 @@
+"""A fitted step in another language: C, ONNX, torch.export."""

@@ -1,0 +1,1 @@
+"""A fitted step as C99."""

@@ -1,0 +1,157 @@
+"""A surrogate as C99: one source, one header and a self-test that replays a stored rollout."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lln.core.atomic import whole_file
+from lln.core.errors import InputError, choice
+from lln.core.folders import output_folder
+from lln.export.c.field import FieldModel
+from lln.export.c.plain import PlainModel
+from lln.export.c.source import Model, header, selftest, source
+from lln.export.c.text import PRECISIONS, identifier
+from lln.export.parts import Difference, Probe, field_stacks, in_float64, stacks
+from lln.step.field_surrogate import FieldSurrogate
+from lln.step.frame import Array
+from lln.step.surrogate import Surrogate
+
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+FAST = ("-O3", "-march=native")
+
+
+@dataclass(frozen=True)
+class CExport:
+    """What was written, and how it compares.
+
+    Attributes:
+        files: source, header, self-test.
+        difference: against the float64 rollout; None where no compiler was found to try it with.
+        command: how to compile and run the self-test.
+    """
+
+    files: tuple[Path, ...]
+    difference: Difference | None
+    command: str
+
+
+def export_c(
+    surrogate: Surrogate | FieldSurrogate,
+    folder: str | os.PathLike[str],
+    precision: str = "float",
+    *,
+    name: str = "model",
+    window: Array | None = None,
+    names: Sequence[str] = (),
+    input_names: Sequence[str] = (),
+    check: bool = True,
+) -> CExport:
+    """Write `name`.c, `name`.h and `name`_selftest.c into `folder`, and compile and replay them if there is a compiler.
+
+    Args:
+        surrogate: what to write.
+        folder: made if it is missing.
+        precision: of the network, "float" or "double"; states, inputs and the frame are double either way, because a
+            linear part in float would lose what it is there for.
+        name: stem of the files, of the functions and of the type.
+        window: a start for the self-test, (H, n); near the training mean if left out.
+        names: of the coordinates, for the header's comment.
+        input_names: of the inputs, for the header's comment.
+        check: whether to compile and replay.
+    """
+    choice("precision", precision, PRECISIONS)
+    model = _model(surrogate, identifier(name), precision)
+    probe = Probe.of(surrogate, window)
+    truth = in_float64(surrogate).rollout(probe.window, probe.steps, probe.inputs)
+    # PyTorch's own rounding sets the scale of what is right; the floor is float64's, for frames without a network.
+    usual = probe.compare("", surrogate, truth).torch
+    files = [
+        (f"{name}.c", source(model)),
+        (f"{name}.h", header(model, names, input_names)),
+        (f"{name}_selftest.c", selftest(model, probe, truth, 2.0 * usual + 1e-9)),
+    ]
+    home = output_folder(folder)
+    for file, text in _of_one_export(name, files):
+        with whole_file(home / file) as partial:
+            partial.write_text(text, encoding="ascii")
+    command = f"cc {' '.join((*FLAGS, *FAST))} {name}.c {name}_selftest.c -lm -o {name}_selftest && ./{name}_selftest"
+    difference = None
+    if check and compiler() is not None:
+        with tempfile.TemporaryDirectory() as place:
+            program = compile_c(folder, name, Path(place) / "selftest")
+            states = replay(program, probe, surrogate)
+        difference = probe.compare(f"{name}.c ({precision})", surrogate, states)
+    return CExport(tuple(home / file for file, _ in files), difference, command)
+
+
+def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same files, which a compiler refuses to take together with those of another export.
+
+    Three files cannot take the place of three older ones in one go, so a kill in between may leave some of each.
+    """
+    mark = hashlib.sha256("".join(text for _, text in files).encode()).hexdigest()[:8]
+    word, include = f"{name.upper()}_EXPORT", f'#include "{name}.h"\n'
+    told = f"#define {word} 0x{mark}u /* the sources ask for it */\n"
+    check = f'#if {word} != 0x{mark}u\n#error "{name}.h is of another export"\n#endif\n'
+    guard = f"#define {name.upper()}_H\n"
+    return [(file, text.replace(guard, guard + told, 1).replace(include, include + check, 1)) for file, text in files]
+
+
+def _model(surrogate: Surrogate | FieldSurrogate, name: str, precision: str) -> Model:
+    if isinstance(surrogate, FieldSurrogate):
+        return FieldModel(name, precision, surrogate.frame, field_stacks(surrogate))
+    return PlainModel(name, precision, surrogate.frame, stacks(surrogate))
+
+
+def compiler() -> str | None:
+    """The C compiler to try an export with: $CC, or the first of cc, gcc and clang that is installed."""
+    named = os.environ.get("CC")
+    return next((found for found in map(shutil.which, [named] if named else ["cc", "gcc", "clang"]) if found), None)
+
+
+def compile_c(
+    folder: str | os.PathLike[str], name: str, program: Path, flags: Sequence[str] | None = None, shared: bool = False
+) -> Path:
+    """Compile an export with its self-test into `program`; or without it, into a shared library."""
+    tool = compiler()
+    if tool is None:
+        raise InputError("no C compiler was found; install gcc or clang, or name one in the variable CC")
+    sources = [f"{name}.c"] if shared else [f"{name}.c", f"{name}_selftest.c"]
+    more = ["-shared", "-fPIC"] if shared else []
+    command = [tool, *FLAGS, *(FAST if flags is None else flags), *more, *sources, "-lm", "-o", str(program.resolve())]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next(iter(done.stderr.strip().splitlines()), "no message")
+        raise InputError(f"{Path(folder) / name}.c: {tool} refused it ({first}); compile it by hand to see more")
+    return program
+
+
+def replay(program: Path, probe: Probe, surrogate: Surrogate | FieldSurrogate, run: Sequence[str] = ()) -> Array:
+    """The states (B, steps, n) that a compiled self-test computes from the starts of `probe`.
+
+    Args:
+        program: from `compile_c`.
+        probe: where to start.
+        surrogate: what was exported.
+        run: words to put before the program, such as valgrind's.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        starts, ends = Path(place) / "starts", Path(place) / "ends"
+        rows = [probe.window.reshape(len(probe.window), -1)]
+        if probe.inputs is not None:
+            rows.append(probe.inputs.reshape(len(probe.window), -1))
+        np.concatenate(rows, axis=1).astype(np.float64).tofile(starts)
+        command = [*run, str(program.resolve()), str(starts), str(ends), str(probe.steps)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise InputError(f"{program}: left with {done.returncode} ({done.stderr.strip() or 'no message'})")
+        return np.fromfile(ends).reshape(len(probe.window), probe.steps, surrogate.frame.size)

@@ -1,0 +1,157 @@
+"""A surrogate as an ONNX graph: one step, or a whole rollout whose number of steps is known only when it runs.
+
+The graph is what `Surrogate` computes: units, past, inputs and linear part in float64, the network in float32. Lenses
+are the plain sum of Gaussians, because a runtime pays for every node, and three wide nodes beat two dozen narrow ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lln import __version__
+from lln.core.atomic import whole_file
+from lln.core.errors import InputError
+from lln.core.folders import output_folder
+from lln.export.onnx_field import add_field_step
+from lln.export.onnx_nodes import Nodes, add_step
+from lln.export.parts import Difference, Probe, field_stacks, stacks
+from lln.step.field_surrogate import FieldSurrogate
+from lln.step.frame import Array
+from lln.step.surrogate import Surrogate
+
+OPSET = 17
+IR = 8
+_MISSING = "ONNX export needs the packages onnx and onnxruntime; install them with `pip install 'lln[export]'`"
+
+
+def export_onnx(
+    surrogate: Surrogate | FieldSurrogate,
+    path: str | os.PathLike[str],
+    *,
+    rollout: bool = False,
+    window: Array | None = None,
+    names: Sequence[str] = (),
+) -> Difference:
+    """Write the graph, run it with onnxruntime and compare it with the float64 rollout.
+
+    Inputs and outputs, all float64 with any batch B: `window` (B, H, n), oldest state first, and, where the model has
+    inputs, `inputs`. A step takes inputs (B, m) and gives `next` (B, n). A rollout takes also `steps`, an int64 scalar,
+    and inputs (B, steps, m), and gives `states` (B, steps, n).
+
+    Args:
+        surrogate: what to write.
+        path: the file.
+        rollout: whether to write a whole rollout in place of one step.
+        window: a start to compare from, (H, n); near the training mean if left out.
+        names: of the coordinates, stored in the file's metadata.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise InputError(_MISSING) from error
+    graph = rollout_graph(surrogate) if rollout else step_graph(surrogate)
+    content = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="lln", producer_version=__version__
+    )
+    content.ir_version = IR
+    onnx.helper.set_model_props(content, {"lln": __version__, "coordinates": ", ".join(names)})
+    onnx.checker.check_model(content, full_check=True)
+    target = Path(path)
+    output_folder(target.parent)
+    with whole_file(target) as partial:
+        partial.write_bytes(content.SerializeToString())
+    probe = Probe.of(surrogate, window)
+    return probe.compare(target.name, surrogate, run(target, probe, rollout=rollout))
+
+
+def session(path: str | os.PathLike[str], threads: int = 1) -> Any:
+    """The file in onnxruntime, on the CPU."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise InputError(_MISSING) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 3  # errors only
+    return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+
+
+def run(path: str | os.PathLike[str], probe: Probe, *, rollout: bool) -> Array:
+    """The states (B, steps, n) that onnxruntime computes from the starts of `probe`, step by step or in one call."""
+    runtime = session(path)
+    if rollout:
+        feed = {"window": probe.window, "steps": np.array(probe.steps, dtype=np.int64)}
+        states: Array = runtime.run(None, feed if probe.inputs is None else {**feed, "inputs": probe.inputs})[0]
+        return states
+    window, rows = probe.window, []
+    for k in range(probe.steps):
+        feed = {"window": window} if probe.inputs is None else {"window": window, "inputs": probe.inputs[:, k]}
+        rows.append(runtime.run(None, feed)[0])
+        window = np.concatenate([window[:, 1:], rows[-1][:, None]], axis=1)
+    return np.stack(rows, axis=1)
+
+
+def step_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
+    """The graph of one step."""
+    from onnx import TensorProto, helper
+
+    frame, nodes = surrogate.frame, Nodes()
+    _step(nodes, surrogate, "window", "inputs", "next")
+    feeds = [helper.make_tensor_value_info("window", TensorProto.DOUBLE, ["batch", frame.history, frame.size])]
+    if frame.inputs:
+        feeds.append(helper.make_tensor_value_info("inputs", TensorProto.DOUBLE, ["batch", frame.inputs]))
+    result = helper.make_tensor_value_info("next", TensorProto.DOUBLE, ["batch", frame.size])
+    return helper.make_graph(nodes.nodes, "step", feeds, [result], list(nodes.constants.values()))
+
+
+def rollout_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
+    """The graph of a rollout: a Loop around the step, that carries the window and gathers the states."""
+    from onnx import TensorProto, helper
+
+    frame, outer, inner = surrogate.frame, Nodes(), Nodes()
+    now = inner.add("Gather", "inputs", "index", out="inputs_now", axis=1) if frame.inputs else ""
+    _step(inner, surrogate, "past", now, "next")
+    later = inner.add("Unsqueeze", "next", inner.keep("axis_time", [1], np.int64))
+    if frame.history > 1:
+        ends = [inner.keep(f"slice_{key}", [value], np.int64) for key, value in (("from", 1), ("to", frame.history))]
+        kept = inner.add("Slice", "past", *ends, "axis_time")
+        later = inner.add("Concat", kept, later, axis=1)
+    inner.add("Identity", later, out="past_later")
+    inner.add("Identity", "go_on", out="go_on_later")
+    shape: list[str | int | None] = ["batch", frame.history, frame.size]
+    body = helper.make_graph(
+        inner.nodes,
+        "step",
+        [
+            helper.make_tensor_value_info("index", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("past", TensorProto.DOUBLE, shape),
+        ],
+        [
+            helper.make_tensor_value_info("go_on_later", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("past_later", TensorProto.DOUBLE, shape),
+            helper.make_tensor_value_info("next", TensorProto.DOUBLE, ["batch", frame.size]),
+        ],
+    )
+    outer.nodes.append(helper.make_node("Loop", ["steps", "", "window"], ["last_window", "by_step"], body=body))
+    outer.add("Transpose", "by_step", out="states", perm=[1, 0, 2])
+    feeds = [
+        helper.make_tensor_value_info("window", TensorProto.DOUBLE, shape),
+        helper.make_tensor_value_info("steps", TensorProto.INT64, []),
+    ]
+    if frame.inputs:
+        feeds.append(helper.make_tensor_value_info("inputs", TensorProto.DOUBLE, ["batch", "steps", frame.inputs]))
+    result = helper.make_tensor_value_info("states", TensorProto.DOUBLE, ["batch", "steps", frame.size])
+    return helper.make_graph(outer.nodes, "rollout", feeds, [result], list(inner.constants.values()))
+
+
+def _step(nodes: Nodes, surrogate: Surrogate | FieldSurrogate, window: str, inputs: str, out: str) -> None:
+    if isinstance(surrogate, FieldSurrogate):
+        add_field_step(nodes, surrogate.frame, field_stacks(surrogate), window, inputs, out)
+    else:
+        add_step(nodes, surrogate.frame, stacks(surrogate), window, inputs, out)

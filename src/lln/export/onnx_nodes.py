@@ -1,0 +1,136 @@
+"""The nodes of one step, for any ONNX graph that wants one inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.export.parts import DenseStack, LensStack, Linear, Optics, Stack
+from lln.step.frame import Array, Frame
+
+FLOAT, DOUBLE = 1, 11  # ONNX's numbers of the two types
+
+
+class Nodes:
+    """A graph under construction: every call of `add` is one node and gives the name of its output."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+
+    def add(self, kind: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
+        """A node of the kind `kind`; its output is called `out`, or after its place."""
+        from onnx import helper
+
+        name = out or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def keep(self, name: str, values: NDArray[Any] | Sequence[int] | int, dtype: type[np.generic]) -> str:
+        """A constant of the graph."""
+        from onnx import numpy_helper
+
+        array = np.array(values, dtype=dtype, order="C")
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} holds values that are not finite; a diverged model has no export")
+        self.constants[name] = numpy_helper.from_array(array, name)
+        return name
+
+    def linear(self, name: str, layer: Linear, rows: str) -> str:
+        """``rows weight^T + bias`` in float64: long sums are where float32 would lose most."""
+        weight = self.keep(f"{name}_weight", layer.weight.T, np.float64)
+        return self.add("Gemm", rows, weight, self.keep(f"{name}_bias", layer.bias, np.float64))
+
+
+def add_step(nodes: Nodes, frame: Frame, networks: tuple[Stack, ...], window: str, inputs: str, out: str) -> None:
+    """From a window (B, H, n) and the inputs of the present (B, m) to the next state (B, n)."""
+    past = [nodes.add("Gather", window, nodes.keep(f"place_{k}", k, np.int64), axis=1) for k in range(frame.history)]
+    features = _features(nodes, frame, past, inputs)
+    change = nodes.keep("offset", frame.offset, np.float64)
+    if frame.matrix.any():
+        linear = nodes.add("MatMul", features, nodes.keep("matrix", frame.matrix.T, np.float64))
+        change = nodes.add("Add", linear, change)
+    if networks:
+        outputs = [_network(nodes, stack, features, f"net{index}") for index, stack in enumerate(networks)]
+        total = outputs[0]
+        for more in outputs[1:]:
+            total = nodes.add("Add", total, more)
+        worth = nodes.add("Mul", total, nodes.keep("gain", frame.gain / len(outputs), np.float64))
+        change = nodes.add("Add", change, worth)
+    nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.scale, np.float64)), out=out)
+
+
+def standardised(nodes: Nodes, value: str, mean: Array, scale: Array, name: str) -> str:
+    """``(value - mean) / scale``."""
+    centred = nodes.add("Sub", value, nodes.keep(f"{name}mean", mean, np.float64))
+    return nodes.add("Div", centred, nodes.keep(f"{name}scale", scale, np.float64))
+
+
+def _features(nodes: Nodes, frame: Frame, past: list[str], inputs: str) -> str:
+    z = [standardised(nodes, state, frame.mean, frame.scale, "") for state in past]
+    parts = [z[-1]]
+    for j in range(1, frame.history):
+        unit = nodes.keep(f"difference_scale_{j}", frame.difference_scale[j - 1], np.float64)
+        parts.append(nodes.add("Div", nodes.add("Sub", z[-j], z[-j - 1]), unit))
+    if frame.inputs:
+        parts.append(standardised(nodes, inputs, frame.input_mean, frame.input_scale, "input_"))
+    return parts[0] if len(parts) == 1 else nodes.add("Concat", *parts, axis=-1)
+
+
+def _network(nodes: Nodes, stack: Stack, features: str, name: str) -> str:
+    """From features to the network's output, both float64."""
+    if isinstance(stack, LensStack):
+        return _lens(nodes, stack, features, name)
+    return _dense(nodes, stack, features, name)
+
+
+def _lens(nodes: Nodes, stack: LensStack, features: str, name: str) -> str:
+    y = nodes.linear(f"{name}_position", stack.position, features)
+    theta = None
+    if stack.angle is not None:
+        theta = nodes.add("Tanh", nodes.linear(f"{name}_angle", stack.angle, features))
+    return nodes.linear(f"{name}_readout", stack.readout, add_transport(nodes, stack.optics, y, theta, name))
+
+
+def add_transport(nodes: Nodes, optics: Optics, y: str, theta: str | None, name: str) -> str:
+    """Positions (..., h) behind all lenses, from positions and angles; None are angles of zero.
+
+    Rays are float64, and how much each lens turns them float32: the many exponentials are there, the sums here. Every
+    constant that float32 would round acts on float64, because such an error is the same in every step and adds up. The
+    last lens is left out: it bends what nobody reads.
+    """
+    length = nodes.keep(f"{name}_length", np.array(optics.length), np.float64)
+    narrow = nodes.keep(f"{name}_narrow", np.array(1.0 / optics.sigma), np.float64)
+    points = nodes.keep(f"{name}_control_points", np.array(optics.centers) / optics.sigma, np.float64)
+    scale = nodes.keep(f"{name}_scale", np.array(optics.scale), np.float64) if optics.scale != 1.0 else ""
+    last = nodes.keep("axis_last", [-1], np.int64)
+    for layer, coefficients in enumerate(optics.coefficients):
+        y = y if theta is None else nodes.add("Add", y, nodes.add("Mul", theta, length))
+        if layer == len(optics.coefficients) - 1:
+            break
+        place = nodes.add("Unsqueeze", nodes.add("Mul", y, narrow), last)
+        away = nodes.add("Cast", nodes.add("Sub", place, points), to=FLOAT)
+        bells = nodes.add("Exp", nodes.add("Neg", nodes.add("Mul", away, away)))
+        lens = nodes.keep(f"{name}_lens_{layer}", coefficients, np.float32)
+        bent = nodes.add("Cast", nodes.add("ReduceSum", nodes.add("Mul", bells, lens), last, keepdims=0), to=DOUBLE)
+        bent = nodes.add("Mul", bent, scale) if scale else bent
+        theta = bent if theta is None else nodes.add("Add", theta, bent)
+    return y
+
+
+def _dense(nodes: Nodes, stack: DenseStack, features: str, name: str) -> str:
+    z = nodes.add("Relu", nodes.linear(f"{name}_embedding", stack.embedding, features))
+    for index, layer in enumerate(stack.layers):
+        more = nodes.linear(f"{name}_layer_{index}", layer, z)
+        if stack.norms is not None:
+            more = nodes.add("Mul", more, nodes.keep(f"{name}_factor_{index}", stack.norms[index, 0], np.float64))
+            more = nodes.add("Add", more, nodes.keep(f"{name}_shift_{index}", stack.norms[index, 1], np.float64))
+        more = nodes.add("Relu", more)
+        if (stack.gains[index] != 1.0).any():
+            more = nodes.add("Mul", more, nodes.keep(f"{name}_gain_{index}", stack.gains[index], np.float64))
+        z = nodes.add("Add", z, more) if stack.kept else more
+    return nodes.linear(f"{name}_readout", stack.readout, z)

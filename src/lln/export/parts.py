@@ -1,0 +1,277 @@
+"""What every export needs of a surrogate: its networks as plain arrays, and the float64 rollout to be compared with."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from lln.core.errors import InputError
+from lln.models import LayerScaleMLP, LensNetwork, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
+from lln.models.base import StateNetwork
+from lln.models.field import FieldBlock, FieldLensNetwork
+from lln.step.field_surrogate import FieldSurrogate
+from lln.step.frame import Array
+from lln.step.surrogate import Surrogate
+
+CHECKED_STEPS = 50
+CHECKED_STARTS = 4
+
+AnySurrogate = TypeVar("AnySurrogate", bound=Surrogate | FieldSurrogate)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """``x -> weight x + bias``: weight (out, in), bias (out,), in float64 with the network's own values."""
+
+    weight: Array
+    bias: Array
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> Linear:
+        """The arrays of a torch layer."""
+        return cls(_array(layer.weight), _array(layer.bias))
+
+
+@dataclass(frozen=True, eq=False)
+class Optics:
+    """The lenses that rays pass (symbols: see `LensNetwork`).
+
+    Attributes:
+        coefficients: (D, h, K).
+        centers: control points, K.
+        sigma: width of the Gaussians.
+        length: flight between two lenses.
+        scale: of every refraction.
+    """
+
+    coefficients: Array
+    centers: tuple[float, ...]
+    sigma: float
+    length: float
+    scale: float
+
+    @property
+    def rays(self) -> int:
+        """Number of rays h."""
+        return int(self.coefficients.shape[1])
+
+    @property
+    def bends(self) -> bool:
+        """Whether any lens can be seen in the output: with one layer, or a scale of zero, none can."""
+        return len(self.coefficients) > 1 and self.scale != 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LensStack:
+    """A lens network: all members as one, or one block of a field network.
+
+    Attributes:
+        position: embedding of the positions, F -> h.
+        angle: embedding of the angles before tanh; None where rays start flat.
+        optics: the lenses.
+        readout: h -> n.
+    """
+
+    position: Linear
+    angle: Linear | None
+    optics: Optics
+    readout: Linear
+
+
+FieldBlockStack = LensStack  # one block of a field network: its linear maps take the patch around a point
+
+
+@dataclass(frozen=True, eq=False)
+class FieldStack:
+    """One member of a field model.
+
+    Attributes:
+        blocks: each a lens stack at every point, whose linear maps take the patch around it.
+        kernel: of all convolutions, points along each axis.
+    """
+
+    blocks: tuple[FieldBlockStack, ...]
+    kernel: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseStack:
+    """One comparator: ``z = relu(embedding x)``, D layers, a readout; all sums and factors in float64.
+
+    A layer is ``z = kept z + gain_l relu(factor_l layer_l z + shift_l)``.
+
+    Attributes:
+        embedding: F -> h.
+        layers: h -> h each.
+        norms: factors and shifts (D, 2, h), which batch normalisation amounts to after training; None without it.
+        gains: (D, h).
+        kept: 1 for residual networks, 0 for the plain one.
+        readout: h -> n.
+    """
+
+    embedding: Linear
+    layers: tuple[Linear, ...]
+    norms: Array | None
+    gains: Array
+    kept: bool
+    readout: Linear
+
+
+Stack = LensStack | DenseStack
+
+
+def stacks(surrogate: Surrogate) -> tuple[Stack, ...]:
+    """The networks whose mean corrects the frame: one for all lens members, one for each comparator, or none."""
+    if not surrogate.members or not surrogate.frame.gain.any():
+        return ()
+    merged = in_float64(surrogate).merged()  # the mean's division by S rounds once, in the export's own precision
+    if merged is not None:
+        return (_lens(merged),)
+    return tuple(_dense(member) for member in surrogate.members)
+
+
+def _lens(network: LensNetwork) -> LensStack:
+    return LensStack(
+        Linear.of(network.embed_position),
+        None if network.embed_angle is None else Linear.of(network.embed_angle),
+        _optics(network),
+        Linear.of(network.readout),
+    )
+
+
+def _optics(network: LensNetwork | FieldBlock) -> Optics:
+    return Optics(_array(network.coefficients), network.centers, network.sigma, network.length, network.lens_scale)
+
+
+def field_stacks(surrogate: FieldSurrogate) -> tuple[FieldStack, ...]:
+    """The field networks whose mean corrects the frame, or none."""
+    if not surrogate.members or not surrogate.frame.gain.any():
+        return ()
+    return tuple(_field(member) for member in surrogate.members)
+
+
+def _field(network: FieldLensNetwork) -> FieldStack:
+    reads = [layer for layer in (*network.between, network.readout) if isinstance(layer, nn.Linear)]
+    blocks = [block for block in network.blocks if isinstance(block, FieldBlock)]
+    return FieldStack(
+        tuple(
+            FieldBlockStack(
+                Linear.of(block.embed_position),
+                None if block.embed_angle is None else Linear.of(block.embed_angle),
+                _optics(block),
+                Linear.of(read),
+            )
+            for block, read in zip(blocks, reads, strict=True)
+        ),
+        network.kernel,
+    )
+
+
+def _dense(network: StateNetwork) -> DenseStack:
+    if not isinstance(network, PlainMLP):
+        raise InputError(f"{type(network).__name__} has no export; lens networks and lln's own comparators have one")
+    layers = tuple(Linear.of(layer) for layer in network.hidden if isinstance(layer, nn.Linear))
+    norms = None
+    if isinstance(network, ResidualBatchNormMLP):
+        norms = np.stack([_affine(norm) for norm in network.norms if isinstance(norm, nn.BatchNorm1d)])
+    gains = np.ones((network.depth, network.width))
+    if isinstance(network, ScaledResidualMLP):
+        gains /= np.sqrt(network.depth)
+    elif isinstance(network, LayerScaleMLP):
+        gains = _array(network.gamma)
+    kept = isinstance(network, ResidualMLP)
+    return DenseStack(Linear.of(network.embedding), layers, norms, gains, kept, Linear.of(network.readout))
+
+
+def _affine(norm: nn.BatchNorm1d) -> Array:
+    """Factor and shift, (2, h)."""
+    if norm.running_mean is None or norm.running_var is None:
+        raise InputError("a batch normalisation without running statistics has no export; train it with them")
+    factor = _array(norm.weight) / np.sqrt(_array(norm.running_var) + norm.eps)
+    return np.stack([factor, _array(norm.bias) - _array(norm.running_mean) * factor])
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    values: Array = tensor.detach().cpu().double().numpy()
+    return values
+
+
+def in_float64(surrogate: AnySurrogate) -> AnySurrogate:
+    """The same surrogate with its networks in float64 on the CPU: what exports are compared with."""
+    members = tuple(copy.deepcopy(member).cpu().double() for member in surrogate.members)
+    return replace(surrogate, members=members)  # type: ignore[arg-type]  # deepcopy keeps the kind of each
+
+
+def in_float32(surrogate: AnySurrogate) -> AnySurrogate:
+    """The same surrogate with its networks in float32 on the CPU: the rounding that exports are measured by."""
+    members = tuple(copy.deepcopy(member).cpu().float() for member in surrogate.members)
+    return replace(surrogate, members=members)  # type: ignore[arg-type]  # deepcopy keeps the kind of each
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far an export is from the float64 rollout, in standard deviations of the state.
+
+    Attributes:
+        what: the export, as its reader knows it.
+        steps: length of the rollouts compared.
+        export: largest difference of the export.
+        torch: largest difference of PyTorch in float32.
+    """
+
+    what: str
+    steps: int
+    export: float
+    torch: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}: at most {self.export:.1e} standard deviations from the float64 rollout over {self.steps} "
+            f"steps (PyTorch in float32: {self.torch:.1e})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Starts to compare rollouts from: window (B, H, n) and the inputs of every step, (B, steps, m) or None."""
+
+    window: Array
+    inputs: Array | None
+    steps: int
+
+    @classmethod
+    def of(
+        cls, surrogate: Surrogate | FieldSurrogate, window: Array | None = None, steps: int = CHECKED_STEPS
+    ) -> Probe:
+        """Starts near `window`, (H, n); where none is given, near the mean of the training states."""
+        frame, source = surrogate.frame, np.random.default_rng(0)
+        apart = source.standard_normal((CHECKED_STARTS, 1, frame.size)) * (0.05 if window is not None else 0.5)
+        paths = frame.mean + frame.scale * apart
+        if window is None:
+            drawn = source.standard_normal((CHECKED_STARTS, frame.history - 1, frame.size))
+            apart = np.repeat(frame.difference_scale, frame.size // max(frame.difference_scale.shape[1], 1), axis=1)
+            drawn = drawn * apart[::-1] * frame.scale
+            later = np.cumsum(drawn[:, ::-1], axis=1)[:, ::-1]
+            paths = np.concatenate([paths - later, paths], axis=1)
+        else:
+            paths = np.asarray(window, dtype=np.float64) + paths - frame.mean
+        shape = (CHECKED_STARTS, steps, frame.inputs)
+        inputs = frame.input_mean + frame.input_scale * source.standard_normal(shape)
+        return cls(paths, inputs if frame.inputs else None, steps)
+
+    def compare(self, what: str, surrogate: Surrogate | FieldSurrogate, exported: Array) -> Difference:
+        """Hold the export's states (B, steps, n) against the float64 rollout, beside PyTorch in float32."""
+        truth = in_float64(surrogate).rollout(self.window, self.steps, self.inputs)
+        usual = in_float32(surrogate).rollout(self.window, self.steps, self.inputs)
+        return Difference(
+            what, self.steps, *(_largest(states - truth, surrogate.frame.scale) for states in (exported, usual))
+        )
+
+
+def _largest(difference: Array, scale: Array) -> float:
+    return float(np.abs(difference / scale).max(initial=0.0))

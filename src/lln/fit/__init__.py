@@ -1,0 +1,1 @@
+"""The fitter: data, split, candidates, scores, choice, refit, report."""

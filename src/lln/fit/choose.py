@@ -1,0 +1,245 @@
+"""The choices that the recipe makes on held-out rollouts: ridge, reach, history, the network and its share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from lln.data.series import Dataset
+from lln.fit.holdout import Fold, Windows, load, roll_linear
+from lln.fit.judging import roll_groups
+from lln.fit.linear import RIDGES
+from lln.fit.members import side_by_side
+from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.readout import Ensemble, ReadoutFit
+from lln.fit.source import Rows, Stream
+from lln.fit.training import Trained
+from lln.step.frame import Array, Frame
+
+SHARES = (0.25, 0.5, 0.75, 1.0)
+READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
+REACHES = (1, 2, 3)
+_LEAST_POINTS = 12
+# A frame that looks at more, or at a part of a grid only, must be this much better than the plain one to be believed.
+_PER_STATE = math.log(2.0)
+_LOCAL = math.log(2.0)
+ALIKE = math.log(1.05)
+_EARLY = math.log(2.0)
+_RAW = math.log(2.0)
+_READOUT_ROWS = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class LinearChoice:
+    """How linear maps did on held-out rollouts.
+
+    Attributes:
+        errors: mean log error over all folds, by candidate.
+        last: the same over the last fold alone, on which networks are judged.
+        best: the one to use.
+    """
+
+    errors: dict[Candidate, float]
+    last: dict[Candidate, float]
+    best: Candidate
+
+    def ranked(self) -> list[Candidate]:
+        """Every candidate, the best first."""
+        least = min(candidate.history for candidate in self.errors)
+        return sorted(self.errors, key=lambda c: self.errors[c] + handicap(c, least))
+
+    def notable(self) -> list[Candidate]:
+        """The best of every history and reach."""
+        kinds = dict.fromkeys((c.history, c.reach) for c in self.errors)
+        found = [self.among(*kind) for kind in kinds]
+        return [one for one in found if one is not None]
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        rows = [[*_triple(c), error, self.last[c]] for c, error in self.errors.items()]
+        return {"rows": rows, "best": _triple(self.best)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
+        """What `record` wrote down."""
+        rows = [(Candidate(*row[:3]), row[3], row[4]) for row in record["rows"]]
+        return cls({c: e for c, e, _ in rows}, {c: e for c, _, e in rows}, Candidate(*record["best"]))
+
+    def among(self, history: int, reach: int | None) -> Candidate | None:
+        """The best of one history and reach that has a linear part."""
+        some = [c for c in self.errors if (c.history, c.reach) == (history, reach) and c.ridge is not None]
+        return min(some, key=self.errors.__getitem__) if some else None
+
+
+def reaches_of(dataset: Dataset) -> tuple[int | None, ...]:
+    """What to try: everything, and on a grid of some size a few points around."""
+    if not dataset.space or min(dataset.space) < _LEAST_POINTS:
+        return (None,)
+    return (None, *REACHES)
+
+
+def choose_linear(
+    kitchen: Kitchen,
+    folds: Sequence[Fold],
+    histories: Sequence[int],
+    reaches: Sequence[int | None],
+    ridges: Sequence[float | None],
+    scale: Array,
+) -> LinearChoice:
+    """Try every linear map on every fold."""
+    found: dict[Candidate, list[float]] = {}
+    for fold in folds:
+        for history in histories:
+            ready = kitchen.prepare(fold.train, history)
+            windows = load(kitchen.dataset, fold, history, scale)
+            for reach in reaches:
+                tried = [Candidate(history, reach, r) for r in ridges if r is not None or reach is None]
+                if not tried:
+                    continue
+                frames = [ready.linear(candidate) for candidate in tried]
+                for candidate, error in zip(tried, windows.log_error(roll_linear(frames, windows)), strict=True):
+                    found.setdefault(candidate, []).append(float(error))
+    errors = {candidate: float(np.mean(values)) for candidate, values in found.items()}
+    best = min(errors, key=lambda c: errors[c] + handicap(c, histories[0]))
+    # Where smaller ridges do as well, the smallest bends the data least.
+    alike = [c for c in errors if (c.history, c.reach) == (best.history, best.reach) and c.ridge is not None]
+    alike = [c for c in alike if best.ridge is not None and errors[c] <= errors[best] + ALIKE]
+    best = min(alike, key=lambda c: c.ridge or 0.0, default=best)
+    return LinearChoice(errors, {candidate: values[-1] for candidate, values in found.items()}, best)
+
+
+def handicap(candidate: Candidate, least: int) -> float:
+    """By how much a frame that looks at more, or at a part of a grid only, must be better to be believed."""
+    return _PER_STATE * (candidate.history - least) + (_LOCAL if candidate.reach is not None else 0.0)
+
+
+def network_candidates(
+    linear: LinearChoice, histories: Sequence[int], reaches: Sequence[int | None], ridge: float | str | None
+) -> list[Candidate]:
+    """The frames that a network is tried in, the best linear one first."""
+    chosen = [linear.best]
+    few = histories[:2]
+    for reach in (None, 1) if 1 in reaches else (None,):
+        for history in few:
+            one = linear.among(history, reach)
+            chosen += [] if one is None else [one]
+    if ridge in ("auto", None):
+        chosen.append(Candidate(few[0], None, None))
+        if 1 in reaches:
+            chosen.append(Candidate(few[0], 1, None))
+    return list(dict.fromkeys(chosen))
+
+
+def _triple(candidate: Candidate) -> list[float | None]:
+    return [candidate.history, candidate.reach, candidate.ridge]
+
+
+def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:
+    """What to try for a given wish."""
+    if ridge == "auto":
+        return (*RIDGES, None)
+    return (None,) if ridge is None else (float(ridge),)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a trained network is used: at which stop, with which readout, at which share."""
+
+    stop: int
+    readout: float | None
+    share: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one seed uses.
+
+    Attributes:
+        candidate: its frame.
+        setting: of the network; None for the linear part alone.
+        error: log error of held-out rollouts.
+    """
+
+    candidate: Candidate
+    setting: Setting | None
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """How one trained ensemble did, for each group of members.
+
+    Attributes:
+        errors: log error of each setting, (G,).
+    """
+
+    errors: dict[Setting, Array] = field(default_factory=dict)
+
+    def best(self, group: int) -> tuple[Setting, float]:
+        """The best setting of one group, and its log error.
+
+        A snapshot before the schedule has run down, or a readout that was not solved for, is good by luck more often
+        than others are; when everything trains again, the luck is gone.
+        """
+        last = max((setting.stop for setting in self.errors if setting.readout is not None), default=0)
+
+        def expected(setting: Setting) -> float:
+            early, raw = setting.stop < last, setting.readout is None and setting.stop <= last
+            return float(self.errors[setting][group]) + early * _EARLY + raw * _RAW
+
+        setting = min(self.errors, key=expected)
+        return setting, float(self.errors[setting][group])
+
+
+def judge(
+    trained: Trained,
+    frame: Frame,
+    windows: Windows,
+    source: Rows | Stream,
+    allowed: torch.Tensor | None,
+    groups: int,
+    settings: Sequence[Setting] | None = None,
+) -> Judgement:
+    """Roll every group out at every stop, readout and share (or at the given settings)."""
+    shares = SHARES if settings is None else tuple(sorted({setting.share for setting in settings}))
+    wanted = None if settings is None else {(setting.stop, setting.readout) for setting in settings}
+    uses: list[tuple[int, float | None]] = []
+    states: list[dict[str, torch.Tensor]] = []
+    model = trained.model
+    for stop, snapshot in enumerate(trained.snapshots):
+        # What was trained over several steps, behind the last stop, would be undone by another readout.
+        readouts = READOUTS if stop < trained.stops else (None,)
+        readouts = tuple(one for one in readouts if wanted is None or (stop, one) in wanted)
+        if not readouts:
+            continue
+        model.load_state_dict(snapshot)
+        fit = ReadoutFit(model, *source.some(_READOUT_ROWS), allowed)
+        for readout in readouts:
+            model.load_state_dict(snapshot)
+            if readout is not None:
+                fit.apply(readout)
+            uses.append((stop, readout))
+            states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+    # All of them go through one rollout side by side: its length, not its width, is what takes time.
+    rolled = roll_groups(side_by_side(model, states), frame, windows, len(uses) * groups, shares)
+    errors = windows.log_error(rolled).reshape(len(uses), groups, len(shares))
+    found = {
+        Setting(stop, readout, share): errors[index, :, place]
+        for index, (stop, readout) in enumerate(uses)
+        for place, share in enumerate(shares)
+    }
+    return Judgement(found)
+
+
+def adopt(trained: Trained, setting: Setting, source: Rows | Stream, allowed: torch.Tensor | None) -> Ensemble:
+    """The ensemble as `setting` uses it."""
+    model = trained.model
+    model.load_state_dict(trained.snapshots[setting.stop])
+    if setting.readout is not None:
+        ReadoutFit(model, *source.some(_READOUT_ROWS), allowed).apply(setting.readout)
+    return model

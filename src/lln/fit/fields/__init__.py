@@ -1,0 +1,1 @@
+"""The fitter's strategy for fields on a grid."""

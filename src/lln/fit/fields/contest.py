@@ -1,0 +1,136 @@
+"""Weights of its own for every point, or weights that all points share: held-out rollouts decide.
+
+First the linear parts compete, a dense map and a convolution, which take seconds. Each picks history and ridge on the
+last fold, and then both are judged on every fold, in the same units. Where both lose the field, as chaotic ones are
+lost, linear parts tell nothing, and networks of both kinds are trained and judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.fit.choose import choose_linear, ridges_of
+from lln.fit.fields.recipe import VALIDATION, FieldFitting
+from lln.fit.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
+from lln.fit.options import Recipe
+from lln.fit.prepare import Kitchen
+from lln.step.field_surrogate import FieldSurrogate
+from lln.step.frame import Array
+
+_HISTORIES = (1, 2)
+_FEW = 256  # coordinates; with more, a dense map for every fold would take minutes
+_PERFECT = 1e-12  # below this both are as good as the rounding of single precision
+_LOST = 0.1  # of the variance: a rollout that errs by more is no forecast, and of two such
+_CLEARLY = 3.0  # one must be this much better to mean anything
+
+
+@dataclass(frozen=True)
+class Contest:
+    """How each family did on the same held-out rollouts: normalised mean square errors, geometric means over windows.
+
+    Attributes:
+        dense: of the best dense map, over all folds.
+        shared: of the best convolution, over all folds.
+        steps: length of the longest rollouts.
+        grid: spacing and boundaries as they were found, in words.
+        dense_network: of a dense map with networks, over the last fold; None where none had to be trained.
+        shared_network: the same of convolutions.
+        folds: ways to hold data out over which `dense` and `shared` are means; the last of them where it is 1.
+    """
+
+    dense: float
+    shared: float
+    steps: int
+    grid: str
+    dense_network: float | None = None
+    shared_network: float | None = None
+    folds: int = 1
+
+    @property
+    def points_share(self) -> bool | None:
+        """Whether convolutions are taken, also where both are perfect, since they need far fewer numbers.
+
+        None where networks must tell.
+        """
+        if self.dense_network is not None and self.shared_network is not None:
+            return self.shared_network <= self.dense_network
+        better, worse = sorted((self.dense, self.shared))
+        if better > _LOST and worse < _CLEARLY * better:
+            return None
+        return self.shared <= max(self.dense, _PERFECT)
+
+    def note(self) -> str:
+        """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
+        chosen = "all points share their weights" if self.points_share else "every point has weights of its own"
+        trained = ""
+        if self.dense_network is not None and self.shared_network is not None:
+            trained = f"; with networks, over the last fold, by {self.shared_network:.2g} and {self.dense_network:.2g}"
+        over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
+        return (
+            f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone errs by "
+            f"{self.shared:.2g}, a dense map by {self.dense:.2g}{trained} ({self.grid}); field={not self.points_share} "
+            "insists on the other"
+        )
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Both, as a report lists what was tried."""
+        linear = (("dense", self.dense), ("field", self.shared))
+        trained = (("dense", self.dense_network), ("field", self.shared_network))
+        rows = [{"family": name, "share": 0.0, "nmse": error} for name, error in linear]
+        return rows + [{"family": name, "nmse": error} for name, error in trained if error is not None]
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
+    """Let both linear parts roll out over everything that is held out.
+
+    Args:
+        dataset: on a grid.
+        recipe: history and ridge, if given, hold for both.
+        fitting: of the convolution, by the same recipe.
+    """
+    linear, _ = fitting.linear_part()
+    kitchen = Kitchen(dataset)
+    histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
+    ways = _folds(dataset, recipe)
+    ways = ways if dataset.size <= _FEW else ways[-1:]
+    scale = _scale(kitchen, recipe)
+    best = choose_linear(kitchen, ways[-1:], histories, (None,), ridges_of(recipe.ridge), scale).best
+    errors = []
+    for fold in ways:
+        dense = kitchen.prepare(fold.train, best.history).linear(best)
+        windows = load(dataset, fold, best.history, scale)
+        shared = FieldSurrogate(fitting.solved(fold.train, linear))
+        errors.append(
+            (float(windows.log_error(roll_linear([dense], windows))[0]), _error(dataset, fold, shared, scale))
+        )
+    means = np.exp(np.mean(errors, axis=0))
+    grid = fitting.grid.in_words(dataset.coords)
+    longest = max(fold.steps for fold in ways)
+    return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
+
+
+def network_error(dataset: Dataset, recipe: Recipe, surrogate: FieldSurrogate) -> float:
+    """The held-out error of a trained field surrogate, in the units in which dense ones are judged."""
+    return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Kitchen(dataset), recipe))))
+
+
+def _folds(dataset: Dataset, recipe: Recipe) -> list[Fold]:
+    most = MOST_HISTORY if recipe.history == "auto" else max(int(recipe.history), MOST_HISTORY)
+    return folds(dataset, recipe.validation or VALIDATION, most)
+
+
+def _scale(kitchen: Kitchen, recipe: Recipe) -> Array:
+    return kitchen.prepare(None, 1 if recipe.history == "auto" else int(recipe.history)).units.scale
+
+
+def _error(dataset: Dataset, fold: Fold, surrogate: FieldSurrogate, scale: Array) -> float:
+    windows = load(dataset, fold, surrogate.frame.history, scale)
+    return float(windows.log_error(surrogate.rollout(windows.start, fold.steps, windows.inputs)))

@@ -1,0 +1,171 @@
+"""What is held out, and how a rollout over it is scored: the judge of every choice the recipe makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset
+from lln.data.windows import HORIZON
+from lln.step.frame import Array, Frame
+
+Part = tuple[int, int, int]
+
+WINDOWS = 6
+FOLDS = 4
+MOST_HISTORY = 3
+_WORST = 1e6  # an error beyond this is as bad as divergence
+_LEAST = 1e-24  # below this all are perfect
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One way to hold data out.
+
+    Attributes:
+        train: parts that train, (trajectory, first row, last row + 1).
+        held_out: parts that judge.
+        windows: rollouts over them: trajectory and row of the state from which each starts.
+        steps: length of each rollout.
+    """
+
+    train: tuple[Part, ...]
+    held_out: tuple[Part, ...]
+    windows: tuple[tuple[int, int], ...]
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Rollouts to be judged, loaded.
+
+    Attributes:
+        start: the last states before each, (W, H, n).
+        truth: what they should visit, (W, steps, n).
+        inputs: known inputs on the way, (W, steps, m), or None.
+        scale: what counts as one, (n,).
+    """
+
+    start: Array
+    truth: Array
+    inputs: Array | None
+    scale: Array
+
+    def log_error(self, predicted: Array) -> Array:
+        """Mean over the windows of the log of each one's normalised mean square error: (..., W, steps, n) -> (...)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = np.square((predicted - self.truth) / self.scale).mean(axis=(-2, -1))
+        error = np.where(np.isfinite(error), np.clip(error, _LEAST, _WORST), _WORST)
+        mean: Array = np.log(error).mean(axis=-1)
+        return mean
+
+
+def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> list[Fold]:
+    """Ways to hold data out, the most demanding last: whole trajectories where there are several, else the end.
+
+    With three trajectories or more each fold holds out whole ones. With fewer, each fold cuts the end off, by a
+    quarter, a half, three quarters and all of `validation`: what follows is what a forecast will be asked for.
+
+    Args:
+        dataset: all of it.
+        validation: largest fraction to hold out.
+        history: longest window from which a rollout will start.
+    """
+    length = history + 2
+    whole = sorted({index for index, first, last in dataset.stretches(length) if last - first >= 2 * length})
+    if not whole:
+        raise InputError(
+            f"{dataset.source}: no stretch of {2 * length} states without a gap, so nothing can be held out; give "
+            "longer trajectories",
+            topic="too-few",
+        )
+    cut = _whole_trajectories if len(whole) >= 3 else _ends
+    made = cut(dataset, whole, validation, history)
+    found = [fold for fold in made if fold is not None]
+    if not found:
+        raise InputError(
+            f"{dataset.source}: {dataset.rows} states are too few to hold some out; give at least {10 * length}",
+            topic="too-few",
+        )
+    return found
+
+
+def _whole_trajectories(dataset: Dataset, whole: list[int], validation: float, history: int) -> list[Fold | None]:
+    groups = max(2, min(len(whole), FOLDS))
+    made = []
+    for group in range(groups):
+        out = whole[group::groups] if len(whole) <= 2 * FOLDS else whole[group :: max(groups, round(1 / validation))]
+        parts = [(index, 0, len(dataset.series[index])) for index in range(len(dataset.series))]
+        train = tuple(part for part in parts if part[0] not in out)
+        made.append(_fold(dataset, train, tuple(part for part in parts if part[0] in out), history))
+        if dataset.lazy:  # each fold is a pass over the disk
+            break
+    return made
+
+
+def _ends(dataset: Dataset, whole: list[int], validation: float, history: int) -> list[Fold | None]:
+    del whole
+    made = []
+    for share in (1.0,) if dataset.lazy else (0.25, 0.5, 0.75, 1.0):
+        train, out = [], []
+        for index, one in enumerate(dataset.series):
+            cut = len(one) - round(share * validation * len(one))
+            train.append((index, 0, cut))
+            out.append((index, cut, len(one)))
+        made.append(_fold(dataset, tuple(train), tuple(out), history))
+    return made
+
+
+def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], history: int) -> Fold | None:
+    """A fold with rollouts spread evenly over what is held out; None if nothing fits."""
+    free = []
+    for index, first, last in out:
+        for where, begin, end in dataset.stretches(history + 2):
+            # A rollout may start from the last states that trained.
+            begin, end = max(begin + history - 1, first - 1), min(end, last)
+            if where == index and end - begin > 1:
+                free.append((index, begin, end))
+    if not free or not any(last - first > history + 1 for _, first, last in train):
+        return None
+    steps = min(HORIZON, max(end - begin - 1 for _, begin, end in free))
+    starts: list[tuple[int, int]] = []
+    fitting = [(index, begin, end) for index, begin, end in free if end - begin - 1 >= steps]
+    each = max(1, -(-WINDOWS // len(fitting)))
+    for index, begin, end in fitting[:: max(1, len(fitting) // WINDOWS)]:
+        room = end - 1 - steps - begin
+        count = min(each, 1 + room // max(1, steps // 2))
+        starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
+    return Fold(train, out, tuple(dict.fromkeys(starts)), steps)
+
+
+def load(dataset: Dataset, fold: Fold, history: int, scale: Array) -> Windows:
+    """The rollouts of `fold` with `history` states before each."""
+    start, truth, inputs = [], [], []
+    for index, row in fold.windows:
+        one = dataset.series[index]
+        states = np.asarray(one.rows(row - history + 1, row + 1 + fold.steps), dtype=np.float64)
+        start.append(states[:history])
+        truth.append(states[history:])
+        known = one.input_rows(row, row + fold.steps)
+        if known is not None:
+            inputs.append(np.asarray(known, dtype=np.float64))
+    return Windows(np.stack(start), np.stack(truth), np.stack(inputs) if inputs else None, scale)
+
+
+def roll_linear(frames: list[Frame], windows: Windows) -> Array:
+    """Rollouts of several frames that differ in their linear part alone: (frames, W, steps, n)."""
+    frame, lead = frames[0], len(frames)
+    matrices = np.stack([one.matrix.T for one in frames])
+    offsets = np.stack([one.offset for one in frames])[:, None]
+    count, steps, n = windows.truth.shape
+    past = [np.broadcast_to(windows.start[:, k], (lead, count, n)) for k in range(windows.start.shape[1])]
+    states = np.empty((lead, count, steps, n))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(steps):
+            now = None if windows.inputs is None else np.broadcast_to(windows.inputs[:, k], (lead, count, frame.inputs))
+            features = frame.feature_rows(np.stack(past, axis=-2), now)
+            states[:, :, k] = past[-1] + frame.scale * (features @ matrices + offsets)
+            past = [*past[1:], states[:, :, k]]
+    return states

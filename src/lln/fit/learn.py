@@ -1,0 +1,138 @@
+"""Which trainer serves a dataset: the one seam between dense states and fields on a grid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lln.core.errors import InputError, did_you_mean
+from lln.data.series import Dataset
+from lln.fit.fields.contest import Contest, contest, network_error
+from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
+from lln.fit.options import Event, Fit, Recipe
+from lln.fit.recipe import fit_many, fit_surrogate
+from lln.train.checkpoint import Checkpoint, identity_of
+
+if TYPE_CHECKING:
+    from lln.step.field_surrogate import FieldSurrogate
+
+# Beyond so many coordinates a matrix over the grid is not even tried.
+DENSE_COORDINATES = 512
+# Along a shorter side there is no neighbourhood that is not the whole side.
+LEAST_POINTS = 4
+
+Field = str | bool | Mapping[str, Any]
+Progress = Callable[[Any], None]
+
+
+def learn(
+    dataset: Dataset,
+    recipe: Recipe,
+    *,
+    field: Field = "auto",
+    static: Any = None,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
+) -> Fit:
+    """Fit a dense surrogate, or on a grid one of convolutions.
+
+    Args:
+        dataset: what to learn from.
+        recipe: how.
+        field: "auto" takes on a grid what does better on held-out rollouts, and convolutions where there are too many
+            points for a dense map; True and False insist; a mapping insists and gives their options (see
+            `FieldOptions`).
+        static: fixed fields (*space, s) that field networks also see.
+        progress: called with small events.
+        checkpoint: a file from which a killed fit goes on.
+    """
+    given = dict(field) if isinstance(field, Mapping) else {}
+    known = [one.name for one in fields(FieldOptions)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"field has no option {name!r}{did_you_mean(str(name), known)}", topic="unknown-name")
+    shared = points_share(dataset, recipe, field, static=static is not None)
+    if shared is None:
+        return _better(dataset, recipe, progress, checkpoint)
+    if not shared:
+        if static is not None:
+            raise InputError("static fields are seen by field networks alone; fit with field=True")
+        return fit_surrogate(dataset, recipe, progress=progress, checkpoint=checkpoint)
+    if static is not None:
+        given["static"] = static
+    return fit_field_surrogate(dataset, recipe, options=FieldOptions(**given), progress=progress, checkpoint=checkpoint)
+
+
+def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool = False) -> bool | None:
+    """Whether points of a grid share their weights; None where held-out rollouts decide.
+
+    Args:
+        dataset: what to learn from.
+        recipe: how; the paper's recipe and comparators are dense.
+        field: the wish.
+        static: whether there are fixed fields, which only field networks see.
+    """
+    if field is False:
+        return False
+    if field == "auto":
+        ours = recipe.recipe == "lens" and recipe.model == "lens"
+        if not (ours and 1 <= len(dataset.space) <= 3):
+            return False
+        if static or dataset.size > DENSE_COORDINATES:
+            return True
+        return None if min(dataset.space) >= LEAST_POINTS else False
+    if field is not True and not isinstance(field, Mapping):
+        raise InputError(f'field must be "auto", True, False or a mapping of options, got {field!r}')
+    if not dataset.space:
+        raise InputError("field networks need states on a grid: give grid=, or an xarray object with space dimensions")
+    return True
+
+
+def _better(dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpoint: Path | None) -> Fit:
+    """Fit what does better on held-out rollouts, and say so."""
+    began, say, options = time.monotonic(), progress or (lambda _: None), FieldOptions()
+    kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, options), "field": "auto"}))
+
+    def fit(shared: bool, wishes: Recipe) -> Fit:
+        if shared:
+            return fit_field_surrogate(dataset, wishes, options=options, progress=say, checkpoint=kept)
+        return fit_many(dataset, wishes, [recipe.seed], progress=say, checkpoint=kept)[0]
+
+    def within(share: float, **changes: Any) -> Recipe:
+        limit = recipe.time_limit
+        left = None if limit is None else max(1.0, share * (limit - (time.monotonic() - began)))
+        return replace(recipe, time_limit=left, **changes)
+
+    found = _contest(dataset, recipe, say, kept)
+    if found.points_share is None:
+        # What is trained here is kept, so that the better one need not be trained again.
+        trained = cast("FieldSurrogate", fit(True, within(0.5, refit=False)).surrogate)
+        shared = network_error(dataset, recipe, trained)
+        dense = fit(False, within(0.7, refit=False)).report.held_out_nmse
+        found = replace(found, dense_network=dense, shared_network=shared)
+        kept.put("contest", found.record())
+    say(Event("grid", 1, 1, found.note()))
+    better = fit(bool(found.points_share), within(1.0))
+    report = replace(
+        better.report,
+        candidates=[*found.candidates(), *better.report.candidates],
+        notes=(*better.report.notes, found.note()),
+        seconds=time.monotonic() - began,
+    )
+    return Fit(better.surrogate, replace(better.recipe, time_limit=recipe.time_limit), report)
+
+
+def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint) -> Contest:
+    known = kept.get("contest")
+    if known is not None:
+        return Contest(**known[0])
+    say(Event("grid", 0, 1, "a dense map against a convolution"))
+    # A recipe without a linear part still learns from the linear parts which family fits the data.
+    asked = recipe.ridge is not None
+    wishes = recipe if asked else replace(recipe, ridge="auto")
+    found = contest(dataset, wishes, FieldFitting(dataset, wishes, FieldOptions(), say, kept if asked else None))
+    kept.put("contest", found.record())
+    return found

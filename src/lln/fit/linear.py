@@ -1,0 +1,267 @@
+"""The linear part of a step in closed form, in float64: units, ridge, and, on a grid, how far it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset
+from lln.data.stream import Moments, Pairs
+from lln.step.frame import Array, Frame
+
+Mask = NDArray[np.bool_]
+
+RIDGES = tuple(10.0**power for power in range(-16, 0))
+# Sums of products lose what is smaller than the root of a rounding error, so a ridge below this would be noise.
+LEAST_RIDGE_OF_SUMS = 1e-13
+LEAST_SCALE = 1e-140  # squares of less vanish
+_SVD_COST = 4e10
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What counts as one: of states, of differences between states, of inputs.
+
+    A coordinate that does not vary has the unit 1.
+    """
+
+    mean: Array
+    scale: Array
+    difference_scale: Array
+    input_mean: Array
+    input_scale: Array
+
+    @property
+    def history(self) -> int:
+        """Number of states H that a step looks at."""
+        return len(self.difference_scale) + 1
+
+    def frame(self, matrix: Array | None = None, offset: Array | None = None, gain: Array | None = None) -> Frame:
+        """A frame in these units; zero wherever nothing is given."""
+        n = len(self.mean)
+        features = n * self.history + len(self.input_mean)
+        return Frame(
+            self.mean,
+            self.scale,
+            self.history,
+            self.difference_scale,
+            self.input_mean,
+            self.input_scale,
+            np.zeros((n, features)) if matrix is None else matrix,
+            np.zeros(n) if offset is None else offset,
+            np.zeros(n) if gain is None else gain,
+        )
+
+
+def units_of_pairs(data: Pairs) -> Units:
+    """Mean and standard deviation over the pairs' present states, differences and inputs."""
+    weights = data.weights
+    history, n = data.window.shape[1:]
+    mean, scale = _mean_and_scale(data.window[:, -1], weights)
+    steps = [data.window[:, -j] - data.window[:, -j - 1] for j in range(1, history)]
+    # Differences are near zero in the mean, and a mean of their own would hide a drift from the network.
+    sizes = [_root_mean_square(step / scale, weights) for step in steps]
+    inputs = np.zeros((len(data), 0)) if data.inputs is None else data.inputs
+    input_mean, input_scale = _mean_and_scale(inputs, weights)
+    return Units(mean, scale, np.reshape(sizes, (history - 1, n)), input_mean, input_scale)
+
+
+def units_of_moments(sums: Moments) -> Units:
+    """The same from sums over data that does not fit into memory."""
+    n, history = sums.size, sums.history
+    std = np.where(sums.std > 1e-12 * np.abs(sums.mean), sums.std, 0.0)
+    wide_enough(sums.most - sums.least, std[:n])
+    square = std**2 + sums.mean**2
+    scale = _ones_for_zeros(std[:n])
+    steps = [_ones_for_zeros(np.sqrt(square[j * n : (j + 1) * n]) / scale) for j in range(1, history)]
+    inputs = slice(n * history, sums.features)
+    return Units(
+        sums.mean[:n],
+        scale,
+        np.reshape(steps, (history - 1, n)),
+        sums.mean[inputs],
+        _ones_for_zeros(std[inputs]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Least squares of standardised increments on features, ready to be solved for any ridge.
+
+    Attributes:
+        units: of everything here.
+        centre: mean feature, (F,).
+        change: mean increment, (n,).
+        gram: mean of centred f f^T, (F, F).
+        cross: mean of centred f y^T, (F, n).
+        rows: centred features times the root of their weight over the total, (P, F); None if only sums are known.
+        values: increments likewise, (P, n).
+    """
+
+    units: Units
+    centre: Array
+    change: Array
+    gram: Array
+    cross: Array
+    rows: Array | None = None
+    values: Array | None = None
+
+    @property
+    def least_ridge(self) -> float:
+        """Below this a ridge makes no difference that could be trusted."""
+        return 0.0 if self.rows is not None else LEAST_RIDGE_OF_SUMS
+
+    def solve(self, ridge: float, allowed: Mask | None = None) -> tuple[Array, Array]:
+        """Matrix (n, F) and offset (n,).
+
+        Args:
+            ridge: weight of the squared entries of the matrix against the mean squared error.
+            allowed: which features each coordinate may use, (n, F); None for all.
+        """
+        ridge = max(ridge, self.least_ridge)
+        matrix = self._dense(ridge) if allowed is None else self._local(ridge, allowed)
+        return matrix, self.change - matrix @ self.centre
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array, Array]:
+        """Squared singular values, directions (F, r), and the increments along them, (r, n)."""
+        if self.rows is None or self.values is None:
+            values, vectors = np.linalg.eigh(self.gram)
+            return np.maximum(values, 0.0), vectors, vectors.T @ self.cross
+        rows, values = self.rows, self.values
+        if len(rows) > 2 * rows.shape[1]:
+            # Triangular first: the singular values of a tall matrix are those of its small factor.
+            basis, rows = np.linalg.qr(rows)
+            values = basis.T @ values
+        left, singular, right = np.linalg.svd(rows, full_matrices=False)
+        return singular**2, right.T, singular[:, None] * (left.T @ values)
+
+    def _dense(self, ridge: float) -> Array:
+        squares, directions, along = self._spectrum
+        matrix: Array = (directions @ (_inverse(squares, ridge)[:, None] * along)).T
+        return matrix
+
+    def _local(self, ridge: float, allowed: Mask) -> Array:
+        matrix = np.zeros((self.cross.shape[1], self.cross.shape[0]))
+        for row, near, squares, directions, along in self._patches(allowed):
+            matrix[row, near] = directions @ (_inverse(squares, ridge) * along)
+        return matrix
+
+    def _patches(self, allowed: Mask) -> list[tuple[int, NDArray[np.intp], Array, Array, Array]]:
+        key = allowed.tobytes()
+        known: dict[bytes, list[tuple[int, NDArray[np.intp], Array, Array, Array]]]
+        known = self.__dict__.setdefault("_known_patches", {})
+        if key not in known:
+            found = []
+            for row, mask in enumerate(allowed):
+                near = np.flatnonzero(mask)
+                squares, directions = np.linalg.eigh(self.gram[np.ix_(near, near)])
+                found.append((row, near, np.maximum(squares, 0.0), directions, directions.T @ self.cross[near, row]))
+            known[key] = found
+        return known[key]
+
+
+def regression_of_pairs(units: Units, features: Array, increments: Array, weights: Array | None) -> Regression:
+    """From rows of features (P, F) and standardised increments (P, n)."""
+    share = np.full(len(features), 1.0 / len(features)) if weights is None else weights / weights.sum()
+    centre, change = share @ features, share @ increments
+    root = np.sqrt(share)[:, None]
+    rows, values = (features - centre) * root, (increments - change) * root
+    gram, cross = rows.T @ rows, rows.T @ values
+    # With very many rows the sums are exact enough and far cheaper.
+    if len(rows) * float(rows.shape[1]) ** 2 > _SVD_COST:
+        return Regression(units, centre, change, gram, cross)
+    return Regression(units, centre, change, gram, cross, rows, values)
+
+
+def regression_of_moments(units: Units, sums: Moments) -> Regression:
+    """From sums over data that does not fit into memory."""
+    n, count = sums.size, sums.features
+    shift = np.concatenate([units.mean, np.zeros(n * (units.history - 1)), units.input_mean])
+    unit = np.concatenate([units.scale, (units.difference_scale * units.scale).ravel(), units.input_scale])
+    scatter = sums.scatter / sums.weight
+    gram = scatter[:count, :count] / np.outer(unit, unit)
+    cross = scatter[:count, count:] / np.outer(unit, units.scale)
+    return Regression(units, (sums.mean[:count] - shift) / unit, sums.mean[count:] / units.scale, gram, cross)
+
+
+def neighbours(dataset: Dataset, reach: int) -> Mask:
+    """Which columns of a grid lie within `reach` points of each other, around the edges too, (n, n)."""
+    points = int(np.prod(dataset.space))
+    near = np.ones((points, points), dtype=bool)
+    for place, length in zip(np.unravel_index(np.arange(points), dataset.space), dataset.space, strict=True):
+        apart = np.abs(place[:, None] - place[None, :])
+        near &= np.minimum(apart, length - apart) <= reach
+    channels = dataset.size // points
+    return np.tile(near, (channels, channels))
+
+
+def allowed_features(near: Mask, history: int, inputs: int) -> Mask:
+    """The same for features: every past state likewise, and all inputs, (n, F)."""
+    return np.concatenate([np.tile(near, (1, history)), np.ones((len(near), inputs), dtype=bool)], axis=1)
+
+
+def spectral_radius(frame: Frame) -> float:
+    """How much the linear part of a frame can grow in one step at most, in the long run."""
+    n, history = frame.size, frame.history
+    matrix = frame.matrix[:, : n * history]
+    step = np.zeros((n * history, n * history))
+    step[:, : n * history] = np.tile(np.zeros_like(matrix), (history, 1))
+    present = np.eye(n) + matrix[:, :n]
+    change = [matrix[:, j * n : (j + 1) * n] / frame.difference_scale[j - 1] for j in range(1, history)]
+    # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
+    step[:n, :n] = present + (change[0] if change else 0.0)
+    for j, block in enumerate(change, start=1):
+        after = change[j] if j < len(change) else 0.0
+        step[:n, j * n : (j + 1) * n] = after - block
+    for j in range(1, history):
+        step[j * n : (j + 1) * n, (j - 1) * n : j * n] = np.eye(n)
+    return float(np.abs(np.linalg.eigvals(step)).max())
+
+
+def _inverse(squares: Array, ridge: float) -> Array:
+    if ridge > 0:
+        return np.asarray(1.0 / (squares + ridge))
+    # Directions that rounding alone fills say nothing.
+    trusted = squares > squares.max(initial=0.0) * (np.finfo(np.float64).eps * len(squares)) ** 2
+    return np.where(trusted, 1.0 / np.where(trusted, squares, 1.0), 0.0)
+
+
+def _mean_and_scale(values: Array, weights: Array | None) -> tuple[Array, Array]:
+    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    mean = share @ values
+    scale = np.sqrt(share @ (values - mean) ** 2)
+    # Twelve digits: below that a spread is what rounding left of a constant.
+    varies = np.ptp(values, axis=0) > 1e-12 * np.abs(values).max(axis=0) if values.shape[1] else np.zeros(0, dtype=bool)
+    wide_enough(np.where(varies, np.ptp(values, axis=0), 0.0), scale)
+    return mean, np.where(varies & (scale > 0), scale, 1.0)
+
+
+def wide_enough(extent: Array, scale: Array) -> None:
+    """Refuse what varies, but by so little that its squares vanish: it would pass for a constant."""
+    lost = np.flatnonzero((extent > 0) & (scale < LEAST_SCALE) & (extent < LEAST_SCALE))
+    if len(lost):
+        raise InputError(
+            f"column {lost[0]} varies by {extent[lost[0]]:.1e} alone, and below {LEAST_SCALE:.0e} nothing can be "
+            "learned in double precision; give it in smaller units"
+        )
+
+
+def _root_mean_square(values: Array, weights: Array | None) -> Array:
+    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    return _ones_for_zeros(np.sqrt(share @ values**2))
+
+
+def _ones_for_zeros(values: Array) -> Array:
+    return np.where(values > 0, values, 1.0)
+
+
+def best(scores: Sequence[float]) -> int:
+    """Index of the lowest finite score; the first if there is none."""
+    finite = [score if np.isfinite(score) else np.inf for score in scores]
+    return int(np.argmin(finite))

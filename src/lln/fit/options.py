@@ -1,0 +1,290 @@
+"""Every choice a user may make or leave to us, and what was done in the end, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from lln.core.checks import finite, positive, whole
+from lln.core.errors import InputError, choice, did_you_mean
+from lln.fit.holdout import Part
+from lln.models.factory import MODELS
+from lln.step.surrogate import Surrogate
+
+RECIPES = ("lens", "paper")
+MOST_HISTORY = 3
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a surrogate is made; None and "auto" leave a choice to the recipe.
+
+    Attributes:
+        recipe: "lens" for ours, "paper" for the paper's own (next state, one network, six epochs, no linear part).
+        model: which network corrects the linear part: "lens" or one of the paper's comparators.
+        width: of a member.
+        depth: layers of a member.
+        basis: control points of a lens.
+        horizon: propagation distance of a lens network.
+        history: how many states a step looks at.
+        ridge: of the linear part; None leaves it out.
+        members: networks whose mean corrects the linear part; None takes three, and one for the paper's recipe.
+        epochs: passes over the data in the longest training.
+        batch_size: pairs in one update.
+        learning_rate: the highest of the schedule.
+        unroll: steps of a fine-tuning over several steps; 0 for none, "auto" where the data is noisy.
+        time_limit: seconds that a fit may take, about.
+        seed: of everything that is drawn.
+        device: where the networks are.
+        validation: fraction of the data that is held out while choosing.
+        refit: whether everything trains once the choices are made.
+    """
+
+    recipe: str = "lens"
+    model: str = "lens"
+    width: int | None = None
+    depth: int | None = None
+    basis: int | None = None
+    horizon: float | None = None
+    history: int | str = "auto"
+    ridge: float | str | None = "auto"
+    members: int | None = None
+    epochs: int | str = "auto"
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    unroll: int | str = "auto"
+    time_limit: float | None = None
+    seed: int = 0
+    device: str = "cpu"
+    validation: float | None = None
+    refit: bool = True
+
+    def __post_init__(self) -> None:
+        """Check every choice; the first fault is reported in one sentence."""
+        choice("recipe", self.recipe, RECIPES)
+        choice("model", self.model, MODELS)
+        for name, least in (("width", 1), ("depth", 1), ("basis", 1), ("members", 1), ("batch_size", 1)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(name, getattr(self, name), least))
+        for name in ("horizon", "learning_rate", "time_limit"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, positive(name, getattr(self, name)))
+        for name, least in (("history", 1), ("epochs", 1), ("unroll", 0)):
+            if getattr(self, name) != "auto":
+                object.__setattr__(self, name, _auto(name, getattr(self, name), least))
+        if self.ridge not in ("auto", None):
+            object.__setattr__(self, "ridge", _not_negative(self.ridge))
+        if self.validation is not None and not 0 < finite("validation", self.validation) < 1:
+            raise InputError(f"validation must be a fraction between 0 and 1, got {self.validation}")
+        whole("seed", self.seed, 0)
+        if self.model != "lens" and (self.basis is not None or self.horizon is not None):
+            raise InputError(f"basis and horizon belong to the lens network; model {self.model!r} has neither")
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The sizes that were given, by the names of the networks' options."""
+        names = ("width", "depth", "basis", "horizon")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Recipe:
+        """The recipe that `record` wrote down; choices that this version does not know are refused."""
+        known = [one.name for one in fields(cls)]
+        for name in record:
+            if name not in known:
+                raise InputError(f"the recipe has no choice {name!r}{did_you_mean(name, known)}", topic="unknown-name")
+        return cls(**record)
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a progress callback hears.
+
+    Attributes:
+        phase: what is being done.
+        done: how much of it.
+        total: out of how much.
+        message: more in words.
+    """
+
+    phase: str
+    done: int
+    total: int
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.phase}: {self.done} of {self.total}" + (f", {self.message}" if self.message else "")
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What was done, as plain values.
+
+    Attributes:
+        n: number of coordinates.
+        trajectories: number of them.
+        pairs: that trained in the end.
+        left_out: pairs that touch a gap.
+        noise: estimated standard deviation of observation noise against that of the states; an upper bound unless
+            `noisy`.
+        noise_of_increments: the same against one step's change.
+        noisy: whether noise was found that matters.
+        candidates: what was tried, with the normalised mean square error of held-out rollouts.
+        history: states that a step looks at.
+        ridge: of the linear part; None without one.
+        reach: how many points of the grid away it looks; None for all.
+        share: of the network's correction; 0 if the linear part alone did better.
+        model: name of the network; "" if none is used.
+        width: of a member.
+        depth: of a member.
+        basis: of a lens.
+        horizon: of a lens network.
+        members: in the ensemble.
+        updates: optimizer steps of the last training.
+        unroll: steps of the fine-tuning over several steps.
+        parameters: numbers that were fitted, linear part and all members.
+        parameters_per_member: of one network.
+        linear_parameters: of the linear part.
+        seconds: that it took.
+        held_out_nmse: normalised mean square error of held-out rollouts, geometric mean over windows, of the model that
+            was chosen.
+        linear_nmse: the same for the linear part alone.
+        held_out_steps: length of those rollouts.
+        spectral_radius: of the linear part; above one it grows without bound in the long run.
+        coverage: fraction of hidden positions outside the control points on the training data; None without lenses.
+        region: smallest and largest standardised value of each coordinate in training.
+        training_rows: which rows trained: (trajectory, first, last + 1).
+        held_out_rows: which rows only helped to choose.
+        dataset: digest of the data.
+        source: where it came from.
+        notes: sentences for the user.
+    """
+
+    n: int = 0
+    trajectories: int = 1
+    pairs: int = 0
+    left_out: int = 0
+    noise: float = math.nan
+    noise_of_increments: float = math.nan
+    noisy: bool = False
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    history: int = 1
+    ridge: float | None = None
+    reach: int | None = None
+    share: float = 0.0
+    model: str = ""
+    width: int | None = None
+    depth: int | None = None
+    basis: int | None = None
+    horizon: float | None = None
+    members: int = 0
+    updates: int = 0
+    unroll: int = 0
+    parameters: int = 0
+    parameters_per_member: int = 0
+    linear_parameters: int = 0
+    seconds: float = 0.0
+    held_out_nmse: float = math.nan
+    linear_nmse: float = math.nan
+    held_out_steps: int = 0
+    spectral_radius: float = math.nan
+    coverage: float | None = None
+    region: tuple[list[float], list[float]] = ((), ())  # type: ignore[assignment]
+    training_rows: tuple[Part, ...] = ()
+    held_out_rows: tuple[Part, ...] = ()
+    dataset: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """As values that JSON knows; what is not a number becomes None."""
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> FitReport:
+        """The report that `record` wrote down; entries that this version does not know are left out."""
+        known = {one.name: one for one in fields(cls)}
+        values = {key: value for key, value in record.items() if key in known}
+        for key in ("noise", "noise_of_increments", "held_out_nmse", "linear_nmse", "spectral_radius"):
+            if values.get(key) is None:
+                values[key] = math.nan
+        for key in ("training_rows", "held_out_rows"):
+            values[key] = tuple((int(i), int(a), int(b)) for i, a, b in values.get(key, ()))
+        values["region"] = tuple(list(map(float, side)) for side in values.get("region", ((), ())))
+        values["notes"] = tuple(map(str, values.get("notes", ())))
+        for key, value in values.items():
+            _check_kind(f"report.{key}", value, str(known[key].type))
+        return cls(**values)
+
+
+def _check_kind(what: str, value: Any, declared: str) -> None:
+    """Refuse a plain value out of a file that is not of the kind that its field declares."""
+    kinds: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
+    kind, _, optional = declared.partition(" | ")
+    if (optional == "None" and value is None) or kind not in kinds:
+        return
+    if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise ValueError(f"{what} should be of type {declared}, got {type(value).__name__}")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a fit comes to.
+
+    Attributes:
+        surrogate: the learned step.
+        recipe: with every choice filled in.
+        report: what was done.
+    """
+
+    surrogate: Surrogate
+    recipe: Recipe
+    report: FitReport
+
+
+def filled_in(recipe: Recipe, report: FitReport) -> Recipe:
+    """The recipe with the choices that were made."""
+    network = report.model != ""
+    return replace(
+        recipe,
+        width=report.width if network else recipe.width,
+        depth=report.depth if network else recipe.depth,
+        basis=report.basis if network else recipe.basis,
+        horizon=report.horizon if network else recipe.horizon,
+        history=report.history,
+        ridge=report.ridge,
+        members=report.members if network else recipe.members,
+        unroll=report.unroll,
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _auto(name: str, value: Any, least: int) -> int:
+    if isinstance(value, str):
+        raise InputError(f'{name} must be a whole number of at least {least} or "auto", got {value!r}')
+    return whole(name, value, least)
+
+
+def _not_negative(value: Any) -> float:
+    if isinstance(value, str):
+        raise InputError(f'ridge must be a number, "auto", or None for no linear part, got {value!r}')
+    number = finite("ridge", value)
+    if number < 0:
+        raise InputError(f"ridge must not be negative, got {number}")
+    return number

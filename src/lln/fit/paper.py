@@ -1,0 +1,101 @@
+"""The paper's own recipe: one network that predicts the next standardised state, six epochs of Adam, no linear part."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset
+from lln.fit.members import Shape
+from lln.fit.noise import estimate_noise
+from lln.fit.options import Event, Fit, Recipe
+from lln.fit.prepare import Candidate, prepare
+from lln.fit.reporting import report_of
+from lln.models import build
+from lln.models.stacked import stack
+from lln.step.surrogate import Surrogate
+from lln.train.checkpoint import Checkpoint
+from lln.train.config import TrainConfig
+from lln.train.ensemble import fit_ensemble
+
+_LENS = {"width": 128, "depth": 40, "basis": 12, "horizon": 1.0}
+_PLAIN = {"width": 128, "depth": 40}
+
+
+def fit_paper(
+    dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Callable[[Event], None], kept: Checkpoint
+) -> list[Fit]:
+    """One fit for each seed, all networks in one pass.
+
+    Args:
+        dataset: in memory.
+        recipe: sizes and epochs other than the paper's, if any.
+        seeds: of the networks.
+        progress: is told.
+        kept: what an interrupted fit left; a run of six epochs is short, so only its end is kept.
+    """
+    if recipe.history not in ("auto", 1):
+        raise InputError(f"the paper's recipe looks at one state, got history={recipe.history}; use recipe='lens'")
+    began = time.perf_counter()
+    ready = prepare(dataset, 1)
+    if ready.held is None:
+        raise InputError("the paper's recipe needs data that fits into memory; use recipe='lens' or less data")
+    n, members = dataset.size, recipe.members or 1
+    # z + (-z + net) = net: the network's output is the next state itself.
+    forget = np.hstack([-np.eye(n), np.zeros((n, dataset.inputs))])
+    frame = ready.units.frame(forget, None, np.ones(n))
+    lens = recipe.model == "lens"
+    shape = Shape(recipe.model, {**(_LENS if lens else _PLAIN), **recipe.sizes}, frame.features, n)
+    draws = [seed if members == 1 else seed * members + index for seed in seeds for index in range(members)]
+    networks = [
+        build(shape.model, shape.n_in, n, generator=torch.Generator().manual_seed(draw), **shape.options)
+        for draw in draws
+    ]
+    model = stack(networks).to(recipe.device)
+    epochs = 6 if recipe.epochs == "auto" else int(recipe.epochs)
+    extra = {} if lens else {"weight_decay": 1e-6, "clip": 1.0}
+    config = TrainConfig(
+        epochs=epochs,
+        batch_size=recipe.batch_size or 64,
+        learning_rate=recipe.learning_rate or (1e-3 if lens else 3e-4),
+        **extra,
+    )
+    held = ready.held
+    x = torch.from_numpy(frame.feature_rows(held.window, held.inputs)).to(recipe.device, torch.float32)
+    y = torch.from_numpy((held.target - frame.mean) / frame.scale).to(recipe.device, torch.float32)
+    progress(Event("training", 0, epochs))
+    done = kept.get("training")
+    if done is None:
+        history = fit_ensemble(model, x, y, config, draws)
+        kept.put("training", {"updates": history.updates}, dict(model.state_dict()))
+        updates = history.updates
+    else:
+        model.load_state_dict(done[1])
+        updates = int(done[0]["updates"])
+    progress(Event("training", epochs, epochs))
+    model.eval()
+    noise = estimate_noise(dataset)
+    return [
+        report_of(
+            surrogate=Surrogate(frame, tuple(model.member(group * members + k) for k in range(members))),
+            recipe=recipe,
+            dataset=dataset,
+            ready=ready,
+            fold=None,
+            noise=noise,
+            candidate=Candidate(1, None, None),
+            share=1.0,
+            shape=shape,
+            updates=updates,
+            tried=[],
+            held_out=math.nan,
+            linear=math.nan,
+            seconds=time.perf_counter() - began,
+        )
+        for group in range(len(seeds))
+    ]

@@ -1,0 +1,166 @@
+"""Data made ready for one choice of history: units, sums or rows for the linear part, batches for the networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.data.stream import Moments, Pairs, moments, pairs
+from lln.fit.holdout import Part
+from lln.fit.linear import (
+    RIDGES,
+    Mask,
+    Regression,
+    Units,
+    allowed_features,
+    neighbours,
+    regression_of_moments,
+    regression_of_pairs,
+    units_of_moments,
+    units_of_pairs,
+)
+from lln.fit.source import Rows, Stream, residuals
+from lln.step.frame import Array, Frame
+
+_MEMORY = 1 << 28  # bytes of features that may be held at once
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of frame.
+
+    Attributes:
+        history: states that a step looks at.
+        reach: how many points of a grid away a coordinate may look; None for all of them.
+        ridge: of the linear part; None leaves it out.
+        blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
+    """
+
+    history: int
+    reach: int | None
+    ridge: float | None
+    blended: bool = False
+
+    def record(self) -> dict[str, float | None]:
+        """As plain values."""
+        plain = {"history": self.history, "reach": self.reach, "ridge": self.ridge}
+        return {**plain, "blended": True} if self.blended else plain
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One part of the data for one history.
+
+    Attributes:
+        dataset: that part.
+        units: of its features.
+        regression: of its increments on them.
+        held: its pairs, if they fit into memory.
+        pairs: how many.
+        left_out: how many touch a gap.
+        low: smallest value of each coordinate.
+        high: largest.
+    """
+
+    dataset: Dataset
+    units: Units
+    regression: Regression
+    held: Pairs | None
+    pairs: int
+    left_out: int
+    low: Array
+    high: Array
+    sums: Moments | None = None
+
+    def near(self, reach: int | None) -> Mask | None:
+        """Which coordinates are neighbours, (n, n); None for all."""
+        return None if reach is None else neighbours(self.dataset, reach)
+
+    def linear(self, candidate: Candidate) -> Frame:
+        """The frame with its linear part and no network."""
+        if candidate.ridge is None:
+            return self.units.frame()
+        near = self.near(candidate.reach)
+        allowed = None if near is None else allowed_features(near, candidate.history, self.dataset.inputs)
+        ridges = [candidate.ridge]
+        if candidate.blended:
+            ridges += [ridge for ridge in (candidate.ridge / 10, candidate.ridge * 10) if ridge >= 0.9 * RIDGES[0]]
+        solved = [self.regression.solve(ridge, allowed) for ridge in ridges]
+        matrix, offset = (sum(parts[1:], start=parts[0]) / len(parts) for parts in zip(*solved, strict=True))
+        return self.units.frame(matrix, offset)
+
+    def with_gain(self, frame: Frame) -> Frame:
+        """The frame with the spread of what its linear part leaves over as the network's gain."""
+        if self.held is not None:
+            _, rest = residuals(replace(frame, gain=np.zeros(frame.size)), self.held)
+            share = _share(self.held)
+            return replace(frame, gain=np.sqrt(share @ rest**2))
+        assert self.sums is not None
+        part, count = self.regression, self.sums.features
+        spread = np.diagonal(self.sums.scatter)[count:] / self.sums.weight / self.units.scale**2
+        explained = 2 * np.sum(frame.matrix.T * part.cross, axis=0)
+        squared = np.sum((frame.matrix @ part.gram) * frame.matrix, axis=1)
+        shift = part.change - frame.matrix @ part.centre - frame.offset
+        return replace(frame, gain=np.sqrt(np.maximum(spread - explained + squared, 0.0) + shift**2))
+
+    def unexplained(self, frame: Frame) -> float:
+        """What the linear part leaves of the change, root mean square against root mean square, median over columns."""
+        change = self.with_gain(self.units.frame()).gain
+        moves = change > 0
+        return float(np.median(self.with_gain(frame).gain[moves] / change[moves])) if moves.any() else 0.0
+
+    def source(self, frame: Frame, device: str, seed: int) -> Rows | Stream:
+        """Batches of what the frame's linear part leaves over."""
+        if self.held is not None:
+            return Rows(*residuals(frame, self.held), self.held.weights, device)
+        return Stream(self.dataset, frame, device, seed)
+
+
+class Kitchen:
+    """Prepares parts of one dataset, each once.
+
+    Args:
+        dataset: all of it.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._parts: dict[tuple[Part, ...] | None, Dataset] = {None: dataset}
+        self._made: dict[tuple[tuple[Part, ...] | None, int], Prepared] = {}
+
+    def prepare(self, parts: tuple[Part, ...] | None, history: int) -> Prepared:
+        """Those parts, or all, for `history` states."""
+        key = (parts, history)
+        if key not in self._made:
+            if parts not in self._parts:
+                self._parts[parts] = self.dataset.select(parts or ())
+            self._made[key] = prepare(self._parts[parts], history)
+        return self._made[key]
+
+    def forget(self) -> None:
+        """Let go of what was prepared."""
+        self._made.clear()
+
+
+def prepare(dataset: Dataset, history: int) -> Prepared:
+    """One dataset for one history."""
+    features = dataset.size * history + dataset.inputs
+    if dataset.lazy or dataset.transitions(history) * features * 8 > _MEMORY:
+        sums = moments(dataset, history)
+        units = units_of_moments(sums)
+        made = regression_of_moments(units, sums)
+        return Prepared(dataset, units, made, None, sums.pairs, sums.left_out, sums.least, sums.most, sums)
+    held = pairs(dataset, history)
+    units = units_of_pairs(held)
+    rows = units.frame().feature_rows(held.window, held.inputs)
+    made = regression_of_pairs(units, rows, held.increments / units.scale, held.weights)
+    present = held.window[:, -1]
+    return Prepared(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
+
+
+def _share(held: Pairs) -> Array:
+    if held.weights is None:
+        return np.full(len(held), 1.0 / len(held))
+    return np.asarray(held.weights / held.weights.sum())

@@ -1,0 +1,130 @@
+"""What a fit says about itself when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.fit.coverage import coverage
+from lln.fit.holdout import Fold
+from lln.fit.linear import spectral_radius
+from lln.fit.members import Shape
+from lln.fit.noise import Noise
+from lln.fit.options import Fit, FitReport, Recipe, filled_in
+from lln.fit.prepare import Candidate, Prepared
+from lln.step.surrogate import Surrogate
+
+_ROWS = 4096
+
+
+def report_of(
+    *,
+    surrogate: Surrogate,
+    recipe: Recipe,
+    dataset: Dataset,
+    ready: Prepared,
+    fold: Fold | None,
+    noise: Noise,
+    candidate: Candidate,
+    share: float,
+    shape: Shape | None,
+    updates: int,
+    tried: Sequence[dict[str, Any]],
+    held_out: float,
+    linear: float,
+    seconds: float,
+    unroll: int = 0,
+) -> Fit:
+    """The surrogate with its recipe filled in and its report."""
+    frame = surrogate.frame
+    everything = tuple((index, 0, len(one)) for index, one in enumerate(dataset.series))
+    trained = everything if ready.dataset is dataset or fold is None else fold.train
+    each = shape.parameters(surrogate.members[0]) if shape is not None else 0
+    entries = _linear_parameters(ready, candidate)
+    low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
+    options = shape.options if shape is not None else {}
+    report = FitReport(
+        n=dataset.size,
+        trajectories=len(dataset.series),
+        pairs=ready.pairs,
+        left_out=ready.left_out,
+        noise=noise.relative,
+        noise_of_increments=noise.of_increments,
+        noisy=noise.matters,
+        candidates=list(tried),
+        history=candidate.history,
+        ridge=candidate.ridge,
+        reach=candidate.reach,
+        share=share,
+        model=shape.model if shape is not None else "",
+        width=options.get("width"),
+        depth=options.get("depth"),
+        basis=options.get("basis"),
+        horizon=options.get("horizon"),
+        members=len(surrogate.members),
+        updates=updates,
+        unroll=unroll,
+        parameters=entries + each * len(surrogate.members),
+        parameters_per_member=each,
+        linear_parameters=entries,
+        seconds=seconds,
+        held_out_nmse=held_out,
+        linear_nmse=linear,
+        held_out_steps=0 if fold is None else fold.steps,
+        spectral_radius=spectral_radius(frame),
+        coverage=_coverage(surrogate, ready),
+        region=(low.tolist(), high.tolist()),
+        training_rows=trained,
+        held_out_rows=() if trained == everything or fold is None else fold.held_out,
+        dataset=dataset.digest(),
+        source=dataset.source,
+        notes=_notes(dataset, noise, ready, share, candidate),
+    )
+    return Fit(surrogate, filled_in(recipe, report), report)
+
+
+def _linear_parameters(ready: Prepared, candidate: Candidate) -> int:
+    if candidate.ridge is None:
+        return 0
+    n, near = ready.dataset.size, ready.near(candidate.reach)
+    matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
+    return matrix + n * ready.dataset.inputs + n
+
+
+def _coverage(surrogate: Surrogate, ready: Prepared) -> float | None:
+    merged = surrogate.merged() if surrogate.frame.gain.any() else None
+    if merged is None:
+        return None
+    frame = surrogate.frame
+    if ready.held is not None:
+        rows = np.linspace(0, len(ready.held) - 1, min(len(ready.held), _ROWS)).round().astype(int)
+        inputs = None if ready.held.inputs is None else ready.held.inputs[rows]
+        return coverage([merged], frame.feature_rows(ready.held.window[rows], inputs)).outside
+    windows = ready.dataset.windows(frame.history, _ROWS)
+    if frame.inputs:
+        return None
+    return coverage([merged], frame.feature_rows(windows)).outside
+
+
+def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float, candidate: Candidate) -> tuple[str, ...]:
+    notes = list(dataset.notes)
+    if ready.left_out:
+        notes.append(f"{ready.left_out} pairs of states touch a gap and were left out.")
+    if noise.matters:
+        notes.append(
+            f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "
+            "change."
+        )
+    if not share and candidate.ridge is None:
+        notes.append(
+            "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
+            "learned no dynamics; give it more data, more epochs or a linear part."
+        )
+    elif not share:
+        notes.append(
+            "The linear part alone did best on held-out rollouts; no network is used (more: lln explain no-network)."
+        )
+    return tuple(notes)

@@ -1,0 +1,185 @@
+"""One candidate trained on one part of the data: in a short screening, for choosing, or on everything in the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from lln.core.seeding import subseed
+from lln.fit import sizes
+from lln.fit.choose import Judgement, Setting, judge
+from lln.fit.holdout import Fold, Part, load
+from lln.fit.members import Blinkers, Shape, shape_of
+from lln.fit.options import Event, Recipe
+from lln.fit.prepare import Candidate, Kitchen, Prepared
+from lln.fit.readout import ReadoutFit
+from lln.fit.source import Rows, Stream
+from lln.fit.training import Schedule, Trained, train
+from lln.fit.unrolled import RATE, STEPS_WHEN_NOISY, Stretches, fine_tune
+from lln.step.frame import Array, Frame
+from lln.train.checkpoint import Checkpoint
+
+Progress = Callable[[Event], None]
+
+MEMBERS = 3
+BATCH = 256
+LENS_RATE = 1e-2
+COMPARATOR_RATE = 2e-3
+STOPS = (0.6, 0.8, 1.0)
+# Of the time that is left when each begins. Judging takes some too, and fine-tuning about as much as training.
+_SHARE_OF_TIME = {"screening": 0.25, "choosing": 0.4, "refit": 0.85}
+_JUDGING = 0.3
+_START_READOUT = 1e-7
+_ROWS = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A trained candidate with all that was used."""
+
+    ready: Prepared
+    frame: Frame
+    shape: Shape
+    source: Rows | Stream
+    trained: Trained
+    allowed: Tensor | None
+    unroll: int
+
+    @property
+    def unexplained(self) -> float:
+        """Root mean square of one-step errors against that of the change."""
+        return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
+
+    def unrolled_by(self, setting: Setting | None) -> int:
+        """Steps of the fine-tuning that this setting has had."""
+        return self.unroll if setting is not None and setting.stop >= len(STOPS) else 0
+
+
+class Trials:
+    """Trains candidates.
+
+    Args:
+        kitchen: prepares the data.
+        recipe: the wishes.
+        seeds: one for each group of members.
+        noisy: whether observations are noisy.
+        progress: is told.
+        kept: the checkpoint.
+    """
+
+    def __init__(
+        self,
+        kitchen: Kitchen,
+        recipe: Recipe,
+        seeds: tuple[int, ...],
+        noisy: bool,
+        progress: Progress,
+        kept: Checkpoint,
+    ) -> None:
+        self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
+        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
+        self.screened_by: float | None = None
+        self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
+
+    def judged(self, fold: Fold, candidate: Candidate, scale: Array, phase: str, groups: Sequence[int]) -> Judgement:
+        """Train on what `fold` leaves, and judge on what it holds out."""
+        name = f"{phase} {_title(candidate)}"
+        kept = self.kept.get(f"{name} judged")
+        if kept is not None:
+            return Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
+        work = self.train(fold.train, candidate, phase, groups)
+        windows = load(self.kitchen.dataset, fold, candidate.history, scale)
+        found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
+        rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
+        if phase.startswith("screening"):
+            self.kept.drop(name)
+        self.kept.put(f"{name} judged", rows)
+        return found
+
+    def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, phase: str, groups: Sequence[int]) -> Work:
+        """Train the members of some groups, or take up what the checkpoint has of it."""
+        recipe = self.recipe
+        ready = self.kitchen.prepare(parts, candidate.history)
+        frame = ready.with_gain(ready.linear(candidate))
+        near = ready.near(candidate.reach)
+        shape = shape_of(recipe.model, recipe.sizes, frame.features, frame.size, ready.pairs, near, candidate.history)
+        source = ready.source(frame, recipe.device, subseed(recipe.seed, "stream"))
+        screening = phase.startswith("screening")
+        members = 1 if screening else recipe.members or MEMBERS
+        seeds = [subseed(self.seeds[group], "member", index) for group in groups for index in range(members)]
+        schedule = self._schedule(ready.pairs, phase)
+
+        def say(done: int, total: int, text: str) -> None:
+            self.progress(Event(phase, done, total, text))
+
+        name = f"{phase} {_title(candidate)}"
+        trained = train(shape, source, seeds, schedule, recipe.device, checkpoint=self.kept, phase=name, say=say)
+        allowed = Blinkers(trained.model, shape.sight).readout
+        work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
+        if self.unroll and not screening and ready.held is not None:
+            self._fine_tune(work, seeds, schedule, name)
+        return work
+
+    def _fine_tune(self, work: Work, seeds: Sequence[int], schedule: Schedule, name: str) -> None:
+        """Add a snapshot that was trained over several steps, from the last one on."""
+        kept = self.kept.get(f"{name} unrolled")
+        model, device = work.trained.model, self.recipe.device
+        if kept is not None:
+            work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
+            return
+        assert work.ready.held is not None
+        data = Stretches.of(work.frame, work.ready.held, self.unroll, device)
+        if data is None:
+            return
+        self.progress(Event("training over several steps", 0, 1))
+        model.load_state_dict(work.trained.snapshots[-1])
+        ReadoutFit(model, *work.source.some(_ROWS), work.allowed).apply(_START_READOUT)
+        updates = max(50, work.trained.updates // (2 * self.unroll))
+        blinkers = Blinkers(model, work.shape.sight)
+        fine_tune(
+            model, work.frame, data, blinkers, seeds, updates=updates, batch=schedule.batch, rate=RATE * schedule.rate
+        )
+        state: dict[str, Any] = {key: t.detach().clone() for key, t in model.state_dict().items()}
+        work.trained.snapshots.append(state)
+        self.kept.put(f"{name} unrolled", {}, state)
+        self.progress(Event("training over several steps", 1, 1))
+
+    def _schedule(self, pairs: int, phase: str) -> Schedule:
+        recipe = self.recipe
+        batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
+        updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
+        rate = recipe.learning_rate or rate_of(recipe.model)
+        seconds = self._seconds(phase)
+        if not phase.startswith("screening"):
+            return Schedule(updates, batch, rate, STOPS, seconds)
+        return Schedule(max(1, round(sizes.SCREENING * updates)), batch, rate, (1.0,), seconds)
+
+    def _seconds(self, phase: str) -> float | None:
+        """How long the training of a phase that begins now may take."""
+        if self.deadline is None:
+            return None
+        kind, _, count = phase.partition(" ")
+        now = time.monotonic()
+        left = max(0.0, self.deadline - now)
+        if kind == "screening":
+            index, total = map(int, count.split("/"))
+            if self.screened_by is None:
+                self.screened_by = now + _SHARE_OF_TIME[kind] * left
+            return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (total - index + 1)
+        share = _SHARE_OF_TIME["refit" if kind == "choosing" and not self.recipe.refit else kind]
+        return share * left / (2 if self.unroll else 1)
+
+
+def rate_of(model: str) -> float:
+    """The learning rate that a kind of network gets by default."""
+    return LENS_RATE if model == "lens" else COMPARATOR_RATE
+
+
+def _title(candidate: Candidate) -> str:
+    return f"H{candidate.history} reach {candidate.reach} ridge {candidate.ridge}"

@@ -1,0 +1,1 @@
+"""The estimator, its results, its model file and the comparison of models."""

@@ -1,0 +1,444 @@
+"""The estimator that users meet: trajectories in, a surrogate that rolls out, judges itself and says what it did."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from lln.core.checks import whole
+from lln.core.errors import InputError
+from lln.data.dataset import as_dataset
+from lln.data.series import Dataset
+from lln.data.windows import HORIZON
+from lln.evaluate.metrics import VALID_RMSE
+from lln.evaluate.rollout import Region, judged
+from lln.fit import coverage as covering
+from lln.fit.learn import Field, learn
+from lln.fit.options import Fit, Recipe
+from lln.forecaster.evaluation import WINDOWS, Evaluation, evaluation, visited, windows_of
+from lln.forecaster.fingerprint import Training
+from lln.forecaster.layout import Layout
+from lln.forecaster.lyapunov import spectra_beside
+from lln.forecaster.results import Forecast, forecast, one_step
+from lln.forecaster.starts import Start, read_inputs, read_start
+from lln.forecaster.summary import WIDTH, summary
+from lln.models import FieldLensNetwork, LensNetwork
+from lln.step.frame import Array
+from lln.step.inverse import step_back
+from lln.systems import System, preset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lln.evaluate.chaos import LyapunovSpectrum
+    from lln.fit.options import FitReport
+    from lln.step.field_surrogate import FieldSurrogate
+    from lln.step.surrogate import Surrogate
+
+
+class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Learn one step of a system from its trajectories, and roll it out.
+
+    The step is a linear map in float64 plus a few small lens networks on what the map leaves over; ridge, share,
+    history and stopping are chosen on held-out rollouts, so the result is never worse there than its linear part.
+
+    >>> import numpy as np
+    >>> angle = 0.1 * np.arange(200)
+    >>> circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    >>> forecaster = LensForecaster(members=1, epochs=1).fit(circle[:150], dt=0.1)
+    >>> forecaster.rollout(circle[148:150][-forecaster.history_ :], steps=50).predicted.shape
+    (50, 2)
+
+    Args:
+        recipe: "lens" for the house recipe, "paper" for the paper's own.
+        model: which network corrects the linear part: "lens", or one of the paper's comparators.
+        width: rays h of a member; None leaves it to the recipe, as everywhere below.
+        depth: layers D.
+        basis: control points K.
+        horizon: propagation distance T.
+        history: how many past states a step looks at; "auto" chooses on held-out rollouts.
+        ridge: of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
+        members: networks in the ensemble; None takes three, and one for the paper's recipe.
+        epochs: passes over the data.
+        batch_size: pairs in one update.
+        learning_rate: at the start of the schedule.
+        unroll: steps of the fine-tuning over several steps; 0 for none, "auto" where the data is noisy.
+        time_limit: seconds that training may take.
+        validation: fraction of the data that is held out while choosing.
+        refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
+        field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
+            rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
+        device: where the networks are: "cpu", "cuda", ...
+        random_state: an integer for the same result every time; None draws one.
+        verbose: whether `fit` prints what it does.
+
+    Attributes:
+        surrogate_: the learned step: `frame`, `members`, `rollout(window, steps, inputs)` on flat float64 states.
+        recipe_: every choice, filled in.
+        report_: what training saw and did.
+        training_: which rows of which data trained.
+        layout_: names, units, grid, time step.
+        dt_: time step.
+        names_: of the coordinates.
+        input_names_: of the known inputs.
+        space_: grid shape, () for plain states.
+        coords_: positions along each direction of space.
+        history_: how many states a step looks at.
+        region_: the box of states that training saw, widened by a tenth.
+        last_window_: the last states of the training data, (H, n).
+        last_time_: time of the last of them.
+        n_features_in_: number of coordinates n.
+    """
+
+    def __init__(
+        self,
+        *,
+        recipe: str = "lens",
+        model: str = "lens",
+        width: int | None = None,
+        depth: int | None = None,
+        basis: int | None = None,
+        horizon: float | None = None,
+        history: int | str = "auto",
+        ridge: float | str | None = "auto",
+        members: int | None = None,
+        epochs: int | str = "auto",
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        unroll: int | str = "auto",
+        time_limit: float | None = None,
+        validation: float | None = None,
+        refit: bool = True,
+        field: Field = "auto",
+        device: str = "cpu",
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.recipe = recipe
+        self.model = model
+        self.width = width
+        self.depth = depth
+        self.basis = basis
+        self.horizon = horizon
+        self.history = history
+        self.ridge = ridge
+        self.members = members
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.unroll = unroll
+        self.time_limit = time_limit
+        self.validation = validation
+        self.refit = refit
+        self.field = field
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        trajectories: Any,
+        y: None = None,  # noqa: ARG002 - scikit-learn's pipelines hand one over
+        *,
+        dt: float | None = None,
+        inputs: Any = None,
+        weights: Any = None,
+        names: Any = None,
+        grid: Any = None,
+        time: str | None = None,
+        states: Any = None,
+        trajectory: str | None = None,
+        resample: bool = False,
+        static: Any = None,
+        progress: Callable[[Any], None] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from trajectories.
+
+        Args:
+            trajectories: an array (time, n), a list of such arrays of any lengths, a stacked array (trajectories, time,
+                n), an xarray object, a DataFrame, a path or a list of paths. NaN marks gaps.
+            y: ignored.
+            dt: time step where the data does not tell it.
+            inputs: known forcing or parameters, (time, m) for each trajectory, or constant.
+            weights: how much each row counts, (time,).
+            names: of the coordinates.
+            grid: positions of the coordinates in space.
+            time: which variable or column is time, where that cannot be found.
+            states: which variables or columns are the state.
+            trajectory: which dimension or column tells trajectories apart.
+            resample: whether to interpolate unevenly sampled data.
+            static: fixed fields (*space, s) that field networks also see, such as geometry.
+            progress: called with small events while it works.
+            checkpoint: a file from which a killed fit goes on, to the same result.
+        """
+        _refuse_other_arrays(trajectories)
+        dataset = as_dataset(
+            trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
+            trajectory=trajectory, resample=resample,
+        )  # fmt: skip
+        if progress is None and self.verbose:
+            progress = _say
+        kept = None if checkpoint is None else Path(checkpoint)
+        fit = learn(
+            dataset, self._wishes(), field=self.field, static=static, progress=progress, checkpoint=kept
+        )  # fmt: skip
+        return self._adopt(fit, dataset)
+
+    def _wishes(self) -> Recipe:
+        """The parameters as a recipe; checked there."""
+        other = ("field", "random_state", "verbose")
+        given = {key: value for key, value in self.get_params(deep=False).items() if key not in other}
+        seed = secrets.randbits(31) if self.random_state is None else self.random_state
+        return Recipe(**given, seed=seed)
+
+    def _adopt(self, fit: Fit, dataset: Dataset) -> Self:
+        history = fit.surrogate.frame.history
+        index, _, last = dataset.stretches(history)[-1]
+        series = dataset.series[index]
+        return self.assemble(
+            fit.surrogate,
+            fit.recipe,
+            fit.report,
+            Layout.of(dataset),
+            Training.of(dataset, fit.report.training_rows, fit.report.held_out_rows),
+            np.asarray(series.rows(last - history, last), dtype=np.float64),
+            float(series.start + (last - 1) * dataset.dt),
+        )
+
+    def assemble(
+        self,
+        surrogate: Surrogate | FieldSurrogate,
+        recipe: Recipe,
+        report: FitReport,
+        layout: Layout,
+        training: Training,
+        last_window: Array,
+        last_time: float = 0.0,
+    ) -> Self:
+        """Make this a fitted forecaster out of its parts, as a file or another trainer gives them."""
+        # Products of matrices round differently for other strides in memory; a file keeps no strides, so none are kept.
+        arrays = {name: np.ascontiguousarray(value) for name, value in surrogate.frame.arrays().items()}
+        whole: Any = surrogate
+        frame = dataclasses.replace(whole.frame, **arrays)
+        self.surrogate_: Any = dataclasses.replace(whole, frame=frame)
+        self.recipe_, self.report_ = recipe, report
+        self.layout_, self.training_ = layout, training
+        self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
+        self.space_, self.coords_ = layout.space, layout.coords
+        self.history_ = frame.history
+        self.region_: Region = covering.training_region(frame.mean, frame.scale, *report.region)
+        self.last_window_, self.last_time_ = last_window, last_time
+        self.n_features_in_ = layout.size
+        return self
+
+    def rollout(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> Forecast:
+        """The states after a start.
+
+        Args:
+            x0: one state (n,) or many (B, n); with a history of H > 1 the last H states, (H, n) or (B, H, n), oldest
+                first; fields may keep their grid. xarray objects (the last states along time count) and tables
+                work too. None starts where the training data ended.
+            steps: how many.
+            inputs: known inputs, (m,) if constant, (steps, m), or (B, steps, m).
+
+        Returns:
+            The start and the states after it, of the same kind as x0, and how each rollout ended. Divergence and
+            leaving the region that training saw are outcomes, not errors.
+        """
+        start, steps = self._start(x0), whole("steps", steps, 1)
+        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        return forecast(self._judged(self.surrogate_, start, steps, known), start, self.layout_)
+
+    def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
+        """A rollout of each member of the ensemble alone, for how far they agree.
+
+        Args:
+            x0: as for `rollout`.
+            steps: how many.
+            n: how many members; None takes all.
+            inputs: as for `rollout`.
+
+        Returns:
+            As `rollout`, with a first dimension for the members: states (S, ..., steps + 1, n).
+        """
+        start, steps = self._start(x0), whole("steps", steps, 1)
+        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        alone = [dataclasses.replace(self.surrogate_, members=(member,)) for member in self.surrogate_.members]
+        alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
+        count = len(alone) if n is None else whole("n", n, 1)
+        if count > len(alone):
+            raise InputError(
+                f"n = {count} members were asked for, but this model has {len(alone)}; fit with members={count}"
+            )
+        runs = [self._judged(one, start, steps, known) for one in alone[:count]]
+        outcomes = tuple(outcome for run in runs for outcome in run.outcomes)
+        together = dataclasses.replace(runs[0], states=np.stack([run.states for run in runs]), outcomes=outcomes)
+        return forecast(together, start, self.layout_, ("member",))
+
+    def predict(self, x: Any, inputs: Any = None) -> Any:
+        """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
+        self._fitted()
+        start = read_start(x, self.layout_, self.history_, gaps=True)
+        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
+
+    def invert(self, x: Any, inputs: Any = None) -> Any:
+        """One step back: the state whose successor is `x` (with a history of H states, the one before the window).
+
+        A learned step has an inverse only where it is one to one. It is sought by Newton's method in float64, and
+        refused in one sentence where that does not converge.
+        """
+        start = self._start(x)
+        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
+        before = [step_back(self.surrogate_, *both) for both in zip(windows, forcing, strict=True)]
+        states = np.reshape(before, (*start.lead, 1, self.layout_.size))
+        return one_step(states, start, self.layout_, ahead=-self.history_)
+
+    def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
+        """1 minus the normalised mean square error of rollouts over rows that did not train: 1 is perfect.
+
+        0 is what predicting the training mean would score if the data kept its spread. See `evaluate` for the rest.
+        """
+        return 1.0 - self.evaluate(trajectories, **data).nmse
+
+    def evaluate(
+        self,
+        trajectories: Any,
+        *,
+        steps: int | None = None,
+        windows: int | None = WINDOWS,
+        threshold: float = VALID_RMSE,
+        **data: Any,
+    ) -> Evaluation:
+        """Score rollouts on what did not train, wherever it is in `trajectories`.
+
+        Rows that trained are recognised and left out; where nothing else is left, they are scored and the result
+        says so (`scored`).
+
+        Args:
+            trajectories: as for `fit`.
+            steps: length of each rollout; None takes 500, or what there is.
+            windows: at most so many rollouts, evenly chosen; None for all.
+            threshold: normalised root mean square error up to which a prediction counts as valid.
+            **data: dt, inputs, names and the other words of `fit` about the data.
+        """
+        self._fitted()
+        dataset = self.layout_.read(trajectories, **data)
+        chosen, scored = windows_of(dataset, self.training_, self.history_, steps, windows)
+        result, features = evaluation(
+            self.surrogate_, dataset, chosen, scored=scored, parameters=self.parameters_, region=self.region_,
+            threshold=threshold,
+        )  # fmt: skip
+        outside = self._coverage(features)
+        return dataclasses.replace(result, coverage=None if outside is None else outside.outside)
+
+    def lyapunov(
+        self, trajectories: Any, *, system: System | str | None = None, count: int = 3, **data: Any
+    ) -> dict[str, LyapunovSpectrum]:
+        """Lyapunov exponents of the learned step and, where it is known, of the true system beside them.
+
+        Args:
+            trajectories: as for `fit`; orbits start from states in it, seen or not. Inputs are held at their mean.
+            system: the true one, or the name of a preset; None takes the one that the data says it was simulated from.
+            count: how many exponents, the largest ones.
+            **data: dt, inputs, names and the other words of `fit` about the data.
+
+        Returns:
+            The spectra, per unit of time, by "learned" and "true".
+        """
+        self._fitted()
+        dataset = self.layout_.read(trajectories, **data)
+        known = dataset.system if system is None else system
+        true = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
+        if true is not None and true.size != self.n_features_in_:
+            raise InputError(
+                f"{true.name} has {true.size} coordinates but the data {self.n_features_in_}; name the system it is of"
+            )
+        windows = dataset.windows(self.history_, WINDOWS)
+        return spectra_beside(self.surrogate_, windows, self.dt_, true, count=whole("count", count, 1))
+
+    def coverage(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> covering.Coverage | None:
+        """Where hidden positions lie among the control points along a rollout; None for a model without lenses.
+
+        The same on the training data is `report_.coverage`.
+        """
+        start, steps = self._start(x0), whole("steps", steps, 1)
+        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = None if known is None else known.reshape(len(windows), steps, -1)
+        predicted = self.surrogate_.rollout(windows, steps, forcing)
+        return self._coverage(visited(self.surrogate_.frame, windows, predicted, forcing))
+
+    @property
+    def parameters_(self) -> int:
+        """Numbers that were fitted: of all networks and, where there is one, the linear part."""
+        self._fitted()
+        return self.report_.parameters
+
+    def summary(self, width: int = WIDTH) -> str:
+        """What it was given, what it chose and how well that did on held-out rollouts, as text of so many columns."""
+        self._fitted()
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, whole("width", width, 40))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything that is needed to use this model elsewhere to one file."""
+        from lln.forecaster.model_file import save
+
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "surrogate_")
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
+
+    def _start(self, x0: Any) -> Start:
+        self._fitted()
+        if x0 is None:
+            return Start(self.last_window_, time=self.last_time_)
+        return read_start(x0, self.layout_, self.history_)
+
+    def _judged(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
+        after = surrogate.rollout(start.window, steps, known)
+        return judged(np.concatenate([start.window[..., -1:, :], after], axis=-2), region=self.region_)
+
+    def _coverage(self, features: Array) -> covering.Coverage | None:
+        frame, members = self.surrogate_.frame, self.surrogate_.members
+        lenses = [member for member in members if isinstance(member, LensNetwork | FieldLensNetwork)]
+        if not (lenses and frame.gain.any()):
+            return None
+        return covering.coverage(lenses, features, getattr(frame, "static", None))
+
+
+def _refuse_other_arrays(values: Any) -> None:
+    """Sparse, complex and empty arrays get the words that scikit-learn asks of every estimator."""
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
+    if not isinstance(values, np.ndarray):
+        return
+    if values.dtype.kind == "c":
+        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
+    if 0 in values.shape:
+        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
+        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")
+
+
+def _say(event: Any) -> None:
+    print(event, flush=True)

@@ -1,0 +1,224 @@
+"""What the coordinates of a state mean: names, units, a grid in space, the time step. Kept with a model for good."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lln.core.errors import InputError
+from lln.data.dataset import Dataset, as_dataset
+from lln.step.frame import Array
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How a flat state vector of n coordinates is to be read.
+
+    Attributes:
+        names: of the n coordinates.
+        dt: time between neighbouring states.
+        space: grid shape, () for plain states; then n = channels * prod(space), in the order channel, then space.
+        channels: names of the fields on the grid; () for plain states.
+        coords: positions along each direction of space, keyed by its name, in order.
+        input_names: of the m known inputs.
+        time_name: what the data calls time.
+        units: by name of coordinate, channel, direction or time, where the data told them.
+        source: what the data came from, in words.
+    """
+
+    names: tuple[str, ...]
+    dt: float
+    space: tuple[int, ...] = ()
+    channels: tuple[str, ...] = ()
+    coords: Mapping[str, Array] = field(default_factory=dict)
+    input_names: tuple[str, ...] = ()
+    time_name: str = "time"
+    units: Mapping[str, str] = field(default_factory=dict)
+    source: str = "array"
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n."""
+        return len(self.names)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """One name for each quantity: channels on a grid, coordinates otherwise."""
+        return self.channels if self.space else self.names
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The natural shape of one state: (n,), a grid, or channels on a grid."""
+        if not self.space:
+            return (self.size,)
+        return self.space if len(self.channels) == 1 else (len(self.channels), *self.space)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Names of the directions of space."""
+        return tuple(self.coords) if self.space else ()
+
+    @property
+    def time_unit(self) -> str:
+        """The unit of the time step, "" if nobody told: of dates the seconds, not since when they are counted."""
+        return self.units.get(self.time_name, "").partition(" since ")[0]
+
+    def listing(self, most: int = 6) -> str:
+        """The coordinates in words, for messages."""
+        if self.space:
+            return f"{', '.join(self.channels)} on a grid of {' x '.join(map(str, self.space))}"
+        shown = ", ".join(self.names[:most])
+        return shown if self.size <= most else f"{shown}, ... ({self.size} in all)"
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Layout:
+        """The layout of a dataset's states."""
+        return cls(
+            tuple(dataset.names),
+            float(dataset.dt),
+            tuple(int(size) for size in dataset.space),
+            tuple(dataset.channels),
+            {str(name): np.asarray(values) for name, values in dataset.coords.items()},
+            tuple(dataset.input_names),
+            str(dataset.time_name),
+            {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
+            str(dataset.source),
+        )
+
+    def read(self, x: Any, **words: Any) -> Dataset:
+        """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
+
+        Where both sides have names, they say which column is which, in whatever order.
+        """
+        words = {key: value for key, value in words.items() if value is not None}
+        if isinstance(x, Dataset):
+            dataset = x
+        elif _bare(x):
+            dataset = as_dataset(x, **{"dt": self.dt} | words)
+        else:
+            dataset = self._of_names(x, words)
+        self.check(dataset)
+        return dataset
+
+    def _of_names(self, x: Any, words: dict[str, Any]) -> Dataset:
+        """From files, tables and xarray objects, which may hold more than was fitted, text too."""
+        if "inputs" in words or self.input_names:
+            words = {**words, "inputs": _in_order(words.get("inputs"), self.input_names)}
+        if "states" in words:
+            dataset = self._stepped(x, {**words, "states": _in_order(words["states"], self.variables)})
+            # Whoever names the states says that they are the model's, whatever the model calls them.
+            same = dataset.size == self.size and tuple(dataset.space) == self.space
+            return replace(dataset, names=self.names, channels=self.channels) if same else dataset
+        own = {**words, "states": list(self.variables)}
+        try:
+            dataset = self._stepped(x, words)
+        except InputError as first:
+            try:
+                return self._stepped(x, own)
+            except InputError:
+                raise first from None
+        if tuple(dataset.channels if dataset.space else dataset.names) != self.variables:
+            with contextlib.suppress(InputError):
+                return self._stepped(x, own)
+        return dataset
+
+    def _stepped(self, x: Any, words: dict[str, Any]) -> Dataset:
+        """A table without times has the model's step."""
+        if type(x).__module__.partition(".")[0] == "pandas" and "dt" not in words:
+            with contextlib.suppress(InputError):
+                return as_dataset(x, dt=self.dt, **words)
+        return as_dataset(x, **words)
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse data of another size, step or number of inputs than the model's, or with other names."""
+        if dataset.size != self.size:
+            raise InputError(
+                f"{dataset.source}: X has {dataset.size} features, but LensForecaster is expecting {self.size} "
+                f"features as input ({self.listing()}); give data of the system that it was fitted to",
+                topic="other-size",
+            )
+        if len(dataset.input_names) != len(self.input_names):
+            raise InputError(
+                f"{dataset.source}: it has {len(dataset.input_names)} known inputs, but this model was fitted with "
+                f"{len(self.input_names)}{_named(self.input_names)}; give inputs= as in fit",
+                topic="inputs-needed",
+            )
+        for what, found, own in (
+            ("states", dataset.channels if dataset.space else dataset.names, self.variables),
+            ("inputs", dataset.input_names, self.input_names),
+        ):
+            if not _alike(tuple(found), own):
+                raise InputError(
+                    f"{dataset.source}: its {what} are {', '.join(found[:_SHOWN])}, but this model was fitted to "
+                    f"{', '.join(own[:_SHOWN])}, in that order; rename or reorder them, or name them in that order "
+                    f"with --{what} (in Python: {what}=)",
+                    topic="other-names",
+                )
+        if not math.isclose(dataset.dt, self.dt, rel_tol=1e-3):
+            raise InputError(
+                f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; resample "
+                f"it with --resample --dt {self.dt:g} (in Python: resample=True, dt={self.dt:g}), say --dt {self.dt:g} "
+                "alone if it has no times, or fit to it",
+                topic="other-step",
+            )
+
+    def record(self) -> dict[str, Any]:
+        """Everything as plain values, for a model file."""
+        return {
+            "dt": self.dt,
+            "names": list(self.names),
+            "space": list(self.space),
+            "channels": list(self.channels),
+            "coords": [[name, np.asarray(values).tolist()] for name, values in self.coords.items()],
+            "input_names": list(self.input_names),
+            "time_name": self.time_name,
+            "units": dict(self.units),
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Layout:
+        """The layout that `record` wrote down."""
+        return cls(
+            tuple(map(str, record["names"])),
+            float(record["dt"]),
+            tuple(map(int, record["space"])),
+            tuple(map(str, record["channels"])),
+            {str(name): np.asarray(values) for name, values in record["coords"]},
+            tuple(map(str, record["input_names"])),
+            str(record["time_name"]),
+            {str(key): str(unit) for key, unit in record["units"].items()},
+            str(record["source"]),
+        )
+
+
+def _bare(x: Any) -> bool:
+    """Whether data are arrays alone, which know no time and no names."""
+    items = x if isinstance(x, list | tuple) else [x]
+    return all(isinstance(item, np.ndarray | list | tuple | float | int) or hasattr(item, "detach") for item in items)
+
+
+def _in_order(given: Any, own: Sequence[str]) -> Any:
+    """The model's names where none are given, or the same in another order; else what is given."""
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+    same = all(isinstance(name, str) for name in names) and set(names) == set(own)
+    return list(own) if given is None or same else given
+
+
+def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
+    """Whether names do not contradict each other; made-up ones say nothing, and one quantity has no order."""
+    if found == own or len(own) == 1:
+        return True
+    made_up = [tuple(f"{word}{i}" for i in range(len(own))) for word in ("x", "input")]
+    return set(found) != set(own) and (found in made_up or own in made_up)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return f" ({', '.join(names)})" if names else ""

@@ -1,0 +1,172 @@
+"""Lyapunov exponents of a learned step, from the Jacobian of what it computes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from lln.core.errors import InputError
+from lln.core.table import Table
+from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, value_and_jacobian
+from lln.step.frame import Array
+from lln.step.surrogate import Surrogate
+from lln.systems import SpectralField, System, stepper
+
+# Networks compute in float32: differences have to be as much wider than in float64 as its rounding is coarser.
+FLOAT32 = float(np.cbrt(np.finfo(np.float32).eps / np.finfo(np.float64).eps))
+
+
+def learned_lyapunov(
+    surrogate: Any,
+    windows: Array,
+    steps: int,
+    *,
+    dt: float = 1.0,
+    inputs: Array | None = None,
+    count: int | None = None,
+    transient: int | None = None,
+    every: int = 1,
+) -> LyapunovSpectrum:
+    """Lyapunov exponents of a learned step, by QR on its Jacobian.
+
+    A step that looks at H states is a map of windows, (H, n) -> (H, n), with n H exponents. The largest ones are those
+    of the system it learned; the others tell how fast it forgets.
+
+    Args:
+        surrogate: a `Surrogate`, or anything with its `frame` and `rollout`, whose Jacobian is taken by differences.
+        windows: where orbits start, one (H, n) or several (..., H, n), on the attractor.
+        steps: length of the orbits that are averaged over.
+        dt: time that one step takes.
+        inputs: known inputs, held constant, (m,); None without inputs.
+        count: how many exponents; None takes n, as many as the system has.
+        transient: steps before the average begins; None takes a tenth of `steps`.
+        every: steps between decompositions.
+    """
+    frame = surrogate.frame
+    history, n = frame.history, frame.size
+    given = np.asarray(windows, dtype=np.float64)
+    if given.ndim < 2 or given.shape[-2] < history or given.shape[-1] != n:
+        raise InputError(f"windows must be (..., {history}, {n}), oldest state first, got {given.shape}")
+    starts = given[..., -history:, :].reshape(-1, history * n)
+    forcing = None if inputs is None else np.asarray(inputs, dtype=np.float64).reshape(frame.inputs)
+    # A whole Jacobian costs as much as n differences forth and back; of a few directions differences are cheaper.
+    whole = isinstance(surrogate, Surrogate) and n <= 4 * (n if count is None else count)
+    exact = _Exact(surrogate, forcing) if whole else None
+
+    def differences(rows: Array) -> Array:
+        now = None if forcing is None else np.broadcast_to(forcing, (len(rows), 1, frame.inputs))
+        after = surrogate.rollout(rows.reshape(-1, history, n), 1, now)
+        return np.concatenate([rows[:, n:], after[:, 0]], axis=1)
+
+    return lyapunov_spectrum(
+        differences if exact is None else exact.step,
+        starts,
+        steps,
+        dt=dt,
+        jacobian=None if exact is None else exact.jacobian,
+        count=n if count is None else count,
+        transient=transient,
+        every=every,
+        scale=np.tile(frame.scale, history) * FLOAT32,
+    )
+
+
+def spectra_beside(
+    surrogate: Any, windows: Array, dt: float, system: System | None = None, *, count: int = 3
+) -> dict[str, LyapunovSpectrum]:
+    """The exponents of a learned step and, where it is known, of the system it learned, along orbits of equal starts.
+
+    How many orbits, and how long, follows from the size of the state: 25 of 3000 steps for small ones, which tells
+    Lorenz's largest exponent to one or two percent in some ten seconds, and less for large fields. The errors tell.
+
+    Args:
+        surrogate: as for `learned_lyapunov`.
+        windows: states on the attractor, (W, H, n); of many an even choice is taken.
+        dt: time that one learned step takes.
+        system: the true one; None where it is not known.
+        count: how many exponents, the largest ones.
+
+    Returns:
+        The spectra by "learned" and, with a system, "true".
+    """
+    n = surrogate.frame.size
+    orbits = min(25, max(8, 800 // n), len(windows))
+    steps = int(np.clip(1_500_000 // (orbits * n), 50, 3000))
+    given = windows[np.linspace(0, len(windows) - 1, orbits).round().astype(int)]
+    inputs = surrogate.frame.input_mean if surrogate.frame.inputs else None
+    few = min(count, n)
+    words: dict[str, Any] = {"count": few, "transient": steps // 3}
+    found = {"learned": learned_lyapunov(surrogate, given, steps, dt=dt, inputs=inputs, **words)}
+    if system is not None:
+        # RK4 is cheap beside a network, and orbits that start on one trajectory part from each other with time.
+        longer, every = (1, 1) if isinstance(system, SpectralField) else (5, 10)
+        length = max(10 * every, round(longer * steps * dt / system.dt))
+        words = {"count": few, "transient": length // 3, "every": every}
+        found["true"] = lyapunov_spectrum(stepper(system), given[:, -1], length, dt=system.dt, **words)
+    return found
+
+
+def lyapunov_table(spectra: Mapping[str, LyapunovSpectrum], title: str = "Lyapunov exponents") -> Table:
+    """Spectra side by side, as of a true system and of what was learned from it: three exponents and the dimension."""
+    most = min(3, max(len(found.exponents) for found in spectra.values()))
+    columns = ["", *(f"exponent {k + 1}" for k in range(most)), "dimension"]
+    rows: list[list[str | float]] = []
+    for name, found in spectra.items():
+        pairs = zip(found.exponents[:most], found.error[:most], strict=True)
+        cells = [f"{value:.3g} ± {error:.1g}" if np.isfinite(value) else "-" for value, error in pairs]
+        rows.append([name, *cells, *["-"] * (most - len(cells)), found.dimension])
+    return Table(columns, rows, title=title)
+
+
+class _Exact:
+    """A learned step as a map of flat windows, (B, H n) -> (B, H n), and its Jacobian.
+
+    In float64 but for the networks, which compute as they do in a rollout: their slopes are right to six digits, and
+    exponents are hardly ever known to more than three.
+    """
+
+    def __init__(self, surrogate: Surrogate, inputs: Array | None) -> None:
+        frame = self.frame = surrogate.frame
+        self.inputs = inputs
+        size = frame.history * frame.size
+        # Features depend linearly on the window: the images of the unit windows are the columns of their Jacobian.
+        self.slopes = (self._features(np.eye(size)) - self._features(np.zeros((1, size)))).T
+        merged = surrogate.merged()
+        networks = surrogate.members if merged is None else (merged,)
+        self.networks = [
+            copy.deepcopy(network).cpu().eval().requires_grad_(False) for network in networks if frame.gain.any()
+        ]
+
+    def step(self, rows: Array) -> Array:
+        n, features = self.frame.size, self._features(rows)
+        correction = None
+        if self.networks:
+            with torch.no_grad():
+                given = self._tensor(features)
+                correction = np.mean([network(given).double().numpy() for network in self.networks], axis=0)
+        after = self.frame.advance(rows[:, -n:], features, correction)
+        return np.concatenate([rows[:, n:], after], axis=1)
+
+    def jacobian(self, rows: Array) -> Array:
+        frame, n = self.frame, self.frame.size
+        matrix = np.broadcast_to(frame.matrix, (len(rows), *frame.matrix.shape))
+        for network in self.networks:
+            _, slopes = value_and_jacobian(network, self._tensor(self._features(rows)))
+            matrix = matrix + frame.gain[:, None] * slopes.double().numpy() / len(self.networks)
+        # Each state of the window moves up by one place, and the last one makes its step.
+        whole = np.broadcast_to(np.eye(rows.shape[1], k=n), (len(rows), rows.shape[1], rows.shape[1])).copy()
+        whole[:, -n:] = frame.scale[:, None] * (matrix @ self.slopes)
+        whole[:, -n:, -n:] += np.eye(n)
+        return whole
+
+    def _features(self, rows: Array) -> Array:
+        frame = self.frame
+        now = None if self.inputs is None else np.broadcast_to(self.inputs, (len(rows), frame.inputs))
+        return frame.feature_rows(rows.reshape(-1, frame.history, frame.size), now)
+
+    def _tensor(self, features: Array) -> torch.Tensor:
+        return torch.from_numpy(features).to(self.networks[0].readout.weight.dtype)

@@ -1,0 +1,205 @@
+"""A forecaster as one safetensors file: tensors, and everything else as JSON in its header.
+
+Nothing is pickled, so that opening a file never runs code. A file appears whole or not at all. Before any tensor is
+read, the header's sizes are held against the length of the file and against the configuration, so that a damaged or
+hostile file costs a sentence and no memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lln import __version__
+from lln.core.atomic import whole_file
+from lln.core.errors import InputError, reason
+from lln.core.provenance import version_of
+from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
+from lln.fit.options import FitReport, Recipe
+from lln.forecaster.fingerprint import Training
+from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.layout import Layout
+from lln.forecaster.model_parts import Tensors, read_surrogate, surrogate_record, surrogate_tensors
+
+FORMAT = 1
+KIND = "forecaster"
+_HEADER_BYTES = 64 << 20
+_BYTES = {"F64": 8, "F32": 4, "U64": 8, "I64": 8}
+_NUMPY = {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}
+
+
+def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted forecaster to `path`."""
+    from safetensors.numpy import save as as_bytes
+
+    forecaster._fitted()
+    surrogate = forecaster.surrogate_
+    target = Path(path)
+    header = {
+        "format": FORMAT,
+        "kind": KIND,
+        "lln": __version__,
+        "versions": {name: version_of(name) for name in ("torch", "numpy")},
+        "parameters": forecaster.get_params(),
+        "recipe": forecaster.recipe_.record(),
+        **surrogate_record(surrogate),
+        "data": forecaster.layout_.record(),
+        "training": forecaster.training_.record(),
+        "last_time": forecaster.last_time_,
+        "report": forecaster.report_.record(),
+    }
+    tensors = {
+        **surrogate_tensors(surrogate),
+        "last_window": forecaster.last_window_,
+        "training.marks": forecaster.training_.marks,
+    }
+    content = as_bytes(
+        {name: np.ascontiguousarray(value) for name, value in tensors.items()},
+        metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
+    )
+    with whole_file(target) as partial:
+        partial.write_bytes(sealed(content))
+    return target
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, which people hand over as parameters, as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InputError(
+        f"a parameter of type {type(value).__name__} cannot be written to a model file; give plain numbers"
+    )
+
+
+def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LensForecaster:
+    """The forecaster that `save` wrote to `path`, ready to use, its networks on `device`."""
+    place = Path(path)
+    header, tensors = _read(place)
+    try:
+        return _READERS[header["format"]](header, tensors, torch.device(device))
+    except InputError as error:
+        raise InputError(f"{place}: {error}", topic=error.topic) from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise InputError(
+            f"{place}: its parts do not fit together ({type(error).__name__}: {reason(error)}); save the model again"
+        ) from error
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header of a model file as plain values, without reading its tensors."""
+    header: dict[str, Any] = _head(Path(path))[0]
+    return header
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
+    header, listing, begin = _head(path)
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    with path.open("rb") as file:
+        for name, (dtype, shape, first, last) in listing.items():
+            file.seek(begin + first)
+            # Sizes were held against the file's length, so this reads no more than there is.
+            tensors[name] = np.frombuffer(file.read(last - first), dtype=_NUMPY[dtype]).reshape(shape).copy()
+    return header, tensors
+
+
+Listing = dict[str, tuple[str, tuple[int, ...], int, int]]
+
+
+def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
+    """The lln header, every tensor's place, and where tensors begin."""
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {what}; expected a model written by lln fit or lln.save")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
+            raise InputError(
+                f"{path}: not a whole model file; it was cut short, or it is something else", topic="not-a-model"
+            )
+        text = file.read(length)
+    try:
+        outer = json.loads(text)
+        listing = {name: _entry(entry, size - 8 - length) for name, entry in outer.items() if name != "__metadata__"}
+        metadata = outer.get("__metadata__") or {}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{path}: not a whole model file ({reason(error)}); it was cut short, or it is something else",
+            topic="not-a-model",
+        ) from error
+    if not isinstance(metadata, dict) or "lln" not in metadata:
+        raise InputError(
+            f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration",
+            topic="not-a-model",
+        )
+    spans = sorted((first, last) for _, _, first, last in listing.values())
+    if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
+        raise InputError(
+            f"{path}: not a whole model file; its tensors and its length do not agree, was it cut short?",
+            topic="not-a-model",
+        )
+    header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
+    if broken(path, metadata, "lln"):
+        raise InputError(f"{path}: not a whole model file; {BROKEN}, so save the model again", topic="not-a-model")
+    return header, listing, 8 + length
+
+
+def _entry(entry: Any, room: int) -> tuple[str, tuple[int, ...], int, int]:
+    """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
+    dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    if dtype not in _BYTES:
+        raise ValueError(f"a tensor of kind {dtype!r}")
+    if not all(type(number) is int and number >= 0 for number in (*shape, first, last)):
+        raise ValueError("a tensor's size is not a whole number")
+    if last > room or last - first != math.prod(shape) * _BYTES[dtype]:
+        raise ValueError("a tensor is longer than the file")
+    return dtype, shape, first, last
+
+
+def _checked(path: Path, text: Any) -> dict[str, Any]:
+    """The lln header as data of a format that this version reads."""
+    try:
+        header: dict[str, Any] = json.loads(text)
+        number, writer = int(header["format"]), str(header["lln"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path}: its lln configuration is damaged ({reason(error)}); save the model again") from error
+    if header.get("kind") != KIND:
+        raise InputError(f"{path}: it holds a network alone, not a forecaster; open it with lln.models.load_model")
+    if number > FORMAT:
+        raise InputError(
+            f"{path}: written by lln {writer} in format {number}, this lln {__version__} reads up to format {FORMAT}; "
+            "update lln",
+            topic="newer",
+        )
+    if number not in _READERS:
+        raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")
+    return header
+
+
+def _read_1(header: dict[str, Any], tensors: Tensors, device: torch.device) -> LensForecaster:
+    """Format 1: the first."""
+    layout = Layout.from_record(header["data"])
+    surrogate = read_surrogate(header, tensors, layout, device)
+    forecaster = LensForecaster(**{**header["parameters"], "device": str(device)})
+    window = tensors["last_window"]
+    if window.shape != (surrogate.frame.history, layout.size):
+        raise ValueError(f"last_window has shape {window.shape}")
+    return forecaster.assemble(
+        surrogate,
+        Recipe.from_record(header["recipe"]),
+        FitReport.from_record(header["report"]),
+        layout,
+        Training.from_record(header["training"], tensors["training.marks"]),
+        window,
+        float(header["last_time"]),
+    )
+
+
+_READERS: dict[int, Callable[[dict[str, Any], Tensors, torch.device], LensForecaster]] = {1: _read_1}

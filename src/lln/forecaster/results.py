@@ -1,0 +1,171 @@
+"""A rollout in the form in which its start was given: an array, a field, an xarray object, a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lln.evaluate.rollout import Rollout
+from lln.forecaster.layout import Layout
+from lln.forecaster.starts import Start
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast(Rollout):
+    """A rollout of a forecaster.
+
+    Attributes:
+        states: the start and the states after it, of the same kind as the start was: an array (..., steps + 1, n), a
+            field (..., steps + 1, *grid), an xarray object or a table.
+        outcomes: how each ended: finished, left the region that training covered, or diverged.
+        array: the same states as a flat float64 array (..., steps + 1, n), whatever the kind.
+        times: of the states, (steps + 1,): numbers or dates; (starts, steps + 1) where the rows of a table start at
+            times of their own.
+        layout: names, units and grid.
+    """
+
+    states: Any
+    array: Array
+    times: Any
+    layout: Layout
+    start: Start
+    extra: tuple[str, ...] = ()
+
+    @property
+    def predicted(self) -> Any:
+        """The states after the start, of the same kind as `states`."""
+        return shaped(self.array[..., 1:, :], self.times[..., 1:], self.start, self.layout, self.extra)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The states as an xarray Dataset: one variable for each coordinate (or field), with times, grid and units.
+
+        Where starts have times of their own, they label the starts, and time counts from each of them.
+        """
+        import xarray as xr
+
+        lead = _lead_names(self.array.ndim - 2, self.extra)
+        dims = (*lead, self.layout.time_name, *self.layout.directions)
+        coords = _coords(self.times, self.layout, self.start)
+        if self.times.ndim > 1:
+            coords[lead[-1]] = (lead[-1], self.times[:, 0])
+        parts = _by_variable(self.array, self.layout)
+        return xr.Dataset(
+            {
+                name: (dims, part, _units(self.layout, name))
+                for name, part in zip(self.layout.variables, parts, strict=True)
+            },
+            coords,
+        )
+
+
+def forecast(run: Rollout, start: Start, layout: Layout, extra: tuple[str, ...] = ()) -> Forecast:
+    """The judged flat rollout `run`, in the form of its start; `extra` names dimensions that lead the start's."""
+    array = np.asarray(run.states, dtype=np.float64)
+    times = times_after(start.time, layout.dt, array.shape[-2])
+    return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra)
+
+
+def times_after(first: Any, dt: float, count: int) -> Any:
+    """`count` times from `first`, or from each of them, in steps of `dt`, seconds where they are dates."""
+    start = np.asarray(0.0 if first is None else first)[..., None]
+    if start.dtype.kind in "mM":
+        return start.astype(f"{start.dtype.kind}8[ns]") + (np.arange(count) * round(dt * 1e9)).astype("m8[ns]")
+    return start.astype(np.float64) + np.arange(count) * dt
+
+
+def shaped(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...] = ()) -> Any:
+    """Flat states (..., time, n) in the form of `start`."""
+    if start.kind == "flat":
+        return states
+    if start.kind == "field":
+        return states.reshape(*states.shape[:-1], *layout.shape)
+    if start.kind == "table":
+        return _table(states, times, layout, extra)
+    return _labelled(states, times, start, layout, extra)
+
+
+def one_step(states: Array, start: Start, layout: Layout, ahead: int = 1) -> Any:
+    """Flat states (..., 1, n), `ahead` steps after the start's present, in the form of `start` without a time axis."""
+    if start.kind in ("flat", "field"):
+        return shaped(states[..., 0, :], None, start, layout)
+    times = times_after(start.time, layout.dt, 2)
+    times = times[..., :1] + ahead * (times[..., 1:] - times[..., :1])
+    whole = shaped(states, times, start, layout)
+    return whole if start.kind == "table" else whole.isel({layout.time_name: 0})
+
+
+def _labelled(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...]) -> Any:
+    """As xarray: the dimensions and coordinates of the start, with time between the starts' and the state's."""
+    import xarray as xr
+
+    template: xr.DataArray = start.template
+    lead = template.dims[: len(start.lead)]
+    inner = template.dims[len(start.lead) :]
+    kept = {key: value for key, value in template.coords.items() if layout.time_name not in value.dims}
+    values = states.reshape(*states.shape[:-1], *(template.sizes[dim] for dim in inner))
+    array = xr.DataArray(
+        values,
+        dims=(*extra, *lead, layout.time_name, *inner),
+        coords={**kept, layout.time_name: _coords(times, layout, start)[layout.time_name]},
+        name=template.name,
+        attrs=template.attrs,
+    )
+    if start.kind == "dataarray":
+        return array.squeeze("__coordinate__", drop=True) if "__coordinate__" in array.dims else array
+    if start.name is not None:
+        return array.to_dataset(name=start.name)
+    if "__coordinate__" not in array.dims:
+        return array.to_dataset(name=layout.variables[0]).assign_attrs(template.attrs)
+    whole = array.to_dataset("__coordinate__")
+    return whole.assign({name: whole[name].assign_attrs(_units(layout, name)) for name in layout.variables})
+
+
+def _table(states: Array, times: Any, layout: Layout, extra: tuple[str, ...]) -> Any:
+    import pandas as pd
+
+    columns = list(layout.names)
+    if states.ndim == 2:
+        return pd.DataFrame(states, columns=columns, index=pd.Index(times, name=layout.time_name))
+    lead = states.shape[:-2]
+    names = [*_lead_names(len(lead), extra), layout.time_name]
+    whole = (*lead, states.shape[-2])
+    starts = np.indices(whole).reshape(len(whole), -1)[:-1]
+    index = pd.MultiIndex.from_arrays([*starts, np.broadcast_to(times, whole).ravel()], names=names)
+    return pd.DataFrame(states.reshape(-1, layout.size), columns=columns, index=index)
+
+
+def _coords(times: Any, layout: Layout, start: Start) -> dict[str, Any]:
+    unit = layout.units.get(layout.time_name, "")
+    counted = times.ndim == 1 and start.time is not None
+    times = times if times.ndim == 1 else times[0] - times[0, 0]
+    if not counted:  # it does not count from the day from which the training data does
+        unit = layout.time_unit
+    if times.dtype.kind != "f":  # dates and durations carry their own
+        unit = ""
+    coords: dict[str, Any] = {layout.time_name: (layout.time_name, times, {"units": unit} if unit else {})}
+    for name, values in layout.coords.items():
+        coords[name] = (name, values, _units(layout, name))
+    return coords
+
+
+def _units(layout: Layout, name: str) -> dict[str, str]:
+    return {"units": layout.units[name]} if name in layout.units else {}
+
+
+def _by_variable(states: Array, layout: Layout) -> list[Array]:
+    """Flat states as one array for each coordinate, or for each field on its grid."""
+    if not layout.space:
+        return [states[..., i] for i in range(layout.size)]
+    fields = states.reshape(*states.shape[:-1], len(layout.channels), *layout.space)
+    return list(np.moveaxis(fields, -1 - len(layout.space), 0))
+
+
+def _lead_names(count: int, extra: tuple[str, ...]) -> tuple[str, ...]:
+    starts = count - len(extra)
+    return (*extra, *(("start",) if starts == 1 else tuple(f"start_{i}" for i in range(starts))))

@@ -1,0 +1,303 @@
+"""Where a rollout starts, and with what inputs: any kind of array or table, read as windows of flat states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lln.core.errors import InputError, did_you_mean
+from lln.forecaster.layout import Layout
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+_STATE = "__coordinate__"
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Windows of states, and how they were given, so that an answer can have the same form.
+
+    Attributes:
+        window: (..., H, n) in float64, oldest first.
+        kind: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
+        time: of the present state, a number or a date, or one for each start; None if nobody told.
+        template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
+            state's; for a table None.
+        name: of the single variable of an xarray Dataset that holds the whole state.
+    """
+
+    window: Array
+    kind: str = "flat"
+    time: Any = None
+    template: Any = None
+    name: str | None = None
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The shape of the starts: () for one."""
+        return self.window.shape[:-2]
+
+
+def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> Start:
+    """`x0` as windows of `history` states; a sentence says what was expected where it is not that.
+
+    Args:
+        x0: an array, xarray object or table.
+        layout: what coordinates mean.
+        history: states in a window.
+        gaps: whether NaN is let through.
+    """
+    module = type(x0).__module__.partition(".")[0]
+    if module == "xarray":
+        start = _from_xarray(x0, layout, history)
+    elif module == "pandas":
+        start = _from_table(x0, layout, history)
+    else:
+        start = _from_array(x0, layout, history)
+    if not (gaps or np.isfinite(start.window).all()):
+        bad = tuple(map(int, np.argwhere(~np.isfinite(start.window))[0]))
+        raise InputError(
+            f"x0 is {start.window[bad]} in coordinate {layout.names[bad[-1]]!r}; a rollout must start at finite states"
+        )
+    return start
+
+
+def _from_array(x0: Any, layout: Layout, history: int) -> Start:
+    values = numbers("x0", x0)
+    shape, kind = layout.shape, "flat"
+    if len(shape) > 1 and values.shape[-len(shape) :] == shape:
+        values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
+    if values.ndim < 1 or values.shape[-1] != layout.size:
+        raise InputError(_expected(values.shape, layout, history), topic="other-size")
+    if history > 1 and (values.ndim < 2 or values.shape[-2] != history):
+        raise InputError(_too_few(values.shape, layout, history))
+    if history == 1 and not (values.ndim > 2 and values.shape[-2] == 1):
+        values = values[..., None, :]
+    return Start(values, kind)
+
+
+def numbers(what: str, values: Any) -> Array:
+    """`values` as a float64 array, or a sentence."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what} must be an array of numbers, got rows of unequal length") from None
+    if array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{what} must be an array of numbers, got objects ({error})") from error
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what} must be an array of numbers, got {array.dtype} in {type(values).__name__}")
+    return array.astype(np.float64)
+
+
+def _expected(shape: tuple[int, ...], layout: Layout, history: int) -> str:
+    wanted = f"(..., {layout.size})" if history == 1 else f"(..., {history}, {layout.size})"
+    turned = len(shape) == 2 and shape[0] == layout.size
+    field = f" or fields (..., {', '.join(map(str, layout.shape))})" if len(layout.shape) > 1 else ""
+    # The first words are the ones that scikit-learn asks of every estimator.
+    return (
+        f"X has {shape[-1] if shape else 0} features, but LensForecaster is expecting {layout.size} features as input "
+        f"({layout.listing()}): give states of shape {wanted}{field}, got {shape}"
+        f"{'; it looks transposed, give its .T' if turned else ''}"
+    )
+
+
+def _too_few(shape: tuple[int, ...], layout: Layout, history: int) -> str:
+    return (
+        f"x0 has shape {shape}, but this model looks at {history} states at a time: give the last {history} states, "
+        f"oldest first, as ({history}, {layout.size}) for one start or (B, {history}, {layout.size}) for many"
+    )
+
+
+def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history: int) -> Start:
+    import xarray as xr
+
+    kind, name = "dataarray", None
+    array: xr.DataArray
+    if isinstance(x0, xr.Dataset):
+        kind = "dataset"
+        array, name = _one_array(x0, layout)
+    else:
+        array = x0
+    time = layout.time_name
+    given = [*layout.directions]
+    missing = [dim for dim in given if dim not in array.dims]
+    if missing:
+        raise InputError(
+            f"x0 has no dimension {missing[0]!r}{did_you_mean(missing[0], map(str, array.dims))}", topic="unknown-name"
+        )
+    array = _in_order(array, layout)
+    stacked = _stack_dimensions(array, layout, {time, *given}) if len(layout.shape) > len(given) else ()
+    if stacked is None:
+        array, stacked = array.expand_dims(_STATE, axis=-1), (_STATE,)
+    elif name is None and kind == "dataset" and layout.space and len(layout.shape) == len(given):
+        array = array.squeeze(_STATE, drop=True)
+    state = [*stacked, *given]
+    lead = [dim for dim in array.dims if dim not in {time, *state}]
+    clock = np.ravel(array.coords[time].values)[-1] if time in array.coords else None
+    if time not in array.dims:
+        array = array.expand_dims(time)
+    array = array.transpose(*lead, time, *state)
+    if array.sizes[time] < history:
+        raise InputError(_too_few(tuple(array.shape), layout, history))
+    values = numbers("x0", array.isel({time: slice(-history, None)}).values)
+    shape = values.shape[: len(lead) + 1]
+    if values.size != np.prod(shape) * layout.size:
+        raise InputError(_expected(tuple(array.shape), layout, history), topic="other-size")
+    template = array.isel({time: -1}, drop=True)
+    return Start(values.reshape(*shape, layout.size), kind, clock, template, name)
+
+
+def _one_array(x0: xarray.Dataset, layout: Layout) -> tuple[xarray.DataArray, str | None]:
+    """The state of an xarray Dataset as one array, and the variable's name if it is a single one."""
+    absent = [name for name in layout.variables if name not in x0.data_vars]
+    if not absent:
+        return x0[list(layout.variables)].to_dataarray(_STATE), None
+    if len(x0.data_vars) == 1:
+        name = str(next(iter(x0.data_vars)))
+        return x0[name], name
+    raise InputError(
+        f"x0 has no variable {absent[0]!r}{did_you_mean(absent[0], map(str, x0.data_vars))}", topic="unknown-name"
+    )
+
+
+def _in_order(array: xarray.DataArray, layout: Layout) -> xarray.DataArray:
+    """A dimension whose labels are the coordinates (or channels) in another order, in the model's."""
+    for dim in array.dims:
+        (labels,) = _labels(array, (dim,))
+        if set(labels) == set(layout.variables) and len(labels) == len(layout.variables):
+            return array.isel({dim: [labels.index(name) for name in layout.variables]})
+    return array
+
+
+def _stack_dimensions(array: xarray.DataArray, layout: Layout, taken: set[str]) -> Any:
+    """The dimensions along which coordinates (or channels) lie: by their labels, else one by its size, else None."""
+    count = layout.shape[0]
+    free = [dim for dim in array.dims if dim not in taken]
+    for several in range(1, len(free) + 1):
+        for dims in permutations(free, several):
+            fits = math.prod(array.sizes[dim] for dim in dims) == count
+            if fits and ["_".join(parts) for parts in product(*_labels(array, dims))] == list(layout.variables):
+                return dims
+    alike = [dim for dim in free if array.sizes[dim] == count]
+    if alike:
+        return (alike[-1],)
+    if count == 1:
+        return None
+    raise InputError(_expected(tuple(array.shape), layout, 1), topic="other-size")
+
+
+def _labels(array: xarray.DataArray, dims: tuple[Any, ...]) -> list[list[str]]:
+    """Labels along each dimension, or numbers where there are none."""
+    return [list(map(str, array[dim].values)) for dim in dims]  # xarray counts where there are no labels
+
+
+def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, history: int) -> Start:
+    import pandas as pd
+
+    table = x0.to_frame().T if isinstance(x0, pd.Series) else x0
+    columns = [str(column) for column in table.columns]
+    if not set(layout.names) <= set(columns):
+        absent = next(name for name in layout.names if name not in columns)
+        raise InputError(f"x0 has no column {absent!r}{did_you_mean(absent, columns)}", topic="unknown-name")
+    chosen = [table.columns[columns.index(name)] for name in layout.names]
+    values = numbers("x0", table[chosen].to_numpy())
+    if len(table) != history and history > 1:
+        raise InputError(_too_few(values.shape, layout, history))
+    times: Any = None
+    if layout.time_name in columns:
+        times = _clock(table[table.columns[columns.index(layout.time_name)]].to_numpy(), layout.time_name)
+    elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
+        times = _clock(table.index.to_numpy(), layout.time_name)
+    if len(table) == history:
+        return Start(values, "table", None if times is None else times[-1])
+    return Start(values[:, None, :], "table", times)
+
+
+def _clock(times: Any, name: str) -> Any:
+    """Times of a table: numbers, dates, or dates as text."""
+    import pandas as pd
+
+    if times.dtype.kind in "fiumM":
+        return times
+    try:
+        return times.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return pd.to_datetime(times, utc=True, format="ISO8601").tz_localize(None).to_numpy()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"x0 has times in {name!r} that are neither numbers nor dates; write dates as 2024-01-31 or "
+            "2024-01-31T12:00:00, or times as numbers"
+        ) from error
+
+
+def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) -> Array | None:
+    """Known inputs for every step of a rollout, (*lead, steps, m); None for a model without any.
+
+    Args:
+        inputs: a number for each input, constant in time: (m,), or a value for each step: (steps, m), or of its own for
+            each start: (..., steps, m). A table or a mapping names them.
+        layout: names the inputs.
+        steps: of the rollout.
+        lead: shape of the starts.
+    """
+    names = layout.input_names
+    if not names:
+        if inputs is not None:
+            raise InputError("this model was fitted without known inputs; leave inputs= out, or fit it with them")
+        return None
+    if inputs is None:
+        raise InputError(
+            f"this model was fitted with known inputs ({', '.join(names)}); give inputs= as ({len(names)},) if they "
+            f"stay constant, or as ({steps}, {len(names)}) for {steps} steps",
+            topic="inputs-needed",
+        )
+    values = numbers("inputs", _columns(inputs, names, steps))
+    if values.ndim == 0 and len(names) == 1:
+        values = values[None]
+    whole = (*lead, steps, len(names))
+    allowed = [whole[-1:], whole[-2:], whole]
+    if values.shape not in allowed:
+        shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
+        raise InputError(f"inputs must have shape {shapes} ({', '.join(names)}), got {values.shape}")
+    if not np.isfinite(values).all():
+        raise InputError("inputs must be finite, got NaN or infinity")
+    return np.broadcast_to(values, whole)
+
+
+def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:
+    """Named inputs in the model's order; anything else as it is."""
+    if not (isinstance(inputs, Mapping) or type(inputs).__module__.partition(".")[0] in ("pandas", "xarray")):
+        return inputs
+    held = {str(key): inputs[key] for key in (inputs if isinstance(inputs, Mapping) else _keys(inputs))}
+    if not held:
+        return inputs
+    for name in names:
+        if name not in held:
+            raise InputError(f"inputs has no {name!r}{did_you_mean(name, held)}", topic="unknown-name")
+    parts = [numbers(f"inputs[{name!r}]", held[name]) for name in names]
+    varying = any(part.ndim for part in parts)
+    return np.stack(
+        [np.broadcast_to(part, (steps,)) if varying and part.ndim == 0 else part for part in parts], axis=-1
+    )
+
+
+def _keys(inputs: Any) -> list[Any]:
+    """Names inside a table or an xarray Dataset; none in a bare labelled array."""
+    if hasattr(inputs, "data_vars"):
+        return list(inputs.data_vars)
+    return list(inputs.columns) if hasattr(inputs, "columns") else []

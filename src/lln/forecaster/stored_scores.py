@@ -1,0 +1,63 @@
+"""Scores of a comparison as they come, in one file, so that one that was cut off goes on with the models it lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lln.core.atomic import whole_file
+from lln.forecaster.comparison import Score
+
+_PLAIN = ("history", "parameters", "seconds", "note")
+
+
+class KeptScores:
+    """The file of one comparison, known by the digest of all that its scores depend on.
+
+    Args:
+        path: the file; None keeps nothing.
+        asked: all that decides the scores but the model, as plain values.
+    """
+
+    def __init__(self, path: Path | None, asked: Mapping[str, Any]) -> None:
+        self.path = path
+        self.digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:32]
+        self.scores = {} if path is None or not path.is_file() else self._read(path)
+
+    def get(self, name: str) -> Score | None:
+        """The score of one model, if it is there."""
+        return self.scores.get(name)
+
+    def put(self, score: Score) -> None:
+        """Keep one more."""
+        self.scores[score.name] = score
+        if self.path is None:
+            return
+        arrays: dict[str, Any] = {}
+        plain = {}
+        for index, (name, one) in enumerate(self.scores.items()):
+            arrays |= {f"errors{index}": one.errors, f"valid{index}": one.valid}
+            plain[name] = {key: getattr(one, key) for key in _PLAIN}
+        said = json.dumps({"format": 1, "digest": self.digest, "models": plain})
+        with whole_file(self.path) as partial, partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, said=np.array(said), **arrays)
+
+    def _read(self, path: Path) -> dict[str, Score]:
+        """What an earlier run of the same comparison left; nothing if it was another, or the file is no such file."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                said = json.loads(str(arrays["said"]))
+                if said["digest"] != self.digest:
+                    return {}
+                return {
+                    name: Score(name, arrays[f"errors{index}"], arrays[f"valid{index}"], **plain)
+                    for index, (name, plain) in enumerate(said["models"].items())
+                }
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return {}

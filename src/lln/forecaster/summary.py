@@ -1,0 +1,106 @@
+"""What a forecaster was given, chose and achieved, as text for people."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from lln.fit.options import FitReport, Recipe
+from lln.forecaster.fingerprint import Training
+from lln.forecaster.layout import Layout
+
+WIDTH = 100
+_LABEL = 12
+
+
+def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Training, width: int = WIDTH) -> str:
+    """One labelled paragraph for each thing worth knowing, in lines of at most `width` characters."""
+    parts = [
+        ("data", _data(layout, report)),
+        ("trained on", _rows(report, training)),
+        ("noise", _noise(report)),
+        ("step", _step(layout, report)),
+        ("network", _network(recipe, report)),
+        ("parameters", _parameters(report)),
+        ("held out", _held_out(report)),
+        ("coverage", _coverage(report)),
+        ("time", f"{report.seconds:.1f} s on {recipe.device}, seed {recipe.seed}"),
+        *(("note", note) for note in report.notes),
+    ]
+    lines = [f"LensForecaster, recipe {recipe.recipe!r}"]
+    for label, text in parts:
+        if text:
+            lines += textwrap.wrap(
+                f"  {label:<{_LABEL}}{text}", width, subsequent_indent=" " * (_LABEL + 2), break_long_words=False
+            )
+    return "\n".join(lines)
+
+
+def _data(layout: Layout, report: FitReport) -> str:
+    many = "one trajectory" if report.trajectories == 1 else f"{report.trajectories:,} trajectories"
+    forced = f", known inputs {', '.join(layout.input_names)}" if layout.input_names else ""
+    trained = " trained" if report.held_out_rows else ""
+    gaps = f"; {report.left_out:,} more touch a gap and were left out" if report.left_out else ""
+    return (
+        f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.dt:g}; {report.pairs:,} pairs of "
+        f"neighbouring states{trained}{gaps}"
+    )
+
+
+def _rows(report: FitReport, training: Training) -> str:
+    rows = sum(last - first for _, first, last in training.rows)
+    if rows >= training.total:
+        return f"all {training.total:,} states, after the choices had been made on held-out ones"
+    kept = sum(last - first for _, first, last in report.held_out_rows)
+    chose = f"; {kept:,} others only helped to choose" if kept else ""
+    return f"{rows:,} of {training.total:,} states{chose}"
+
+
+def _noise(report: FitReport) -> str:
+    if math.isnan(report.noise):
+        return ""
+    size = f"{report.noise:.2g} of the states' spread, {report.noise_of_increments:.2g} of one step's change"
+    return f"found, about {size}" if report.noisy else f"none that matters (at most {size})"
+
+
+def _step(layout: Layout, report: FitReport) -> str:
+    looks = "the present state" if report.history == 1 else f"the last {report.history} states"
+    if report.ridge is None:
+        return f"looks at {looks}; no linear part"
+    near = "" if report.reach is None else f" within {report.reach} grid points"
+    growth = report.spectral_radius
+    grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
+    what = "a convolution" if layout.space and report.reach is not None else "a linear map"
+    return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
+
+
+def _network(recipe: Recipe, report: FitReport) -> str:
+    if not report.model or not report.share:
+        return "none: no network did better than the linear part on held-out rollouts"
+    names = (("width", report.width), ("depth", report.depth), ("basis", report.basis), ("horizon", report.horizon))
+    sizes = ", ".join(f"{name} {value:g}" for name, value in names if value is not None)
+    many = "one" if report.members == 1 else f"the mean of {report.members}"
+    tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
+    share = "" if recipe.recipe == "paper" else f"share {report.share:.3g} of its correction, "
+    return f"{many} of kind {report.model!r} ({sizes}); {share}{report.updates:,} updates{tuned}"
+
+
+def _parameters(report: FitReport) -> str:
+    each = (
+        f"{report.parameters_per_member:,} in each network, " if report.parameters_per_member and report.share else ""
+    )
+    return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the linear part)"
+
+
+def _held_out(report: FitReport) -> str:
+    if math.isnan(report.held_out_nmse):
+        return ""
+    tried = f"; {len(report.candidates)} candidates tried" if report.candidates else ""
+    beside = "" if math.isnan(report.linear_nmse) else f" (linear part alone {report.linear_nmse:.3g})"
+    return f"normalised mean square error {report.held_out_nmse:.3g}{beside} over {report.held_out_steps} steps{tried}"
+
+
+def _coverage(report: FitReport) -> str:
+    if report.coverage is None or not report.share:
+        return ""
+    return f"{1 - report.coverage:.1%} of hidden positions lie between the control points on the training data"

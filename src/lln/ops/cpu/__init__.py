@@ -1,0 +1,1 @@
+"""The CPU kernels: LLVM code emitted through llvmlite."""

@@ -1,0 +1,306 @@
+"""The fused transport on the CPU, for NumPy arrays: forward, both backwards, threads.
+
+S ensemble members with their own coefficients go through one call. Work is cut into tasks (a block of units of one
+member), and a thread owns whole tasks, so no two threads add to the same gradient and the bits do not depend on how
+many threads there are. All arrays are C-contiguous float32. Nothing of LLVM is imported before the first call.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.ops.cpu.threads import run, scratch
+from lln.ops.grid import Grid
+
+if TYPE_CHECKING:
+    from lln.ops.cpu.kernels import Kernel
+
+Array = NDArray[np.float32]
+
+_LLVMLITE = (0, 46)  # the first whose LLVM reads untyped pointers without being told
+
+# Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
+_THREAD_WORK = 100_000
+# A wide tile packs four times the coefficients of a tall one; beyond this many floats that no longer fits the cache.
+_WIDE_SCRATCH = 2**20
+# Very deep stacks run on fewer threads rather than hold more scratch than this many floats (32 MiB) in all.
+_ALL_SCRATCH = 2**23
+# The gradient keeps the factors of all lenses of a tile up to this depth, beyond it only the positions.
+KEPT_DEPTH = 2048
+
+_level: str | None = None
+
+
+@lru_cache(maxsize=1)
+def unavailable() -> str | None:
+    """Why this backend cannot run here, in one sentence; None if it can."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return "llvmlite is not installed (pip install llvmlite)"
+    version = importlib.metadata.version("llvmlite")
+    if tuple(map(int, version.split(".")[:2])) < _LLVMLITE:
+        return f"llvmlite {version} is too old: it needs {'.'.join(map(str, _LLVMLITE))} or newer"
+    try:
+        from lln.ops.cpu.compile import target
+
+        target()
+    except Exception as error:
+        return f"LLVM cannot compile for this processor ({type(error).__name__}: {error})"
+    return None
+
+
+def level() -> str:
+    """The instructions in use: "avx512", "avx2" or "baseline"."""
+    from lln.ops.cpu.compile import target
+
+    return target(_level).name
+
+
+def forced_level() -> str | None:
+    """What `forced` asks for; None outside."""
+    return _level
+
+
+@contextmanager
+def forced(name: str) -> Iterator[None]:
+    """Use the instructions of a lesser processor inside the block: for tests and benchmarks, in all threads."""
+    from lln.ops.cpu.compile import target
+
+    global _level
+    before, _level = _level, target(name).name
+    try:
+        yield
+    finally:
+        _level = before
+
+
+def forward(
+    y: Array,
+    theta: Array,
+    coefficients: Array,
+    grid: Grid,
+    length: float,
+    scale: float,
+    threads: int = 1,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Rays through the stack.
+
+    Args:
+        y: positions, (S, B, h).
+        theta: angles, (S, B, h).
+        coefficients: (S, D, h, K).
+        grid: constants of the centres.
+        length: propagation distance L of one layer.
+        scale: lens scale s.
+        threads: at most this many.
+        out: arrays to write to; new ones if None.
+
+    Returns:
+        Positions and angles behind the last lens, each (S, B, h).
+    """
+    out = out or (np.empty_like(y), np.empty_like(theta))
+    transport("forward", (y, theta, coefficients), out, grid, length, scale, threads)
+    return out
+
+
+def backward(
+    y: Array,
+    theta: Array,
+    grad_y: Array,
+    grad_theta: Array,
+    coefficients: Array,
+    grid: Grid,
+    length: float,
+    scale: float,
+    threads: int = 1,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Gradients from the inputs of the stack, whose way through it is computed again tile by tile.
+
+    Args:
+        y: positions in front of the stack, (S, B, h).
+        theta: angles in front of the stack, (S, B, h).
+        grad_y: gradient of the positions behind it, (S, B, h).
+        grad_theta: gradient of the angles behind it, (S, B, h).
+        coefficients: (S, D, h, K).
+        grid: constants of the centres.
+        length: propagation distance L of one layer.
+        scale: lens scale s.
+        threads: at most this many.
+        out: arrays to write to; new ones if None.
+
+    Returns:
+        Gradients of the positions and angles in front of the stack, each (S, B, h), and of the coefficients.
+    """
+    out = out or (np.empty_like(y), np.empty_like(theta), np.empty_like(coefficients))
+    transport("backward", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
+    return out
+
+
+def backward_inverse(
+    y: Array,
+    theta: Array,
+    grad_y: Array,
+    grad_theta: Array,
+    coefficients: Array,
+    grid: Grid,
+    length: float,
+    scale: float,
+    threads: int = 1,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Gradients from the outputs of the stack, which is undone layer by layer; arguments as in `backward`.
+
+    Needs no scratch for the path, but follows it only as well as rounding lets the inverse meet the forward.
+    """
+    out = out or (np.empty_like(y), np.empty_like(theta), np.empty_like(coefficients))
+    transport("inverse", (y, theta, grad_y, grad_theta, coefficients), out, grid, length, scale, threads)
+    return out
+
+
+def transport(
+    kind: str,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    grid: Grid,
+    length: float,
+    scale: float,
+    threads: int,
+) -> None:
+    """Run one kind of kernel, "forward", "backward" or "inverse".
+
+    The third dimension of every operand is the units, and the last input is the coefficients. Operands are arrays, or
+    tensors without gradients: a tensor tells its address ten times sooner than an array does.
+    """
+    members, batch, units = inputs[0].shape
+    depth = inputs[-1].shape[1]
+    if not members * batch * units:
+        for operand in outputs:
+            _array(operand).fill(0.0)
+        return
+    plan = _plan(kind, batch, units, depth, grid, length, scale, _level)
+    width = plan.kernel.width
+    if units < width:
+        narrow, outputs = outputs, [np.empty(_widened(a.shape, width), np.float32) for a in outputs]
+        inputs = [_padded(_array(a), width) for a in inputs]
+    blocks = -(-max(units, width) // width)
+    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.floats)
+    pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
+    sizes = (batch, max(units, width), depth, blocks)
+    if threads <= 1:
+        plan.call(pointers, sizes, (0, members * blocks, 0, batch))
+    else:
+        parts = _split(members * blocks, batch, threads, kind)
+        run([partial(plan.call, pointers, sizes, part) for part in parts], threads)
+    if units < width:
+        for small, wide in zip(narrow, outputs, strict=True):
+            _array(small)[...] = wide[:, :, :units]
+
+
+def _array(operand: Any) -> Array:
+    array: Array = operand if isinstance(operand, np.ndarray) else operand.detach().numpy()
+    return array
+
+
+def _address(operand: Any) -> int:
+    address: int = operand.ctypes.data if isinstance(operand, np.ndarray) else operand.data_ptr()
+    return address
+
+
+def _split(tasks: int, batch: int, threads: int, kind: str) -> list[tuple[int, int, int, int]]:
+    """(first task, last task, first row, last row) of every thread; only the forward may share a task by rows."""
+    pieces = max(1, min(threads, tasks))
+    cuts = [tasks * k // pieces for k in range(pieces + 1)]
+    if kind != "forward" or threads <= tasks:
+        return [(a, b, 0, batch) for a, b in pairwise(cuts)]
+    share = -(-batch // -(-threads // tasks))
+    share += -share % 8
+    return [(t, t + 1, row, min(row + share, batch)) for t in range(tasks) for row in range(0, batch, share)]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A compiled kernel with what it needs beside the arrays."""
+
+    kernel: Kernel
+    function: Any
+    constants: Array
+    address: int
+    floats: int
+
+    def call(self, pointers: Sequence[int], sizes: Sequence[int], part: Sequence[int]) -> None:
+        address, _owner = scratch(self.floats)
+        self.function(*pointers, address, *sizes, *part)
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    kind: str, batch: int, units: int, depth: int, grid: Grid, length: float, scale: float, name: str | None
+) -> _Plan:
+    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel
+    from lln.ops.cpu.lens import Shape
+
+    goal, shape = target(name), Shape.of(grid)
+    wide = Kernel(kind, shape, WIDE, goal, False)
+    fits = batch < TALL.rows and units >= wide.width and wide.scratch(depth) <= _WIDE_SCRATCH
+    keeps = kind == "backward" and len(shape.groups) == 1 and depth <= KEPT_DEPTH
+    tall = LONG if kind == "forward" and goal.lanes == 16 and batch >= LONG.rows else TALL
+    kernel = Kernel(kind, shape, WIDE if fits else tall, goal, keeps)
+    numbers = constants(grid, length, scale)
+    return _Plan(kernel, _function(kernel), numbers, numbers.ctypes.data, kernel.scratch(depth))
+
+
+@lru_cache(maxsize=256)
+def _function(kernel: Kernel) -> Any:
+    from lln.ops.cpu.compile import compiled, signature
+    from lln.ops.cpu.kernels import BACKWARD, FORWARD, SIZES, emit
+
+    name = f"lln_{kernel.kind}"
+    pointers = FORWARD if kernel.kind == "forward" else BACKWARD
+    return compiled(emit(kernel, name), name, kernel.target, signature(len(pointers), len(SIZES)))
+
+
+@lru_cache(maxsize=256)
+def constants(grid: Grid, length: float, scale: float) -> Array:
+    """The numbers that a kernel reads, in the order of `cpu_lens`."""
+    limit = min(grid.clamp / grid.kappa, float(np.finfo(np.float32).max))
+    twist = 2.0 * grid.kappa * math.log(2.0)
+    index = 2.0 / (grid.gamma * math.log(2.0)) if grid.gamma else 0.0
+    scalars = (length, grid.kappa, grid.gamma, grid.gamma_low, grid.offset, limit, twist, index)
+    weights = [scale * weight for group in grid.groups for weight in group.weights]
+    anchors = [group.anchor for group in grid.groups]
+    rounded = [_rounded(anchor, grid) for anchor in anchors]
+    shifts = [grid.kappa * (r - anchor) for r, anchor in zip(rounded, anchors, strict=True)]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.array([*scalars, *weights, *rounded, *shifts], np.float64).astype(np.float32)
+
+
+def _rounded(anchor: float, grid: Grid) -> float:
+    """An anchor with no more binary places than positions at the end of the grid have: their difference is exact."""
+    groups = (grid.groups[0], grid.groups[-1])
+    ends = [g.anchor + i * grid.spacing for g, i in zip(groups, (-groups[0].below, groups[1].above), strict=True)]
+    place = float(np.spacing(np.float32(max(map(abs, ends)))))
+    return round(anchor / place) * place
+
+
+def _widened(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    return (*shape[:2], width, *shape[3:])
+
+
+def _padded(array: Array, width: int) -> Array:
+    """Zeros behind the units, up to `width` of them."""
+    out = np.zeros(_widened(array.shape, width), np.float32)
+    out[:, :, : array.shape[2]] = array
+    return out

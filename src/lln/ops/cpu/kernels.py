@@ -1,0 +1,250 @@
+"""The loops around the lens: blocks of units, tiles of rows, layers.
+
+Units never meet inside the stack, so a block of neighbouring units goes through all layers for all rows before the
+next block starts: its coefficients, packed so that a vector holds one coefficient of neighbouring units, stay in the
+nearest cache. A block is as wide as a tile; the last one is moved back to end with the last unit, so the units that
+it shares with its neighbour are computed twice, to the same bits, and nothing is read or written beyond an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from lln.ops.cpu.lens import Factors, Layer, Lens, Shape
+from lln.ops.cpu.pack import pack, unpack
+from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a tile lies on (rows, units): `rows` rows of `columns` vectors side by side."""
+
+    rows: int
+    columns: int
+
+
+TALL = Form(4, 1)  # batches: four rows share every coefficient that is loaded
+LONG = Form(8, 1)  # the forward alone, where registers are many: more rows hide more of each other's latency
+WIDE = Form(1, 4)  # single rows: only units are left to fill the processor with
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Names one machine function.
+
+    Attributes:
+        kind: "forward", "backward" or "inverse".
+        shape: the grid's compiled part.
+        form: the tile's.
+        target: the processor's.
+        keeps: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
+    """
+
+    kind: str
+    shape: Shape
+    form: Form
+    target: Target
+    keeps: bool
+
+    @property
+    def width(self) -> int:
+        """Units in a block."""
+        return self.form.columns * self.target.lanes
+
+    def scratch(self, depth: int) -> int:
+        """Floats of scratch that one call needs."""
+        packed = depth * self.shape.basis * self.width
+        if self.kind == "forward":
+            return packed
+        tile = self.form.rows * self.width
+        path = depth * tile * (4 if self.keeps else 1) if self.kind == "backward" else 0
+        return 2 * self.width + 2 * packed + path
+
+
+FORWARD = ("y", "theta", "coefficients", "y_out", "theta_out", "constants", "scratch")
+BACKWARD = (
+    "y",
+    "theta",
+    "grad_y",
+    "grad_theta",
+    "coefficients",
+    "grad_y_out",
+    "grad_theta_out",
+    "grad_coefficients",
+    "constants",
+    "scratch",
+)
+SIZES = ("batch", "units", "depth", "blocks", "first_task", "last_task", "first_row", "last_row")
+
+
+def emit(kernel: Kernel, name: str) -> ir.Module:
+    """The module that holds `kernel` as the function `name`."""
+    module = ir.Module(name=name)
+    module.triple = kernel.target.triple
+    pointers = FORWARD if kernel.kind == "forward" else BACKWARD
+    code = Code(module, name, [*((p, POINTER) for p in pointers), *((s, INT) for s in SIZES)], kernel.target)
+    _Transport(kernel, code).emit()
+    code.finish()
+    return module
+
+
+class Block:
+    """A block of units on its way through the layers: how tiles are loaded, stored and refracted."""
+
+    def __init__(self, code: Code, shape: Shape, form: Form) -> None:
+        self.code, self.shape, self.form, self.args = code, shape, form, code.arguments
+        self.basis, self.lanes, self.width = shape.basis, code.lanes, form.columns * code.lanes
+        self.lens = Lens(code, shape, self.args["constants"])
+
+    def load(self, rows: Sequence[ir.Value]) -> Tile:
+        """A tile whose rows start at these addresses."""
+        columns = range(self.form.columns)
+        return Tile(self.code, [self.code.load(row, c * self.lanes).parts[0] for row in rows for c in columns])
+
+    def store(self, tile: Tile, rows: Sequence[ir.Value]) -> None:
+        """The way back."""
+        places = [self.code.at(row, c * self.lanes) for row in rows for c in range(self.form.columns)]
+        for part, place in zip(tile.parts, places, strict=True):
+            self.code.store(part, place)
+
+    def layer(self, packed: ir.Value, layer: ir.Value) -> Layer:
+        """What loads the packed coefficients k of one layer; next to their use, or they would fill the registers."""
+        start = self.code.at(packed, self.code.times(layer, self.basis * self.width))
+        return lambda k: self.load([self.code.at(start, k * self.width)])
+
+    def forward(self, y: Variable, theta: Variable, packed: ir.Value) -> None:
+        """All layers, one after the other."""
+        with self.code.loop(0, self.args["depth"]) as layer:
+            y.set(self.code.fma(self.lens.length, theta.get(), y.get()))
+            theta.set(self.lens.refract(y.get(), theta.get(), self.layer(packed, layer)))
+
+
+class _Transport(Block):
+    """Writes one kernel. A task is a block of units of one member; a call works through a range of tasks."""
+
+    def __init__(self, kernel: Kernel, code: Code) -> None:
+        super().__init__(code, kernel.shape, kernel.form)
+        self.kernel, self.packed = kernel, self.args["scratch"]
+
+    def emit(self) -> None:
+        code, args = self.code, self.args
+        with code.loop(args["first_task"], args["last_task"]) as task:
+            member = code.builder.sdiv(task, args["blocks"])
+            block = code.minus(task, code.times(member, args["blocks"]))
+            unit = code.least(code.times(block, self.width), code.minus(args["units"], self.width))
+            rows = code.plus(code.times(member, code.times(args["batch"], args["units"])), unit)
+            lenses = code.times(member, code.times(args["depth"], code.times(args["units"], self.basis)))
+            lenses = code.plus(lenses, code.times(unit, self.basis))
+            pack(self.code, self.form.columns, self.basis, code.at(args["coefficients"], lenses), self.packed, args)
+            if self.kernel.kind == "forward":
+                self._forward(rows)
+            else:
+                self._backward(rows, lenses)
+
+    def _forward(self, rows: ir.Value) -> None:
+        code, args = self.code, self.args
+        with code.loop(args["first_row"], args["last_row"], self.form.rows) as row:
+            valid = [code.least(code.plus(row, r), code.minus(args["last_row"], 1)) for r in range(self.form.rows)]
+            places = [code.plus(rows, code.times(r, args["units"])) for r in valid]
+            y = Variable(code, self.load([code.at(args["y"], place) for place in places]))
+            theta = Variable(code, self.load([code.at(args["theta"], place) for place in places]))
+            self.forward(y, theta, self.packed)
+            # Rows beyond the last repeat it, so they may overwrite it with the same bits.
+            self.store(y.get(), [code.at(args["y_out"], place) for place in places])
+            self.store(theta.get(), [code.at(args["theta_out"], place) for place in places])
+
+    def _backward(self, rows: ir.Value, lenses: ir.Value) -> None:
+        code, args = self.code, self.args
+        size = code.times(args["depth"], self.basis * self.width)
+        sums = code.at(self.packed, size)
+        zeros = code.at(sums, size)  # rows beyond the last take their gradients from here ...
+        sink = code.at(zeros, self.width)  # ... and leave them there
+        path = code.at(sink, self.width)
+        with code.loop(0, code.plus(size, 2 * self.width), self.lanes) as k:
+            code.store(code.constant(0.0), sums, k)
+        with code.loop(args["first_row"], args["last_row"], self.form.rows) as row:
+            self._rows(rows, row, sums, zeros, sink, path)
+        unpack(code, self.form.columns, self.basis, sums, code.at(args["grad_coefficients"], lenses), args)
+
+    def _rows(
+        self, rows: ir.Value, row: ir.Value, sums: ir.Value, zeros: ir.Value, sink: ir.Value, path: ir.Value
+    ) -> None:
+        """Gradients of one tile of rows."""
+        code, args = self.code, self.args
+        wanted = [code.plus(row, r) for r in range(self.form.rows)]
+        last = code.minus(args["last_row"], 1)
+        places = [code.plus(rows, code.times(code.least(r, last), args["units"])) for r in wanted]
+
+        def lines(name: str, beyond: ir.Value) -> list[ir.Value]:
+            inside = [code.at(args[name], place) for place in places]
+            return [code.pick(r, args["last_row"], p, beyond) for r, p in zip(wanted, inside, strict=True)]
+
+        y = Variable(code, self.load([code.at(args["y"], place) for place in places]))
+        theta = Variable(code, self.load([code.at(args["theta"], place) for place in places]))
+        grad_y = Variable(code, self.load(lines("grad_y", zeros)))
+        grad_theta = Variable(code, self.load(lines("grad_theta", zeros)))
+        if self.kernel.kind == "backward":
+            with code.loop(0, args["depth"]) as layer:
+                self._record(y, theta, layer, path)
+        with code.loop_down(args["depth"]) as layer:
+            coefficients = self.layer(self.packed, layer)
+            change, before = code.constant(0.0), theta.get()
+            for group in range(len(self.kernel.shape.groups)):
+                factors = self._recall(y, layer, path, group)
+                # The slope is a sum over distances to the centres: a Horner scheme for the derivative would subtract
+                # 2 z phi from a sum of nearly the same size and lose a digit.
+                for k, value, distance in self.lens.gaussians(factors, group):
+                    self._gather(k, value, grad_theta.get(), layer, sums)
+                    change = code.fma(value * coefficients(k), distance, change)
+                if self.kernel.kind == "inverse":
+                    before = self.lens.bend(factors, before, coefficients, group, back=True)
+            grad_y.set(code.fma(grad_theta.get(), change * self.lens.twist, grad_y.get()))
+            grad_theta.set(code.fma(self.lens.length, grad_y.get(), grad_theta.get()))
+            if self.kernel.kind == "inverse":
+                theta.set(before)
+                y.set(code.fma(-self.lens.length, before, y.get()))
+        self.store(grad_y.get(), lines("grad_y_out", sink))
+        self.store(grad_theta.get(), lines("grad_theta_out", sink))
+
+    def _record(self, y: Variable, theta: Variable, layer: ir.Value, path: ir.Value) -> None:
+        """One layer forward; what its gradient needs goes to the scratch."""
+        code, lens = self.code, self.lens
+        y.set(code.fma(lens.length, theta.get(), y.get()))
+        coefficients = self.layer(self.packed, layer)
+        if not self.kernel.keeps:
+            self.store(y.get(), self._slots(layer, path, 1)[0])
+            theta.set(lens.refract(y.get(), theta.get(), coefficients))
+            return
+        factors = lens.factors(y.get(), 0)
+        parts = (factors.z, factors.prefactor, factors.up, factors.down)
+        for part, slot in zip(parts, self._slots(layer, path, 4), strict=True):
+            self.store(part, slot)
+        theta.set(lens.bend(factors, theta.get(), coefficients, 0))
+
+    def _recall(self, y: Variable, layer: ir.Value, path: ir.Value, group: int) -> Factors:
+        """The factors of a layer on the way back."""
+        if self.kernel.kind == "inverse":
+            return self.lens.factors(y.get(), group)
+        if not self.kernel.keeps:
+            return self.lens.factors(self.load(self._slots(layer, path, 1)[0]), group)
+        return Factors(*(self.load(slot) for slot in self._slots(layer, path, 4)))
+
+    def _slots(self, layer: ir.Value, path: ir.Value, count: int) -> list[list[ir.Value]]:
+        """Where the `count` tiles of a layer lie in the scratch, row by row."""
+        size = self.form.rows * self.width
+        start = self.code.at(path, self.code.times(layer, count * size))
+        rows = range(self.form.rows)
+        return [[self.code.at(start, c * size + r * self.width) for r in rows] for c in range(count)]
+
+    def _gather(self, k: int, value: Tile, gradient: Tile, layer: ir.Value, sums: ir.Value) -> None:
+        """Add the gradient of coefficient k, summed over the rows of the tile."""
+        code, columns = self.code, self.form.columns
+        place = code.at(sums, code.plus(code.times(layer, self.basis * self.width), k * self.width))
+        total = self.load([place])
+        for r in range(self.form.rows):
+            row = slice(r * columns, (r + 1) * columns)
+            total = code.fma(Tile(code, gradient.parts[row]), Tile(code, value.parts[row]), total)
+        self.store(total, [place])

@@ -1,0 +1,153 @@
+"""From a study to its runs, each known by the digest of everything that determines it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lln.paper.printed_values import deployments, ratio_rows
+from lln.paper.records import digest
+from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Data, Runs, Study
+from lln.train import TrainConfig
+
+SCHEMA = 1
+# Depth of the printed deployments.
+DEPLOYED_DEPTH = 40
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: all seeds of one configuration.
+
+    The seeds belong to the digest as a group, because in float32 a batched sum rounds differently from a single one.
+
+    Attributes:
+        content: everything that determines the result, as plain data.
+        role: what the run is there for in its block; not part of its identity.
+    """
+
+    content: Mapping[str, Any]
+    role: str
+
+    @cached_property
+    def digest(self) -> str:
+        """The identity of the run."""
+        return digest(self.content)
+
+    @property
+    def cost(self) -> float:
+        """A rough measure of the time it takes, to run long ones first and to tell the time left."""
+        return _cost(self.content)
+
+    def again(self, seeds: Iterable[int], *, curve: bool, role: str) -> RunSpec:
+        """The same configuration on other seeds."""
+        return RunSpec({**self.content, "seeds": list(seeds), "curve": curve}, role)
+
+
+def expand(study: Study) -> list[RunSpec]:
+    """Every run of `study` that is known before it starts, each once."""
+    if study.kind == "case-study":
+        from lln.paper import case_study
+
+        return [RunSpec(case_study.specification(study.short), "case")]
+    found: dict[tuple[str, str], RunSpec] = {}
+    for entry in study.runs:
+        for run in _entry_runs(study, entry):
+            found.setdefault((run.digest, run.role), run)
+    return list(found.values())
+
+
+def _entry_runs(study: Study, entry: Runs) -> Iterator[RunSpec]:
+    for system in entry.systems or study.systems:
+        for model in entry.model:
+            if model in REFERENCES:
+                yield RunSpec(_content(study, entry, system, model, {}), entry.role)
+                continue
+            for options in _options(entry, system, model):
+                name = selected_comparator(system, options["depth"]) if model == SELECTED else model
+                if name == "layerscale":
+                    options = {**options, "initial_scale": entry.initial_scale}
+                yield RunSpec(_content(study, entry, system, name, options), entry.role)
+
+
+def _options(entry: Runs, system: str, model: str) -> Iterator[dict[str, Any]]:
+    if model != "lens":
+        for depth, width in itertools.product(entry.depth, entry.width):
+            yield {"depth": depth, "width": width}
+        return
+    grid = (entry.depth, entry.width, entry.basis, entry.horizon, entry.lens_scale, entry.initial_angle)
+    for depth, width, basis, horizon, lens_scale, angle in itertools.product(*grid):
+        yield {
+            "depth": depth,
+            "width": _printed(width, "width", system, depth),
+            "basis": _printed(basis, "basis", system, depth),
+            "horizon": float(_printed(horizon, "horizon", system, depth)),
+            "lens_scale": float(_printed(lens_scale, "lens_scale", system, depth)),
+            "initial_angle": angle,
+            "propagation": entry.propagation,
+        }
+
+
+def _printed(value: Any, key: str, system: str, depth: int) -> Any:
+    """`value`, or what the paper has for `key` where it says "row" or "deployment"."""
+    if value == ROW:
+        return getattr(next(row for row in ratio_rows() if (row.system, row.depth) == (system, depth)), key)
+    if value == DEPLOYMENT:
+        return getattr(next(row for row in deployments() if row.system == system), key)
+    return value
+
+
+def selected_comparator(system: str, depth: int = DEPLOYED_DEPTH) -> str:
+    """The comparator that the paper sets against the lens network in the row of `system` and `depth`."""
+    return next(row.comparator for row in ratio_rows() if (row.system, row.depth) == (system, depth))
+
+
+def _content(study: Study, entry: Runs, system: str, model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    seeds = [0] if model in REFERENCES else list(entry.seeds or study.seeds)
+    content: dict[str, Any] = {
+        "kind": study.kind,
+        "schema": SCHEMA,
+        "system": system,
+        "model": model,
+        "options": dict(options),
+        "seeds": seeds,
+        "dtype": "float32",
+        "data": _data(study.kind, study.data),
+    }
+    if study.kind == "gradients":
+        return content | {"batch": study.batch, "batches": study.batches}
+    recipe = None if model in REFERENCES else recipe_content(study.recipe_of(entry, system, model))
+    content |= {"recipe": recipe}
+    return content | {"curve": entry.curve} if study.kind == "rollout" else content
+
+
+def recipe_content(recipe: TrainConfig) -> dict[str, Any]:
+    """A recipe as plain data, without a seed."""
+    return recipe.model_dump(exclude={"seed"})
+
+
+def _data(kind: str, data: Data) -> dict[str, Any]:
+    keys = ["burn_in", "dtype", "pairs"]
+    keys += ["steps"] if kind != "gradients" else []
+    keys += ["train", "test", "windows", "perturbation"] if kind == "multi-trajectory" else []
+    values = data.model_dump(include=set(keys))
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _cost(content: Mapping[str, Any]) -> float:
+    """Seconds on one core of a laptop, within a factor of two or so."""
+    options, model = content.get("options"), content.get("model")
+    if not options:
+        return 5.0 if content["kind"] == "case-study" else 0.5
+    members = len(content["seeds"])
+    pairs = content["data"]["pairs"] * max(1, len(content["data"].get("train", [])))
+    size = options["width"] * options.get("basis", options["width"]) * options["depth"]
+    if content["kind"] == "gradients":
+        passes, per_unit = content["batch"] * content["batches"], 1e-8 if model == "lens" else 1e-10
+        return float(0.05 + members * passes * size * per_unit)
+    passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
+    updates = passes / content["recipe"]["batch_size"]
+    return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)

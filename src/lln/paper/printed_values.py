@@ -1,0 +1,293 @@
+"""The paper's own numbers, typed once and read exactly.
+
+Every number keeps the digits that are printed: 6.170 stays Decimal("6.170"), so that a comparison knows how far it can
+look. A printed infinity is Decimal("Infinity"). The files are data beside the studies; they are read by their place,
+without the code of the studies, so that a report needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import tomllib
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from lln.core.errors import InputError, did_you_mean
+
+FOLDER = "paper"
+# A mean above this counts as diverged: infinity in the all-depth table, a power of ten in the ablation table.
+DIVERGED = 1000
+SYSTEMS = (
+    "lorenz-24",
+    "lorenz-28",
+    "springchain-32",
+    "springchain-48",
+    "burgers-32",
+    "burgers-48",
+    "advecdiff-32",
+    "advecdiff-48",
+    "reactiondiff-32",
+    "reactiondiff-48",
+)
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Score(_Row):
+    """A printed mean and its standard deviation over seeds; both infinite where the paper prints infinity.
+
+    The deviation is None where a divergent mean is printed alone, as the ablation table does.
+    """
+
+    mean: Decimal = Field(allow_inf_nan=True)
+    deviation: Decimal | None = Field(allow_inf_nan=True)
+
+
+def _score(value: Any) -> Any:
+    if isinstance(value, list) and len(value) == 2:
+        return {"mean": value[0], "deviation": value[1]}
+    if value == Decimal("Infinity"):
+        return {"mean": value, "deviation": value}
+    raise ValueError("must be [mean, deviation] or inf")
+
+
+def _score_or_power(value: Any) -> Any:
+    if isinstance(value, Decimal) and value.is_finite() and value > DIVERGED:
+        return {"mean": value, "deviation": None}
+    return _score(value)
+
+
+PrintedScore = Annotated[Score, BeforeValidator(_score)]
+AblationScore = Annotated[Score, BeforeValidator(_score_or_power)]
+
+
+class Depth40Row(_Row):
+    """One system of the depth-40 table."""
+
+    system: str
+    family: str
+    lens: PrintedScore
+    comparator: str
+    comparator_mse: PrintedScore
+    mse_ratio: Decimal
+    parameter_ratio_percent: Decimal
+    flop_ratio_percent: Decimal
+
+
+class AllDepthsRow(_Row):
+    """One depth and system of the all-depth table."""
+
+    depth: int
+    system: str
+    lens: PrintedScore
+    mlp: PrintedScore
+    residual: PrintedScore
+    scaled_residual: PrintedScore = Field(alias="scaled-residual")
+    residual_batchnorm: PrintedScore = Field(alias="residual-batchnorm")
+    layerscale: PrintedScore
+    mse_ratio: Decimal
+    parameter_ratio: Decimal
+    flop_ratio: Decimal
+
+    def scores(self) -> dict[str, Score]:
+        """The score of every network, by the name under which `lln.models.build` knows it."""
+        return {
+            "lens": self.lens,
+            "mlp": self.mlp,
+            "residual": self.residual,
+            "scaled-residual": self.scaled_residual,
+            "residual-batchnorm": self.residual_batchnorm,
+            "layerscale": self.layerscale,
+        }
+
+
+class GradientRow(_Row):
+    """One system of the gradient table: log10(g_1 / g_40)."""
+
+    system: str
+    mlp: PrintedScore
+    residual: PrintedScore
+    scaled_residual: PrintedScore = Field(alias="scaled-residual")
+    lens: PrintedScore
+
+    def scores(self) -> dict[str, Score]:
+        """The score of every network, in the printed order."""
+        return {
+            "mlp": self.mlp,
+            "residual": self.residual,
+            "scaled-residual": self.scaled_residual,
+            "lens": self.lens,
+        }
+
+
+class AblationRow(_Row):
+    """One system of the ablation table."""
+
+    system: str
+    full: AblationScore
+    no_lens: AblationScore = Field(alias="no-lens")
+    zero_angle: AblationScore = Field(alias="zero-angle")
+    no_propagation: AblationScore = Field(alias="no-propagation")
+
+    def scores(self) -> dict[str, Score]:
+        """The score of every variant, in the printed order."""
+        return {
+            "full": self.full,
+            "no-lens": self.no_lens,
+            "zero-angle": self.zero_angle,
+            "no-propagation": self.no_propagation,
+        }
+
+
+class MultiTrajectoryRow(_Row):
+    """One system of the multi-trajectory table: geometric means, their ratio and its interval."""
+
+    system: str
+    lens: Decimal
+    comparator_mse: Decimal
+    mse_ratio: Decimal
+    interval: list[Decimal] = Field(min_length=2, max_length=2)
+
+
+class CaseError(_Row):
+    """One error of the two-moons case study."""
+
+    rank: int
+    index: int
+    true_class: int
+    predicted_class: int
+    confidence: Decimal
+    largest_turn: Decimal
+    peak_layer: int
+
+
+class CaseStatements(_Row):
+    """What the text states about the case study."""
+
+    errors: int
+    correct: int
+    lens_explained_percent: Decimal
+    mlp_explained_percent: Decimal
+    error_turn: Decimal
+    correct_turn: Decimal
+    displayed_percentile: int
+    largest_turn_layers: list[int]
+
+
+class Deployment(_Row):
+    """The LLN that the depth-40 table deploys on one system."""
+
+    system: str
+    horizon: Decimal
+    width: int
+    basis: int
+    lens_scale: Decimal
+
+
+class RatioRow(_Row):
+    """The sizes of one row's LLN and the comparator that it is set against."""
+
+    depth: int
+    system: str
+    width: int
+    basis: int
+    comparator: str
+
+
+AnyRow = TypeVar("AnyRow", bound=_Row)
+
+
+@lru_cache
+def depth40() -> tuple[Depth40Row, ...]:
+    """The depth-40 table, in the printed order."""
+    return _load("printed/depth40.toml", Depth40Row)
+
+
+@lru_cache
+def all_depths() -> tuple[AllDepthsRow, ...]:
+    """The all-depth table, in the printed order."""
+    return _load("printed/all_depths.toml", AllDepthsRow)
+
+
+@lru_cache
+def gradient_transport() -> tuple[GradientRow, ...]:
+    """The gradient table, in the printed order."""
+    return _load("printed/gradient_transport.toml", GradientRow)
+
+
+@lru_cache
+def ablation() -> tuple[AblationRow, ...]:
+    """The ablation table, in the printed order."""
+    return _load("printed/ablation.toml", AblationRow)
+
+
+@lru_cache
+def multi_trajectory() -> tuple[MultiTrajectoryRow, ...]:
+    """The multi-trajectory table, in the printed order."""
+    return _load("printed/multi_trajectory.toml", MultiTrajectoryRow)
+
+
+@lru_cache
+def case_errors() -> tuple[CaseError, ...]:
+    """The index of the case study's errors, in the printed order."""
+    return _load("printed/case_errors.toml", CaseError)
+
+
+@lru_cache
+def case_statements() -> CaseStatements:
+    """The numbers that the text gives for the case study."""
+    (row,) = _load("printed/case_study.toml", CaseStatements)
+    return row
+
+
+@lru_cache
+def deployments() -> tuple[Deployment, ...]:
+    """The deployment table, in the printed order."""
+    return _load("printed/deployments.toml", Deployment)
+
+
+@lru_cache
+def ratio_rows() -> tuple[RatioRow, ...]:
+    """The inputs of the ratio columns: four depths of ten systems, in the order of the all-depth table."""
+    return _load("studies/ratios.toml", RatioRow)
+
+
+def _load(path: str, kind: type[AnyRow]) -> tuple[AnyRow, ...]:
+    text = importlib.resources.files("lln").joinpath(FOLDER, path).read_text(encoding="utf-8")
+    return parse_rows(text, kind, path)
+
+
+def parse_rows(text: str, kind: type[AnyRow], source: str) -> tuple[AnyRow, ...]:
+    """The `[[row]]` entries of TOML `text`, each checked against `kind`; an error names `source`, row and key."""
+    try:
+        content = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: not valid TOML: {error}") from error
+    strangers = [key for key in content if key != "row"]
+    if strangers:
+        raise InputError(
+            f"{source}: unknown key {strangers[0]!r}{did_you_mean(strangers[0], ['row'])}", topic="unknown-name"
+        )
+    rows = content.get("row")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{source}: holds no rows; write each row of the table as [[row]]")
+    return tuple(_row(entry, kind, f"{source}, row {index}") for index, entry in enumerate(rows, start=1))
+
+
+def _row(entry: Any, kind: type[AnyRow], where: str) -> AnyRow:
+    try:
+        return kind.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        known = [field.alias or name for name, field in kind.model_fields.items()]
+        if first["type"] == "extra_forbidden":
+            raise InputError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}", topic="unknown-name") from error
+        if first["type"] == "missing":
+            raise InputError(f"{where}: the key {key!r} is missing") from error
+        raise InputError(f"{where}: {key} = {first['input']!r}: {first['msg']}") from error

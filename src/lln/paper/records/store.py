@@ -1,0 +1,178 @@
+"""The records of a study in one folder: appended as runs finish, safe to kill at any moment, readable all the while.
+
+`records.jsonl` is append-only while a study runs: one record is one write, flushed to the disk before the run counts as
+finished. A kill in the middle leaves a torn last line at worst; readers ignore it and the next writer cuts it off. One
+writer at a time holds the lock. `settle` sorts the lines by digest, so that the same study gives the same bytes in
+whatever order its runs finished. Times and versions go to `times.jsonl`, and `blocks.json` says which runs serve
+which part of the study.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from lln.core.atomic import sync_folder, whole_file
+from lln.core.canonical import SUM, canonical, digest
+from lln.core.errors import InputError
+from lln.core.folders import output_folder
+from lln.paper.records.schema import Record, Timing
+
+RECORDS, TIMES, BLOCKS, LOCK = "records.jsonl", "times.jsonl", "blocks.json", ".lock"
+Line = TypeVar("Line", Record, Timing)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run's part in a block.
+
+    Attributes:
+        digest: of the run.
+        role: what it is there for, as in "row" or "no-lens".
+    """
+
+    digest: str
+    role: str
+
+
+def read_records(folder: Path | str) -> dict[str, Record]:
+    """Every record in `folder` by digest, done ones and failed ones; empty if nothing has run yet."""
+    return {record.digest: record for record in _read(Path(folder) / RECORDS, Record)}
+
+
+def read_times(folder: Path | str) -> dict[str, Timing]:
+    """Every timing in `folder` by digest."""
+    return {timing.digest: timing for timing in _read(Path(folder) / TIMES, Timing)}
+
+
+def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
+    """Which runs serve which block."""
+    path = Path(folder) / BLOCKS
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        told = content.pop(SUM, None)
+        if told is not None and told != digest(content):
+            raise ValueError("its checksum is not that of its content")
+        return {block: [Entry(entry["digest"], entry["role"]) for entry in runs] for block, runs in content.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error}); delete it, and the next lln reproduce writes it again") from None
+
+
+class Store:
+    """The one writer of a folder of records. Use it as a context; it holds the folder's lock.
+
+    Args:
+        folder: made if it is not there.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = output_folder(folder)
+        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise InputError(f"{self.folder}: another study is writing here; wait for it or choose --out") from None
+        for name in (RECORDS, TIMES):
+            _cut_torn_line(self.folder / name)
+        self._done = {digest for digest, record in read_records(self.folder).items() if record.done}
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self._lock)
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Digests of the runs that need not be run again; a failed run may be tried again."""
+        return frozenset(self._done)
+
+    def add(self, record: Record, timing: Timing | None = None) -> bool:
+        """Append `record` unless that run is done already; returns whether it was written.
+
+        The time goes first: a kill in between leaves a time without a record, which the next attempt replaces.
+        """
+        if record.digest in self._done:
+            return False
+        if timing is not None:
+            _append(self.folder / TIMES, timing.line())
+        _append(self.folder / RECORDS, record.line())
+        if record.done:
+            self._done.add(record.digest)
+        return True
+
+    def set_blocks(self, blocks: Mapping[str, Sequence[Entry]]) -> None:
+        """Replace what `blocks.json` says about these blocks and keep the others."""
+        known: dict[str, Any] = {name: _plain(runs) for name, runs in read_blocks(self.folder).items()}
+        known |= {name: _plain(runs) for name, runs in blocks.items()}
+        lines = [f"{json.dumps(name)}:{canonical(known[name])}" for name in sorted(known)]
+        lines.append(f'"{SUM}":"{digest(known)}"')
+        replace_file(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")
+
+    def settle(self) -> None:
+        """Sort the lines by digest, one for each run; a run that failed and then succeeded keeps its success."""
+        for name, lines in ((RECORDS, read_records(self.folder)), (TIMES, read_times(self.folder))):
+            replace_file(self.folder / name, "".join(lines[key].line() for key in sorted(lines)))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write `text` to `path` whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _plain(runs: Iterable[Entry]) -> list[dict[str, str]]:
+    return [{"digest": entry.digest, "role": entry.role} for entry in runs]
+
+
+def _append(path: Path, line: str) -> None:
+    new = not path.exists()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        left = memoryview(line.encode())
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if new:
+        sync_folder(path.parent)
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Drop what follows the last newline: a write that a kill interrupted."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
+
+
+def _read(path: Path, kind: type[Line]) -> list[Line]:
+    """Every whole line; the text behind the last newline is a write still under way or torn, and does not count."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    found: list[Line] = []
+    for index, line in enumerate(lines, start=1):
+        try:
+            found.append(kind.parse(line.decode()))
+        except (InputError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{path}, line {index}: {error}; remove that line to run it again") from None
+    return found

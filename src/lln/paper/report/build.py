@@ -1,0 +1,210 @@
+"""From a folder of records to the report: what it contains, and the files it becomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lln.core.atomic import whole_file
+from lln.core.folders import output_folder
+from lln.core.table import Table
+from lln.paper.report.case_figures import case_figure, overview_figure, refraction_figure
+from lln.paper.report.claims import FAILS, HOLDS, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
+from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, RULE, Verdict
+from lln.paper.report.document import Compared, Document, Picture, Section
+from lln.paper.report.evidence import ROLLOUTS, Evidence
+from lln.paper.report.figures import CURVE_SYSTEMS, depth_sweep_figure, gradient_figure, rollout_curve_figure
+from lln.paper.report.html import to_html
+from lln.paper.report.latex import to_latex
+from lln.paper.report.markdown import to_markdown
+from lln.paper.report.names import REFERENCE_NAMES
+from lln.paper.report.other_tables import (
+    ablation_table,
+    case_table,
+    deployment_table,
+    factorial_table,
+    gradient_table,
+    multi_trajectory_table,
+    profile_tables,
+)
+from lln.paper.report.pictures import write_pictures
+from lln.paper.report.rollout_tables import (
+    RatioCell,
+    Ratios,
+    all_depths_tables,
+    cells_agreeing,
+    depth40_table,
+    linear_wins,
+    missing_note,
+    reference_table,
+)
+
+PROTOCOLS = {
+    "R0": "original-grid rollouts: depth 40, all depths, depth sweep",
+    "SC-C": "spring-chain completion of the same",
+    "L28-C": "Lorenz-28 completion of the same",
+    "MT": "several trajectories, disjoint for training and test",
+    "C0": "rollout curves, chosen and confirmed on disjoint seeds",
+    "G0": "gradients at initialisation",
+    "ABL": "structure ablation (R0 in the paper's index)",
+    "AS": "architecture selection",
+    "HP": "optical hyperparameters",
+    "CS": "optical case study",
+}
+TRIAL = (
+    "This is a shortened trial run (less data and fewer steps than the paper's): the shapes are right, the "
+    "numbers are not meant to be compared, and no row is."
+)
+
+
+def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequence[RatioCell] = ()) -> list[Path]:
+    """Write `summary.md`, `report.md`, `report.tex`, `report.html` and the figures from the records in `folder`.
+
+    Args:
+        folder: of records, complete or not.
+        out: where the report goes; None puts it beside the records.
+        ratios: the parameter and operation ratios computed from the counts, for their columns.
+
+    Returns:
+        The files that were written.
+    """
+    evidence = Evidence.read(folder)
+    target = output_folder(folder if out is None else out)
+    document = build_document(evidence, ratios)
+    pictures = write_pictures(document.pictures, target / "figures")
+    files = {
+        "summary.md": to_markdown(Document(document.title, document.sections[:1])),
+        "report.md": to_markdown(document),
+        "report.tex": to_latex(document),
+        "report.html": to_html(document, target / "figures"),
+    }
+    for name, text in files.items():
+        with whole_file(target / name) as partial:
+            partial.write_text(text, encoding="utf-8")
+    return [*(target / name for name in files), *pictures]
+
+
+def build_document(evidence: Evidence, ratios: Sequence[RatioCell] = ()) -> Document:
+    """The whole report as data."""
+    trial = evidence.shortened()
+    main = depth40_table(evidence, Ratios(ratios), trial=trial)
+    depths = all_depths_tables(evidence, Ratios(ratios), trial=trial)
+    gradients = gradient_table(evidence, trial=trial)
+    several = multi_trajectory_table(evidence, trial=trial)
+    variants = ablation_table(evidence, trial=trial)
+    tables = {
+        "Depth-40 table": [main],
+        "All-depth table": depths,
+        "Gradient table": [gradients],
+        "Multi-trajectory table": [several],
+        "Ablation table": [variants],
+    }
+    references = reference_table(evidence, *ROLLOUTS)
+    sections = [
+        _summary(evidence, tables, trial=trial),
+        Section("Depth-40 rollouts", (), (), [main, references, deployment_table()]),
+        Section("All depths", (), (), [*depths, references], [_sweep(evidence)]),
+        Section("Gradient transport", (GRADIENT_RULE,), (), [gradients], [_gradients(evidence)]),
+        Section("Optical case study", (), (), [case_table(evidence)], _case_pictures(evidence)),
+        Section("Several trajectories", (INTERVAL_RULE,), (), [several, reference_table(evidence, "MT")]),
+        Section("Rollout curves", missing_note(evidence, "C0"), (), [references], [_curves(evidence)]),
+        Section("Structure ablation", (), (), [variants, references]),
+        Section("Architecture and hyperparameter profiles", ("The paper describes these without a table.",), (),
+                [factorial_table(evidence), *profile_tables(evidence)]),
+        Section("Protocols and time", (), (), [_protocol_table(evidence)]),
+    ]  # fmt: skip
+    return Document("The paper's evidence, run again", sections)
+
+
+def _summary(evidence: Evidence, tables: Mapping[str, Sequence[Compared]], *, trial: bool) -> Section:
+    counts = {name: Counter(v for part in parts for v in part.verdicts) for name, parts in tables.items()}
+    total = sum(counts.values(), Counter())
+    rows: list[list[str | float | int]] = [
+        [name, sum(c.values()), *(c[v] for v in Verdict)] for name, c in {**counts, "All": total}.items()
+    ]
+    verdicts = Table(("Table", "rows", *(verdict.value for verdict in Verdict)), rows, "How many rows agree")
+    claims = all_claims(evidence, trial=trial)
+    agree, run, printed = cells_agreeing(evidence)
+    dead = cells_agreeing(evidence, models=("mlp",), depths=(20, 40))
+    linear = linear_wins(evidence)
+    held = Counter(claim.outcome for claim in claims)
+    text = [
+        *([TRIAL] if trial else []),
+        f"{total[Verdict.AGREE]} of {sum(total.values())} rows agree with print, {total[Verdict.OTHER_SIZE]} have the "
+        f"same winner in another size, {total[Verdict.DIFFER]} differ, {total[Verdict.NOT_COMPARABLE]} cannot be "
+        f"compared. Of {printed} single scores of the all-depth table, {run} were run and {agree} agree.",
+        f"Plain-MLP scores at D = 20 and 40 are functions of the data alone, since the network passes no gradient to "
+        f"its first layers: {dead[0]} of {dead[1]} that were run agree.",
+        f"The linear map in closed form, which the paper does not show, is below both LLN and the selected comparator "
+        f"on {linear[0]} of {linear[1]} systems at D = 40.",
+        f"Of {len(claims)} claims of the paper, {held[HOLDS]} hold here, {held[OTHER_SIZE]} hold in order but not in "
+        f"size, {held[FAILS]} fail, {held[NOT_RUN]} could not be told from the runs at hand.",
+        "Values that the paper does not state are listed in ASSUMPTIONS.md with their evidence; rows that depend on "
+        "them alone cannot be expected to agree. The rule of the verdicts:",
+    ]
+    return Section(
+        "Summary", text, [*RULE, INTERVAL_RULE, GRADIENT_RULE], [Compared(verdicts), Compared(_claim_table(claims))]
+    )
+
+
+def _claim_table(claims: Sequence[Claim]) -> Table:
+    rows = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
+    return Table(("Claim of the paper", "Outcome", "here", "printed", "What differs"), rows, "The paper's claims")
+
+
+def _protocol_table(evidence: Evidence) -> Compared:
+    """The paper's index of protocols, with what was run of each and how long it took."""
+    rows: list[list[str | float | int]] = []
+    for block, title in PROTOCOLS.items():
+        digests = {entry.digest for entry in evidence.blocks.get(block, ())}
+        runs = evidence.runs(block)
+        systems = {run.spec["system"] for run in runs if "system" in run.spec}
+        trained = [run for run in runs if run.spec.get("model") not in REFERENCE_NAMES]
+        seeds = {seed for run in trained for seed in run.spec.get("seeds", ())}
+        minutes = sum(evidence.seconds.get(digest, 0.0) for digest in digests) / 60
+        rows.append([block, title, len(systems), len(seeds), len(digests), len(runs), f"{minutes:.1f}"])
+    columns = ("Protocol", "Evidence", "systems", "seeds", "runs", "done", "minutes of work")
+    note = "Minutes are summed over the workers that ran side by side; a run that serves two blocks counts in both."
+    return Compared(Table(columns, rows, "Protocol index"), (), [note])
+
+
+def _sweep(evidence: Evidence) -> Picture:
+    caption = (
+        "All-model rollout error across network depths: mean normalised MSE over the seeds; dashes are the printed "
+        "means. A gap is a mean that diverged."
+    )
+    return Picture("depth_sweep", caption, depth_sweep_figure(evidence))
+
+
+def _gradients(evidence: Evidence) -> Picture:
+    caption = (
+        "Matched layerwise gradient transport at D = 40 and h = 128: mean over the seeds, bands of one standard "
+        "deviation. The lower panels magnify scaled ResMLP and LLN."
+    )
+    return Picture("gradient_transport", caption, gradient_figure(evidence))
+
+
+def _curves(evidence: Evidence) -> Picture:
+    caption = (
+        "Temporal rollout error at D = 40: geometric mean over the confirmation seeds, bands are 95 % seed-bootstrap "
+        "intervals. A curve ends where a run diverged."
+    )
+    return Picture("rollout_curves", caption, rollout_curve_figure({s: curves_of(evidence, s) for s in CURVE_SYSTEMS}))
+
+
+def _case_pictures(evidence: Evidence) -> list[Picture]:
+    runs = evidence.runs("CS")
+    if not runs or not runs[0].result["displayed"]:
+        return []
+    result = runs[0].result
+    return [
+        Picture("case_study", "Low-dimensional optical case study: (a) the least confident error and the two nearest "
+                "correct references, (b) LLN position paths, (c) plain MLP paths for the same inputs. Circle: start, "
+                "square: end.", case_figure(result)),
+        Picture("case_refraction", "Layerwise LLN refraction and readout: the paths through the error's three "
+                "largest-turn layers (stars), and all turns.", refraction_figure(result)),
+        Picture("case_overview", "All LLN errors: (a) where they lie, (b) position paths with confidence rank and "
+                "peak-turn layer (star), (c) turns by layer, (d) distribution of the maximum turn.",
+                overview_figure(result)),
+    ]  # fmt: skip

@@ -1,0 +1,307 @@
+"""The paper's claims, each counted in print and here by the same question.
+
+A claim names the systems (or rows) of which it says something. It holds here if it is true for each of them; if it
+fails, the exceptions are named with their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.statistics import Summary, geometric_mean
+from lln.core.table import INFINITY
+from lln.paper.printed_values import (
+    Score,
+    ablation,
+    all_depths,
+    case_statements,
+    depth40,
+    gradient_transport,
+    multi_trajectory,
+)
+from lln.paper.report.compare import side
+from lln.paper.report.evidence import Evidence, table_of
+from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, VARIANT_NAMES, diverged, plain_number
+from lln.paper.report.other_tables import ablation_scores, gradient_scores, multi_trajectory_scores
+from lln.paper.report.rollout_tables import DEPTHS, pair_of
+
+HOLDS, OTHER_SIZE, FAILS, NOT_RUN = "holds", "order holds, size differs", "fails", "not run"
+# Relative difference up to which a printed number of the case study counts as met.
+NEAR = 0.05
+FIELDS = ("burgers-48", "advecdiff-48", "reactiondiff-48")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper and how it fares here.
+
+    Attributes:
+        text: the claim.
+        printed: what the paper's own tables give.
+        here: what our records give.
+        outcome: "holds", "order holds, size differs", "fails" or "not run".
+        difference: where it fails, what differs.
+    """
+
+    text: str
+    printed: str
+    here: str
+    outcome: str
+    difference: str = ""
+
+
+def counted(
+    text: str,
+    printed: Mapping[str, bool],
+    here: Mapping[str, bool | None],
+    explain: Callable[[str], str],
+    label: Callable[[str], str] = lambda name: SYSTEM_NAMES.get(name, name),
+) -> Claim:
+    """A claim about several rows: it holds if every row that shows it in print shows it here as well.
+
+    Args:
+        text: the claim.
+        printed: whether each row shows it in print.
+        here: whether it shows it here; None where it cannot be told.
+        explain: the numbers of a row, for the exceptions.
+        label: what a row is called.
+    """
+    known = {name: value for name, value in here.items() if value is not None}
+    print_text = f"{sum(printed.values())} of {len(printed)}"
+    if not known:
+        return Claim(text, print_text, NOT_RUN, NOT_RUN)
+    here_text = f"{sum(known.values())} of {len(known)}"
+    lost = [name for name, value in printed.items() if value and known.get(name) is False]
+    gained = [name for name, value in printed.items() if not value and known.get(name) is True]
+    open_rows = [name for name, value in printed.items() if value and known.get(name) is None]
+    parts = [f"not on {label(name)} ({explain(name)})" for name in lost]
+    parts += [f"{label(name)} cannot be told ({explain(name)})" for name in open_rows]
+    parts += [f"also on {label(name)}, against print ({explain(name)})" for name in gained]
+    outcome = FAILS if lost else (NOT_RUN if open_rows else HOLDS)
+    return Claim(text, print_text, here_text, outcome, "; ".join(parts))
+
+
+def all_claims(evidence: Evidence, *, trial: bool = False) -> list[Claim]:
+    """Every claim, in the order of the paper; a trial run shows its numbers but decides none of them."""
+    claims = [
+        *_rollout_claims(evidence),
+        *_depth_claims(evidence),
+        *_gradient_claims(evidence),
+        *_case_claims(evidence),
+        *_multi_trajectory_claims(evidence),
+        _curve_claim(evidence),
+        *_ablation_claims(evidence),
+    ]
+    return [replace(claim, outcome=NOT_RUN, difference="") for claim in claims] if trial else claims
+
+
+def _rollout_claims(evidence: Evidence) -> list[Claim]:
+    pairs = {row.system: pair_of(evidence, row.system, 40) for row in depth40()}
+
+    def explain(system: str) -> str:
+        pair = pairs[system]
+        name = "no comparator" if pair.name is None else MODEL_NAMES[pair.name]
+        return f"LLN {_mean(pair.lens)}, {name} {_mean(pair.other)}"
+
+    printed = {row.system: row.mse_ratio < 1 for row in depth40()}
+    here = {system: pair.lower for system, pair in pairs.items()}
+    return [counted("At D = 40, LLN has a lower mean than the selected comparator", printed, here, explain)]
+
+
+def _depth_claims(evidence: Evidence) -> list[Claim]:
+    scores = {row.system: {d: evidence.row_score(row.system, d, "lens") for d in DEPTHS} for row in depth40()}
+    lens = {(row.system, row.depth): row.lens.mean for row in all_depths()}
+    lowest = {
+        (row.system, row.depth): row.lens.mean <= min(s.mean for s in row.scores().values()) for row in all_depths()
+    }
+
+    def path(system: str) -> str:
+        return " → ".join(_mean(scores[system][depth]) for depth in DEPTHS)
+
+    def versus(key: str) -> str:
+        system, _, depth = key.partition(" D = ")
+        pair = pair_of(evidence, system, int(depth))
+        return f"LLN {_mean(pair.lens)}, best other {_mean(pair.other)}"
+
+    def cells(systems: Sequence[str], depths: Sequence[int]) -> tuple[dict[str, bool], dict[str, bool | None]]:
+        keys = {f"{s} D = {d}": (s, d) for s in systems for d in depths}
+        return {k: lowest[v] for k, v in keys.items()}, {k: pair_of(evidence, *v).lower for k, v in keys.items()}
+
+    def place(key: str) -> str:
+        system, _, depth = key.partition(" D = ")
+        return f"{SYSTEM_NAMES[system]} at D = {depth}"
+
+    deeper = ("burgers-32", "burgers-48", "reactiondiff-32", "reactiondiff-48")
+    falls = {s: all(lens[s, a] >= lens[s, b] for a, b in pairwise(DEPTHS)) for s in deeper}
+    advection = cells(("advecdiff-32", "advecdiff-48"), DEPTHS)
+    reaction = cells(("reactiondiff-32", "reactiondiff-48"), (20, 40))
+    return [
+        counted(
+            "LLN improves with depth on Burgers and ReactionDiff", falls, {s: _falls(scores[s]) for s in deeper}, path
+        ),
+        counted("LLN has the lowest mean on AdvecDiff at every depth", *advection, versus, place),
+        counted("LLN is below all baselines on ReactionDiff at D = 20 and 40", *reaction, versus, place),
+    ]
+
+
+def _falls(scores: Mapping[int, Summary | None]) -> bool | None:
+    means = [summary.mean for summary in scores.values() if summary is not None]
+    if len(means) < len(scores):
+        return None
+    return all(first >= second for first, second in pairwise(means)) and not diverged(means[-1])
+
+
+def _gradient_claims(evidence: Evidence) -> list[Claim]:
+    scores = {row.system: gradient_scores(evidence, row.system) for row in gradient_transport()}
+
+    def closest(means: Mapping[str, float]) -> bool:
+        return min(means, key=lambda name: abs(means[name])) == "lens"
+
+    def explain(system: str) -> str:
+        return ", ".join(f"{MODEL_NAMES[name]} {_mean(summary)}" for name, summary in scores[system].items())
+
+    printed = {row.system: closest({n: float(s.mean) for n, s in row.scores().items()}) for row in gradient_transport()}
+    here = {system: None if None in found.values() else closest(_means(found)) for system, found in scores.items()}
+    neutral = {row.system: 0 <= row.lens.mean <= row.lens.mean.from_float(0.0085) for row in gradient_transport()}
+    means = {system: found["lens"].mean for system, found in scores.items() if found["lens"] is not None}
+    near = {system: None if system not in means else abs(means[system]) < 0.01 for system in scores}
+    extent = f"; from {min(means.values()):.3f} to {max(means.values()):.3f}" if means else ""
+    claim = counted("LLN's mean log ratio is within 0.01 of zero (printed 0.000 to 0.008)", neutral, near, explain)
+    return [
+        counted("LLN is closest to neutral gradient transport", printed, here, explain),
+        Claim(claim.text, claim.printed, claim.here + extent, claim.outcome, claim.difference),
+    ]
+
+
+def _case_claims(evidence: Evidence) -> list[Claim]:
+    paper = case_statements()
+    runs = evidence.runs("CS")
+    texts = (
+        "Two components explain most of the variance of LLN's positions, and less of the MLP's hidden states",
+        "The median maximum turn of LLN's errors exceeds that of the correct samples",
+        "The displayed error is ordinary: its maximum turn is no outlier among all held-out samples",
+    )
+    printed = (
+        f"{paper.lens_explained_percent} % and {paper.mlp_explained_percent} %",
+        f"{paper.error_turn}° ({paper.errors} errors), {paper.correct_turn}° ({paper.correct} correct)",
+        f"percentile {paper.displayed_percentile}",
+    )
+    if not runs or not runs[0].result["errors"]:
+        return [Claim(text, value, NOT_RUN, NOT_RUN) for text, value in zip(texts, printed, strict=True)]
+    result = runs[0].result
+    lens, mlp = (100 * sum(result["explained"][name]) for name in ("lens", "mlp"))
+    errors, correct, place = result["error_turn"], result["correct_turn"], result["displayed_percentile"]
+    count = len(result["errors"])
+    here = (
+        f"{lens:.1f} % and {mlp:.1f} %",
+        f"{errors:.2f}° ({count} errors), {correct:.2f}° ({len(result['labels']) - count} correct)",
+        f"percentile {place:.0f}",
+    )
+    order = (lens > mlp, errors > correct, 5 <= place <= 95)
+    numbers: tuple[tuple[tuple[Any, float], ...], ...] = (
+        ((paper.lens_explained_percent, lens), (paper.mlp_explained_percent, mlp)),
+        ((paper.error_turn, errors), (paper.correct_turn, correct)),
+        ((paper.displayed_percentile, place),),
+    )
+    return [
+        _sized(text, value, ours, right, [(float(theirs), mine) for theirs, mine in pairs])
+        for text, value, ours, right, pairs in zip(texts, printed, here, order, numbers, strict=True)
+    ]
+
+
+def _sized(text: str, printed: str, here: str, right: bool, pairs: Sequence[tuple[float, float]]) -> Claim:
+    """A claim with numbers in it: its order may hold while its numbers do not."""
+    ratios = [ours / paper for paper, ours in pairs]
+    difference = "here over printed: " + ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    if not right:
+        return Claim(text, printed, here, FAILS, difference + "; the order is the other one")
+    near = all(abs(ratio - 1) <= NEAR for ratio in ratios)
+    return Claim(text, printed, here, HOLDS if near else OTHER_SIZE, "" if near else difference)
+
+
+def _multi_trajectory_claims(evidence: Evidence) -> list[Claim]:
+    found = {row.system: multi_trajectory_scores(evidence, row.system) for row in multi_trajectory()}
+
+    def explain(system: str) -> str:
+        scores = found[system]
+        if scores is None:
+            return "not run"
+        ratio = scores[2]
+        return f"ratio {plain_number(ratio.estimate)} [{plain_number(ratio.low)}, {plain_number(ratio.high)}]"
+
+    lower = {row.system: row.mse_ratio < 1 for row in multi_trajectory()}
+    below = {row.system: row.interval[1] < 1 for row in multi_trajectory()}
+    known = {
+        name: scores[2]
+        for name, scores in found.items()
+        if scores is not None and scores[2].estimate == scores[2].estimate
+    }
+    here_lower = {name: known[name].estimate < 1 if name in known else None for name in found}
+    here_below = {name: side(known[name].low, known[name].high) < 0 if name in known else None for name in found}
+    return [
+        counted("On unseen trajectories, LLN has the lower geometric mean", lower, here_lower, explain),
+        counted("On unseen trajectories, the 95 % interval of the ratio lies below one", below, here_below, explain),
+    ]
+
+
+def curves_of(evidence: Evidence, system: str) -> dict[str, NDArray[Any]]:
+    """Error by step of the confirmed LLN and comparator, (seeds, steps), by model."""
+    return {
+        str(run.spec["model"]): table_of(run, "curve")
+        for run in evidence.runs("C0", role="confirmation", system=system)
+    }
+
+
+def _curve_claim(evidence: Evidence) -> Claim:
+    shares: dict[str, float] = {}
+    for system in FIELDS:
+        curves = curves_of(evidence, system)
+        others = [name for name in curves if name != "lens"]
+        if "lens" in curves and others:
+            means = [np.array([geometric_mean(step) for step in curves[name].T]) for name in ("lens", others[0])]
+            shares[system] = float((means[0] < means[1]).mean())
+    here = {system: shares[system] == 1.0 if system in shares else None for system in FIELDS}
+    text = "LLN's error curve stays below the comparator's at every step"
+    return counted(
+        text, dict.fromkeys(FIELDS, True), here, lambda system: f"at {100 * shares.get(system, 0.0):.0f} % of the steps"
+    )
+
+
+def _ablation_claims(evidence: Evidence) -> list[Claim]:
+    scores = {row.system: ablation_scores(evidence, row.system) for row in ablation()}
+    printed = {row.system: row.scores() for row in ablation()}
+
+    def explain(system: str) -> str:
+        return ", ".join(f"{VARIANT_NAMES[name].lower()} {_mean(summary)}" for name, summary in scores[system].items())
+
+    def compare(
+        text: str, question: Callable[[Mapping[str, float]], bool], systems: Sequence[str] = tuple(SYSTEM_NAMES)
+    ) -> Claim:
+        paper = {system: question({n: float(s.mean) for n, s in printed[system].items()}) for system in systems}
+        here = {s: None if None in scores[s].values() else question(_means(scores[s])) for s in systems}
+        return counted(text, paper, here, explain)
+
+    moving = [system for system in SYSTEM_NAMES if not system.startswith("springchain")]
+    return [
+        compare("The full structure is best of the four variants", lambda m: m["full"] <= min(m.values())),
+        compare("Removing the lens does not lower the error", lambda m: m["no-lens"] >= m["full"]),
+        compare("Zeroing the initial angle raises the error", lambda m: m["zero-angle"] > m["full"]),
+        compare("Without propagation the error rises at least fivefold on Lorenz and the fields",
+                lambda m: m["no-propagation"] > 5 * m["full"], moving),
+    ]  # fmt: skip
+
+
+def _means(scores: Mapping[str, Summary | None]) -> dict[str, float]:
+    return {name: summary.mean for name, summary in scores.items() if summary is not None}
+
+
+def _mean(value: Summary | Score | None) -> str:
+    if value is None:
+        return "missing"
+    return INFINITY if diverged(value.mean) else plain_number(float(value.mean))

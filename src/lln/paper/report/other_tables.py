@@ -1,0 +1,289 @@
+"""The tables on gradients, ablation, several trajectories and the case study, and the two diagnostic profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lln.core.statistics import Interval, Summary, cluster_ratio, geometric_mean, summarize
+from lln.core.table import INFINITY, Table
+from lln.paper.printed_values import (
+    AblationRow,
+    MultiTrajectoryRow,
+    ablation,
+    case_errors,
+    deployments,
+    gradient_transport,
+    multi_trajectory,
+)
+from lln.paper.records import Record
+from lln.paper.report.compare import Verdict, data_error, judge, judge_gradients, judge_interval, side
+from lln.paper.report.document import Compared
+from lln.paper.report.evidence import Evidence, score, table_of
+from lln.paper.report.names import (
+    MISSING,
+    MODEL_NAMES,
+    NOTHING,
+    SYSTEM_NAMES,
+    VARIANT_NAMES,
+    as_printed,
+    diverged,
+    mean_and_deviation,
+    plain_number,
+    power,
+)
+from lln.paper.report.rollout_tables import SEEDS, missing_note, ratio_to
+
+GRADIENT_MODELS = ("mlp", "residual", "scaled-residual", "lens")
+
+
+def gradient_scores(evidence: Evidence, system: str) -> dict[str, Summary | None]:
+    """log10(g_1 / g_D) over the seeds, by network."""
+    found: dict[str, Summary | None] = {}
+    for name in GRADIENT_MODELS:
+        runs = evidence.runs("G0", system=system, model=name)
+        found[name] = summarize(table_of(runs[0], "log_ratios")[:, 0]) if runs else None
+    return found
+
+
+def gradient_table(evidence: Evidence, *, trial: bool) -> Compared:
+    """The gradient table; three lines a system: here, printed, their difference."""
+    rows: list[list[str]] = []
+    best: list[tuple[int, int]] = []
+    verdicts = []
+    for printed in gradient_transport():
+        here, paper = gradient_scores(evidence, printed.system), printed.scores()
+        verdicts.append(Verdict.NOT_COMPARABLE if trial else judge_gradients(here, paper))
+        known = {name: abs(summary.mean) for name, summary in here.items() if summary is not None}
+        if known:
+            best.append((len(rows), 2 + GRADIENT_MODELS.index(min(known, key=lambda name: known[name]))))
+        best.append((len(rows) + 1, 2 + GRADIENT_MODELS.index("lens")))
+        rows += [
+            [SYSTEM_NAMES[printed.system], "here", *(_signed(here[n]) for n in GRADIENT_MODELS), verdicts[-1].value],
+            ["", "printed", *(as_printed(paper[name]) for name in GRADIENT_MODELS), ""],
+            ["", "difference", *(_difference(here[n], float(paper[n].mean)) for n in GRADIENT_MODELS), ""],
+        ]
+    columns = ("System", "", *(MODEL_NAMES[name] for name in GRADIENT_MODELS), "Verdict")
+    notes = [
+        "log10(g_1 / g_40) at initialisation, mean ± standard deviation over the seeds; zero is ideal. These are "
+        "logarithms, so the third line is the difference, the logarithm of the ratio.",
+        *missing_note(evidence, "G0"),
+    ]
+    return Compared(Table(columns, rows, "Matched gradient transport at initialisation", best), verdicts, notes)
+
+
+def _signed(summary: Summary | None) -> str:
+    return MISSING if summary is None else f"{summary.mean:.3f} ± {summary.deviation:.3f}"
+
+
+def _difference(here: Summary | None, printed: float) -> str:
+    return NOTHING if here is None else f"{here.mean - printed:+.3f}"
+
+
+def ablation_scores(evidence: Evidence, system: str) -> dict[str, Summary | None]:
+    """Scores of the four variants on one system."""
+    found: dict[str, Summary | None] = {}
+    for role in VARIANT_NAMES:
+        runs = evidence.runs("ABL", role=role, system=system)
+        found[role] = score(runs[0]) if runs else None
+    return found
+
+
+def ablation_table(evidence: Evidence, *, trial: bool) -> Compared:
+    """The ablation table; three lines a system: here, printed, their ratio."""
+    rows: list[list[str]] = []
+    best: list[tuple[int, int]] = []
+    verdicts = []
+    for printed in ablation():
+        here = ablation_scores(evidence, printed.system)
+        verdict = judge(here, printed.scores(), count=SEEDS, tolerance=data_error(printed.system))
+        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        best += _best_variants(here, printed, len(rows))
+        rows += _ablation_lines(printed, here, verdicts[-1])
+    columns = ("System", "", *VARIANT_NAMES.values(), "Verdict")
+    notes = [
+        "500-step normalised rollout MSE at D = 40, mean ± standard deviation over the seeds. A divergent finite mean "
+        "(above 1000) is set in powers of ten.",
+        *missing_note(evidence, "ABL"),
+    ]
+    return Compared(Table(columns, rows, "LLN structure ablation across all ten systems", best), verdicts, notes)
+
+
+def _ablation_lines(printed: AblationRow, here: Mapping[str, Summary | None], verdict: Verdict) -> list[list[str]]:
+    paper = printed.scores()
+    ours = [
+        mean_and_deviation(summary, 3 if summary is not None and summary.mean < 0.1 else 2, powers=True)
+        for summary in here.values()
+    ]
+    return [
+        [SYSTEM_NAMES[printed.system], "here", *ours, verdict.value],
+        ["", "printed", *(as_printed(value) for value in paper.values()), ""],
+        ["", "ratio", *(ratio_to(here[name], paper[name]) for name in paper), ""],
+    ]
+
+
+def _best_variants(here: Mapping[str, Summary | None], printed: AblationRow, line: int) -> list[tuple[int, int]]:
+    ours = {name: summary.mean for name, summary in here.items() if summary is not None and not diverged(summary.mean)}
+    paper = {name: value.mean for name, value in printed.scores().items()}
+    names = list(VARIANT_NAMES)
+    marks = [(line, 2 + names.index(min(ours, key=lambda name: ours[name])))] if ours else []
+    return [*marks, (line + 1, 2 + names.index(min(paper, key=lambda name: paper[name])))]
+
+
+def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, float, Interval] | None:
+    """Geometric means of LLN and comparator and their ratio with its interval; None if a run is missing."""
+    lens = evidence.runs("MT", role="lens", system=system)
+    other = evidence.runs("MT", role="comparator", system=system)
+    if not lens or not other:
+        return None
+    ours, theirs = table_of(lens[0], "mse"), table_of(other[0], "mse")
+    return geometric_mean(ours), geometric_mean(theirs), cluster_ratio(ours, theirs)
+
+
+def multi_trajectory_table(evidence: Evidence, *, trial: bool) -> Compared:
+    """The multi-trajectory table."""
+    rows, best, verdicts = [], [], []
+    for index, printed in enumerate(multi_trajectory()):
+        here = multi_trajectory_scores(evidence, printed.system)
+        low, high = (float(value) for value in printed.interval)
+        verdict = judge_interval(here, (printed.lens, printed.comparator_mse, printed.mse_ratio), (low, high))
+        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        rows.append(_multi_trajectory_cells(printed, here, verdicts[-1]))
+        best.append((index, 2 if printed.mse_ratio < 1 else 5))
+        if side(low, high) < 0:
+            best.append((index, 8))
+        if here is not None and not (diverged(here[0]) and diverged(here[1])):
+            best.append((index, 1 if here[0] < here[1] else 4))
+            best += [(index, 7)] if side(here[2].low, here[2].high) < 0 else []
+    columns = (
+        *("System", "LLN MSE", "printed", "ratio", "Comparator MSE", "printed", "ratio"),
+        *("MSE ratio [95 % CI]", "printed", "Verdict"),
+    )
+    notes = [
+        "Geometric means over six training seeds, four unseen trajectories and two 500-step windows of each; "
+        "the interval resamples training seeds as clusters. Bold: the lower mean, and a ratio whose interval lies "
+        "below one.",
+        *missing_note(evidence, "MT"),
+    ]
+    return Compared(Table(columns, rows, "Frozen multi-trajectory confirmation", best), verdicts, notes)
+
+
+def _multi_trajectory_cells(
+    printed: MultiTrajectoryRow, here: tuple[float, float, Interval] | None, verdict: Verdict
+) -> list[str]:
+    low, high = printed.interval
+    paper = f"{printed.mse_ratio} [{_digits(float(low), str(low))}, {high}]"
+    if here is None:
+        ours = [MISSING, str(printed.lens), NOTHING, MISSING, str(printed.comparator_mse), NOTHING, MISSING]
+        return [SYSTEM_NAMES[printed.system], *ours, paper, verdict.value]
+    lens, other, ratio = here
+    return [
+        SYSTEM_NAMES[printed.system],
+        plain_number(lens),
+        str(printed.lens),
+        _times(lens, float(printed.lens)),
+        plain_number(other),
+        str(printed.comparator_mse),
+        _times(other, float(printed.comparator_mse)),
+        f"{plain_number(ratio.estimate)} [{plain_number(ratio.low)}, {plain_number(ratio.high)}]",
+        paper,
+        verdict.value,
+    ]
+
+
+def _times(here: float, printed: float) -> str:
+    """Ratio of geometric means, also where it is large: they are not cut at 1000."""
+    ratio = here / printed
+    return INFINITY if ratio == float("inf") else (f"{ratio:.2f}" if 0.01 <= ratio < 1000 else power(ratio))
+
+
+def _digits(value: float, text: str) -> str:
+    return power(value, 3) if value < 1e-4 else text
+
+
+def case_table(evidence: Evidence) -> Compared:
+    """The index of errors, ours and the printed one beside it; they are other samples of other draws."""
+    runs = evidence.runs("CS")
+    ours = list(runs[0].result["errors"]) if runs else []
+    printed = list(case_errors())
+    rows = []
+    for rank in range(max(len(ours), len(printed))):
+        left = _case_cells(runs[0].result, ours[rank]) if rank < len(ours) else [MISSING if not runs else ""] * 5
+        right = [""] * 5
+        if rank < len(printed):
+            row = printed[rank]
+            change = f"{row.true_class} → {row.predicted_class}"
+            right = [str(row.index), change, str(row.confidence), str(row.largest_turn), f"L{row.peak_layer}"]
+        rows.append([str(rank), *left, *right])
+    names = ("test index", "error", "confidence", "max. turn (°)", "peak layer")
+    columns = ("Rank", *names, *(f"printed {name}" for name in names))
+    notes = [
+        "Data and seeds of the paper's case are not published, so the rows name other samples and cannot be compared "
+        "one by one; the statements drawn from them are compared in the summary.",
+        *missing_note(evidence, "CS"),
+    ]
+    return Compared(Table(columns, rows, "Complete index of LLN errors in the two-moons case study"), (), notes)
+
+
+def _case_cells(result: Mapping[str, Any], sample: int) -> list[str]:
+    turns = [float(turn) for turn in result["turns"][sample]]
+    change = f"{result['labels'][sample]} → {result['predicted'][sample]}"
+    peak = max(range(len(turns)), key=turns.__getitem__)
+    return [str(sample), change, f"{result['confidence'][sample]:.3f}", f"{turns[peak]:.2f}", f"L{peak + 1}"]
+
+
+def deployment_table() -> Compared:
+    """The printed deployments, which every depth-40 run of ours uses as they are."""
+    rows = [
+        [SYSTEM_NAMES[row.system], f"{row.horizon.normalize():f}", str(row.width), str(row.basis),
+         f"{row.lens_scale.normalize():f}"]
+        for row in deployments()
+    ]  # fmt: skip
+    return Compared(
+        Table(("System", "T", "h", "K", "s"), rows, "LLN deployments at D = 40, as printed and as run here")
+    )
+
+
+def factorial_table(evidence: Evidence) -> Compared:
+    """Architecture selection: the best of each depth and system, with the sizes that gave it. The paper prints none."""
+    systems = _systems_of(evidence, "AS")
+    rows = []
+    for depth in (5, 10, 20, 40):
+        cells = []
+        for system in systems:
+            runs = evidence.runs("AS", system=system, depth=depth)
+            cells.append(_best_of(runs))
+        rows.append([f"D = {depth}", *cells])
+    columns = ("Lowest mean over h and T", *(SYSTEM_NAMES[system] for system in systems))
+    return Compared(Table(columns, rows, "Architecture-selection factorial"), (), missing_note(evidence, "AS"))
+
+
+def _best_of(runs: list[Record]) -> str:
+    if not runs:
+        return MISSING
+    record = min(runs, key=lambda run: score(run).mean)
+    options = record.spec["options"]
+    return f"{mean_and_deviation(score(record))} (h={options['width']}, T={options['horizon']:g})"
+
+
+def profile_tables(evidence: Evidence) -> list[Compared]:
+    """One-factor profiles of lens scale, basis count and initial angle. The paper prints none."""
+    titles = {"lens_scale": "lens scale s", "basis": "basis count K", "initial_angle": "initial angle"}
+    systems = _systems_of(evidence, "HP")
+    parts = []
+    for key, title in titles.items():
+        values = sorted({run.spec["options"][key] for run in evidence.runs("HP", role=key)})
+        rows = []
+        for value in values:
+            runs = {s: [r for r in evidence.runs("HP", role=key, system=s) if r.spec["options"][key] == value]
+                    for s in systems}  # fmt: skip
+            label = value if isinstance(value, str) else f"{value:g}"
+            rows.append([label, *(mean_and_deviation(score(r[0]) if r else None) for r in runs.values())])
+        table = Table((title, *(SYSTEM_NAMES[s] for s in systems)), rows, f"Profile over the {title}")
+        parts.append(Compared(table, (), missing_note(evidence, "HP")))
+    return parts
+
+
+def _systems_of(evidence: Evidence, block: str) -> list[str]:
+    present = {run.spec["system"] for run in evidence.runs(block)}
+    return [name for name in SYSTEM_NAMES if name in present]

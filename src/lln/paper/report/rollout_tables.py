@@ -1,0 +1,283 @@
+"""The rollout tables: depth 40, all depths, and the two reference rows that the paper lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from lln.core.statistics import Summary, geometric_mean
+from lln.core.table import INFINITY, Table
+from lln.paper.printed_values import AllDepthsRow, Depth40Row, Score, all_depths, depth40, ratio_rows
+from lln.paper.records import Record, numbers
+from lln.paper.report.compare import Verdict, data_error, judge, scores_agree
+from lln.paper.report.document import Compared
+from lln.paper.report.evidence import ROLLOUTS, Evidence, score
+from lln.paper.report.names import (
+    COMPARATOR_NAMES,
+    MISSING,
+    MODEL_NAMES,
+    NOTHING,
+    REFERENCE_NAMES,
+    SHORT_NAMES,
+    SYSTEM_NAMES,
+    as_printed,
+    diverged,
+    mean_and_deviation,
+    plain_number,
+    quotient,
+)
+
+DEPTHS = (5, 10, 20, 40)
+SEEDS = 10
+
+
+class RatioCell(Protocol):
+    """One parameter or operation ratio, computed from the counts of the printed row's networks."""
+
+    @property
+    def table(self) -> str: ...  # noqa: D102
+    @property
+    def depth(self) -> int: ...  # noqa: D102
+    @property
+    def system(self) -> str: ...  # noqa: D102
+    @property
+    def column(self) -> str: ...  # noqa: D102
+    @property
+    def computed(self) -> Decimal: ...  # noqa: D102
+
+
+class Ratios:
+    """The computed ratios by table, depth, system and column; a dash where they were not handed over."""
+
+    def __init__(self, cells: Sequence[RatioCell] = ()) -> None:
+        self._cells = {(cell.table, cell.depth, cell.system, cell.column): str(cell.computed) for cell in cells}
+
+    def text(self, table: str, depth: int, system: str, column: str) -> str:
+        """The ratio with its printed digits."""
+        return self._cells.get((table, depth, system, column), NOTHING)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two contestants of a row.
+
+    Attributes:
+        lens: score of the LLN.
+        name: the comparator with the lowest mean of those that were run, None if none was.
+        other: its score.
+        complete: whether all five comparators were run.
+    """
+
+    lens: Summary | None
+    name: str | None
+    other: Summary | None
+    complete: bool
+
+    @property
+    def lower(self) -> bool | None:
+        """Whether LLN has the lower mean; None if one is missing or both diverged."""
+        if self.lens is None or self.other is None or not self.complete:
+            return None
+        if diverged(self.lens.mean) and diverged(self.other.mean):
+            return None
+        return self.lens.mean < self.other.mean
+
+
+def pair_of(evidence: Evidence, system: str, depth: int) -> Pair:
+    """LLN and the selected comparator of one row: the lowest mean of the five, as the paper selects it."""
+    scores = {name: evidence.row_score(system, depth, name) for name in COMPARATOR_NAMES}
+    found = {name: summary for name, summary in scores.items() if summary is not None}
+    lens = evidence.row_score(system, depth, "lens")
+    if not found:
+        return Pair(lens, None, None, complete=False)
+    name = min(found, key=lambda key: found[key].mean)
+    return Pair(lens, name, found[name], complete=len(found) == len(scores))
+
+
+def judge_pair(pair: Pair, lens: Score, other: Score, system: str) -> Verdict:
+    """The verdict on LLN and its comparator."""
+    here = {"lens": pair.lens, "comparator": pair.other if pair.complete else None}
+    return judge(here, {"lens": lens, "comparator": other}, count=SEEDS, tolerance=data_error(system))
+
+
+def ratio_of(pair: Pair) -> str:
+    """LLN's mean over the comparator's."""
+    if pair.lens is None or pair.other is None or diverged(pair.lens.mean) or diverged(pair.other.mean):
+        return NOTHING
+    return plain_number(pair.lens.mean / pair.other.mean)
+
+
+def depth40_table(evidence: Evidence, ratios: Ratios, *, trial: bool) -> Compared:
+    """The depth-40 table."""
+    rows, best, verdicts = [], [], []
+    for index, printed in enumerate(depth40()):
+        pair = pair_of(evidence, printed.system, 40)
+        verdict = judge_pair(pair, printed.lens, printed.comparator_mse, printed.system)
+        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        rows.append(_depth40_cells(printed, pair, ratios, verdicts[-1]))
+        if pair.lower is not None:
+            best.append((index, 2 if pair.lower else 6))
+        best.append((index, 3 if printed.mse_ratio < 1 else 7))
+    columns = (
+        *("System", "Family", "LLN MSE", "printed", "ratio", "Selected non-LLN (printed)", "Comparator MSE", "printed"),
+        *("ratio", "MSE ratio (printed)", "Param ratio % (printed)", "FLOP ratio % (printed)", "Verdict"),
+    )
+    notes = [
+        "Mean ± standard deviation of the normalised MSE over a 500-step free-running rollout, over the seeds. A "
+        "column 'ratio' is our mean over the printed one. The comparator is the lowest mean of five networks, selected "
+        "here from our own runs. Parameter and FLOP ratios are counted for the printed pair of networks.",
+        *missing_note(evidence, *ROLLOUTS),
+    ]
+    title = "Depth-40 selected-deployment rollout performance"
+    return Compared(Table(columns, rows, title, best), verdicts, notes)
+
+
+def _depth40_cells(printed: Depth40Row, pair: Pair, ratios: Ratios, verdict: Verdict) -> list[str]:
+    def computed(column: str, paper: Decimal) -> str:
+        return f"{ratios.text('depth 40', 40, printed.system, column)} ({paper})"
+
+    return [
+        SYSTEM_NAMES[printed.system],
+        printed.family,
+        mean_and_deviation(pair.lens),
+        as_printed(printed.lens),
+        ratio_to(pair.lens, printed.lens),
+        f"{MISSING if pair.name is None else MODEL_NAMES[pair.name]} ({MODEL_NAMES[printed.comparator]})",
+        mean_and_deviation(pair.other),
+        as_printed(printed.comparator_mse),
+        ratio_to(pair.other, printed.comparator_mse),
+        f"{ratio_of(pair)} ({printed.mse_ratio})",
+        computed("parameters", printed.parameter_ratio_percent),
+        computed("operations", printed.flop_ratio_percent),
+        verdict.value,
+    ]
+
+
+def ratio_to(here: Summary | None, printed: Score) -> str:
+    """Our mean over the printed one."""
+    return NOTHING if here is None else quotient(here.mean, printed.mean)
+
+
+def all_depths_tables(evidence: Evidence, ratios: Ratios, *, trial: bool) -> list[Compared]:
+    """The all-depth table, one part for each depth; three lines a system: here, printed, their ratio."""
+    comparators = {(row.depth, row.system): row.comparator for row in ratio_rows()}
+    parts = []
+    for depth in DEPTHS:
+        rows: list[list[str]] = []
+        best: list[tuple[int, int]] = []
+        verdicts = []
+        for printed in (row for row in all_depths() if row.depth == depth):
+            scores = {name: evidence.row_score(printed.system, depth, name) for name in SHORT_NAMES}
+            pair = pair_of(evidence, printed.system, depth)
+            other = printed.scores()[comparators[depth, printed.system]]
+            verdict = judge_pair(pair, printed.lens, other, printed.system)
+            verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+            best += _bold(scores, printed, len(rows))
+            rows += _all_depths_lines(printed, scores, pair, ratios, verdicts[-1])
+        columns = ("System", "", *SHORT_NAMES.values(), "MSE r.", "Param r.", "FLOP r.", "Verdict")
+        title = f"All-depth rollout comparison, D = {depth}"
+        parts.append(Compared(Table(columns, rows, title, best), verdicts, _depth_notes(evidence, depth)))
+    return parts
+
+
+def _all_depths_lines(
+    printed: AllDepthsRow, scores: Mapping[str, Summary | None], pair: Pair, ratios: Ratios, verdict: Verdict
+) -> list[list[str]]:
+    paper = printed.scores()
+    counted = [ratios.text("all depths", printed.depth, printed.system, key) for key in ("parameters", "operations")]
+    here = [mean_and_deviation(scores[name]) for name in SHORT_NAMES]
+    return [
+        [SYSTEM_NAMES[printed.system], "here", *here, ratio_of(pair), *counted, verdict.value],
+        ["", "printed", *(as_printed(paper[name]) for name in SHORT_NAMES), str(printed.mse_ratio),
+         str(printed.parameter_ratio), str(printed.flop_ratio), ""],
+        ["", "ratio", *(ratio_to(scores[name], paper[name]) for name in SHORT_NAMES), "", "", "", ""],
+    ]  # fmt: skip
+
+
+def _bold(scores: Mapping[str, Summary | None], printed: AllDepthsRow, line: int) -> list[tuple[int, int]]:
+    """The lowest finite mean of ours and of the printed ones."""
+    ours = {
+        name: summary.mean for name, summary in scores.items() if summary is not None and not diverged(summary.mean)
+    }
+    paper = {name: score.mean for name, score in printed.scores().items()}
+    places = {name: column for column, name in enumerate(SHORT_NAMES, start=2)}
+    marks = [(line, places[min(ours, key=lambda name: ours[name])])] if ours else []
+    return [*marks, (line + 1, places[min(paper, key=lambda name: paper[name])])]
+
+
+def _depth_notes(evidence: Evidence, depth: int) -> list[str]:
+    chosen = []
+    for system, label in SYSTEM_NAMES.items():
+        record = evidence.row(system, depth, "lens")
+        if record is not None:
+            options = record.spec["options"]
+            chosen.append(f"{label} h={options['width']}, K={options['basis']}, T={options['horizon']:g}")
+    how = "printed" if depth == 40 else "widths and basis counts follow from the printed ratios, T is the lowest mean"
+    notes = [f"LLN of each row ({how}): {'; '.join(chosen)}."] if chosen else []
+    return [*notes, *missing_note(evidence, *ROLLOUTS)]
+
+
+def cells_agreeing(
+    evidence: Evidence, models: Sequence[str] = tuple(SHORT_NAMES), depths: Sequence[int] = DEPTHS
+) -> tuple[int, int, int]:
+    """How many single scores of the all-depth table agree with print, how many were run, how many are printed."""
+    agree = run = printed = 0
+    for row in (row for row in all_depths() if row.depth in depths):
+        for name in models:
+            here = evidence.row_score(row.system, row.depth, name)
+            printed += 1
+            if here is not None:
+                run += 1
+                agree += scores_agree(here, row.scores()[name], SEEDS, data_error(row.system))
+    return agree, run, printed
+
+
+def reference_table(evidence: Evidence, *blocks: str) -> Compared:
+    """The two rows that every rollout table should have: what costs nothing, and what a linear fit gives."""
+    systems = [name for name in SYSTEM_NAMES if any(evidence.runs(*blocks, system=name))] or list(SYSTEM_NAMES)
+    rows = []
+    for model, label in REFERENCE_NAMES.items():
+        found = {name: evidence.runs(*blocks, role="reference", system=name, model=model) for name in systems}
+        rows.append([label, *(_reference_score(found[name]) for name in systems)])
+    columns = ("Reference, not in the paper", *(SYSTEM_NAMES[name] for name in systems))
+    note = (
+        "The training mean predicts a constant. The linear map is x[k+1] - x[k] = A x[k] + b by least squares in "
+        "float64; a network that does not beat it has not learned the nonlinear part."
+    )
+    return Compared(Table(columns, rows, "Reference rows"), (), [note])
+
+
+def _reference_score(records: Sequence[Record]) -> str:
+    if not records:
+        return MISSING
+    value = records[0].result["mse"][0]
+    windows = numbers(value if isinstance(value, list) else [value])
+    mean = geometric_mean(windows)
+    return INFINITY if diverged(mean) else plain_number(mean)
+
+
+def linear_wins(evidence: Evidence) -> tuple[int, int]:
+    """On how many systems the linear map beats both sides of the depth-40 row, and on how many that can be told."""
+    wins = known = 0
+    for system in SYSTEM_NAMES:
+        pair = pair_of(evidence, system, 40)
+        linear = evidence.runs(*ROLLOUTS, role="reference", system=system, model="linear")
+        if linear and pair.lens is not None and pair.other is not None:
+            known += 1
+            wins += score(linear[0]).mean < min(pair.lens.mean, pair.other.mean)
+    return wins, known
+
+
+def missing_note(evidence: Evidence, *blocks: str) -> list[str]:
+    """One sentence on what is not there and what to run, if something is."""
+    absent = [block for block in blocks if block not in evidence.blocks]
+    missing, failed = evidence.unfinished(*blocks)
+    notes = []
+    if absent or missing:
+        names = absent or [block for block in blocks if evidence.unfinished(block)[0]]
+        notes.append(f"Incomplete: run `lln reproduce {' '.join(names)}` for what is missing.")
+    if failed:
+        notes.append(f"{failed} runs crashed; `lln reproduce {' '.join(blocks)}` tries them again.")
+    return notes

@@ -1,0 +1,117 @@
+"""A whole study: what is not done yet goes to the workers, and every result is on disk before the next is awaited.
+
+Only this process writes. A run that crashes is recorded as failed, with its specification, and the study goes on; the
+next call tries it again. Stopping at any moment loses the runs under way and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lln.core.provenance import provenance
+from lln.core.workers import Crew, Task
+from lln.paper.expand import RunSpec, expand
+from lln.paper.records import DONE, FAILED, Entry, Record, Store, Timing, read_records
+from lln.paper.run import execute
+from lln.paper.select import confirmations
+from lln.paper.spec import Study
+
+PACKAGES = ("torch", "numpy", "llvmlite", "scipy", "scikit-learn")
+
+
+@dataclass
+class Progress:
+    """How far a block is; the same object is shown again and again.
+
+    Attributes:
+        block: its name.
+        total: number of runs.
+        done: finished ones, also those of earlier calls.
+        failed: crashed ones of this call.
+        running: being worked on now.
+        seconds_left: estimated from the cost of what is done; None until the first run is.
+        seconds: since the block began.
+    """
+
+    block: str
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    seconds_left: float | None = None
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+
+
+Listener = Callable[[Progress], None]
+
+
+def run_study(study: Study, store: Store, crew: Crew, listener: Listener | None = None) -> Progress:
+    """Bring `study` to its end in the folder of `store`.
+
+    Returns:
+        The last progress: how many runs are done, which failed, how long it took.
+    """
+    show = listener or (lambda _: None)
+    progress, began = Progress(study.block), time.perf_counter()
+    runs = expand(study)
+    _run_stage(study.block, runs, store, crew, progress, show, began)
+    if study.confirm is not None:
+        more = confirmations(runs, read_records(store.folder), study.confirm)
+        runs = [*runs, *more]
+        _run_stage(study.block, runs, store, crew, progress, show, began)
+    return progress
+
+
+def _run_stage(
+    block: str,
+    runs: Sequence[RunSpec],
+    store: Store,
+    crew: Crew,
+    progress: Progress,
+    show: Listener,
+    began: float,
+) -> None:
+    store.set_blocks({block: [Entry(run.digest, run.role) for run in runs]})
+    wanted = {run.digest: run for run in runs}
+    todo = longest_first(run for digest, run in wanted.items() if digest not in store.done)
+    progress.total, progress.done = len(wanted), len(wanted) - len(todo)
+    progress.failed, progress.errors = 0, []
+    show(progress)
+    stamp = provenance(*PACKAGES)
+    clock, spent, left = time.perf_counter(), 0.0, sum(run.cost for run in todo)
+    tasks = [Task(run.digest, run.content) for run in todo]
+    for finished in crew.run(execute, tasks) if tasks else ():
+        run = wanted[finished.key]
+        store.add(_record(run.content, finished.value, finished.error), Timing(run.digest, finished.seconds, stamp))
+        spent, left = spent + run.cost, left - run.cost
+        if finished.error is None:
+            progress.done += 1
+        else:
+            progress.failed += 1
+            progress.errors.append(f"{describe(run)}: {finished.error}")
+        progress.running = crew.running
+        progress.seconds = time.perf_counter() - began
+        progress.seconds_left = left * (time.perf_counter() - clock) / spent
+        show(progress)
+    progress.running, progress.seconds_left, progress.seconds = 0, 0.0, time.perf_counter() - began
+    show(progress)
+
+
+def _record(spec: Mapping[str, object], result: dict[str, object] | None, error: str | None) -> Record:
+    return Record(spec, result or {}, DONE) if error is None else Record(spec, {}, FAILED, error)
+
+
+def longest_first(runs: Iterable[RunSpec]) -> list[RunSpec]:
+    """By falling cost, so that no long run is left alone at the end; ties by digest."""
+    return sorted(runs, key=lambda run: (-run.cost, run.digest))
+
+
+def describe(run: RunSpec) -> str:
+    """The run in a few words, for a message."""
+    content = run.content
+    options = ", ".join(f"{key}={value}" for key, value in content.get("options", {}).items() if value is not None)
+    words = [str(content[key]) for key in ("kind", "system", "model") if key in content]
+    return f"run {run.digest[:8]} ({' '.join(words)}{': ' + options if options else ''})"

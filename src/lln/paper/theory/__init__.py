@@ -1,0 +1,1 @@
+"""The paper's theorems and counts, checked numerically."""

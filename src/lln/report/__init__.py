@@ -1,6 +1,0 @@
-"""The paper's tables and figures from records, beside the printed numbers. Reads records; runs nothing."""
-
-from lln.report.build import build_document, write_report
-from lln.report.compare import RULE, Verdict
-
-__all__ = ["RULE", "Verdict", "build_document", "write_report"]

@@ -1,0 +1,229 @@
+"""Where a search keeps its trials: an Optuna study behind any storage URL, and what becomes of trials left running.
+
+Needs the extra `search`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lln.core.canonical import digest
+from lln.core.errors import InputError, reason
+from lln.core.folders import output_folder
+
+OWNER, BEAT, RETRY, INTERRUPTED, SUM = "owner", "beat", "retry_of", "interrupted", "sum"
+_SQLITE = "sqlite:///"
+SILENT_SECONDS = 600.0
+_BUSY_SECONDS = 60
+
+
+def optuna() -> Any:
+    """The package, or one sentence about how to get it."""
+    try:
+        import optuna
+    except ImportError:
+        raise InputError("a search needs Optuna, which is not installed; pip install 'lln[search]'") from None
+    return optuna
+
+
+def storage_url(storage: str | os.PathLike[str]) -> str:
+    """A storage URL as it is; anything else names a SQLite file, whose folder is made."""
+    text = os.fspath(storage)
+    if "://" in text:
+        return text
+    path = Path(text)
+    output_folder(path.parent)
+    return f"{_SQLITE}{path.resolve()}"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Any]:
+    """The storage behind `url`, its connections closed at the end, Optuna's own log silenced.
+
+    What the database's own driver raises while it is in use leaves as an OSError that names the storage.
+    """
+    library = optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    options = {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else None
+    before = library.logging.get_verbosity()
+    library.logging.set_verbosity(library.logging.ERROR)
+    try:
+        try:
+            storage = library.storages.RDBStorage(url, engine_kwargs=options)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the database's own driver raises
+            raise InputError(
+                f"{url}: cannot be opened as a search's storage ({reason(error)}); expected a SQLite file or a "
+                "database URL, as in postgresql://user@host/name"
+            ) from error
+        try:
+            yield storage
+        except (SQLAlchemyError, library.exceptions.StorageInternalError) as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise OSError(
+                f"{url}: the storage of the search failed ({reason(cause)}); what it holds can be resumed"
+            ) from error
+        finally:
+            storage.remove_session()
+            storage.engine.dispose()
+            _forget_statements(storage)
+    finally:
+        library.logging.set_verbosity(before)
+
+
+def _forget_statements(storage: Any) -> None:
+    """Drop what was compiled for a closed storage; SQLAlchemy would keep it with Optuna's tables."""
+    base = getattr(sys.modules.get("optuna.storages._rdb.models"), "BaseModel", None)
+    for mapper in base.registry.mappers if base is not None else ():
+        kept = getattr(mapper, "_compiled_cache", {})
+        for key in list(kept):
+            if any(part is storage.engine.dialect for part in key):
+                kept.pop(key, None)
+
+
+def refuse_damaged(url: str) -> None:
+    """Refuse a SQLite file whose pages or indices do not agree with each other."""
+    path = Path(url.removeprefix(_SQLITE))
+    if not url.startswith(_SQLITE) or not path.is_file():
+        return
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+    try:
+        said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):  # somebody is writing, so somebody can
+            return
+        said = str(error)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        said = str(error)
+    finally:
+        connection.close()
+    if said != "ok":
+        raise InputError(
+            f"{path}: not a whole SQLite file ({' '.join(said.split())}); restore a copy, or name another storage"
+        )
+
+
+def seal(trial: Any, values: Mapping[str, float]) -> None:
+    """Write down a checksum of a trial's choices and of what came of it, before it counts as finished."""
+    trial.set_user_attr(SUM, digest({"params": trial.params, "values": list(values.values())}))
+
+
+def finished(study: Any) -> list[Any]:
+    """All trials of `study`; InputError if one of those that ended is not what its checksum says."""
+    states = optuna().trial.TrialState
+    try:
+        trials: list[Any] = study.get_trials(deepcopy=False)
+        broken = [
+            trial.number
+            for trial in trials
+            if trial.state in (states.COMPLETE, states.PRUNED)
+            and SUM in trial.user_attrs
+            and trial.user_attrs[SUM]
+            != digest({"params": trial.params, "values": trial.values if trial.state == states.COMPLETE else []})
+        ]
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the search {study.study_name!r} cannot be read from its storage, which is damaged"
+        ) from error
+    if broken:
+        raise InputError(
+            f"trial {broken[0]} of the search {study.study_name!r} is not what its checksum says: its storage is "
+            "damaged; restore a copy, or name another storage"
+        )
+    return trials
+
+
+def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resume: bool) -> Any:
+    """The study `name`: a new one, or with `resume` the one that may be there, if it asks the same question."""
+    library = optuna()
+    if name in library.get_all_study_names(storage) and not resume:
+        raise InputError(f"the storage already has a search called {name!r}; resume it (--resume) or give another name")
+    study = library.create_study(
+        storage=storage, study_name=name, directions=["minimize"] * len(objectives), load_if_exists=True
+    )
+    asked = {"objectives": list(objectives), "data": digest}
+    if not study.user_attrs:
+        for key, value in asked.items():
+            study.set_user_attr(key, value)
+    for key, value in asked.items():
+        if study.user_attrs.get(key) != value:
+            raise InputError(
+                f"the search {name!r} was begun with other {key} ({study.user_attrs.get(key)}, now {value}); "
+                "give the same, or another name"
+            )
+    return study
+
+
+def load(storage: Any, name: str, seed: int) -> Any:
+    """The study `name` for one more trial, proposed by a sampler of its own seed."""
+    library = optuna()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", library.exceptions.ExperimentalWarning)
+        # The liar keeps parallel workers from proposing the same trial.
+        sampler = library.samplers.TPESampler(seed=seed % 2**32, multivariate=True, constant_liar=True)
+    pruner = library.pruners.MedianPruner(n_startup_trials=4, n_min_trials=3)
+    return library.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
+
+
+def own(trial: Any) -> None:
+    """Write down whose trial this is, so that a later search can tell whether it still runs."""
+    trial.set_user_attr(OWNER, _identity(os.getpid()))
+    trial.set_user_attr(BEAT, time.time())
+
+
+def retry_lost(study: Any) -> int:
+    """Fail the trials whose process is gone and queue them, and interrupted ones, again; returns how many."""
+    states = optuna().trial.TrialState
+    trials = study.get_trials(deepcopy=False)
+    retried = {trial.user_attrs.get(RETRY) for trial in trials}
+    lost = [trial for trial in trials if trial.state == states.RUNNING and _gone(trial)]
+    for trial in lost:
+        study.tell(trial.number, state=states.FAIL)
+    lost += [trial for trial in trials if trial.state == states.FAIL and INTERRUPTED in trial.user_attrs]
+    again = [trial for trial in lost if trial.number not in retried]
+    for trial in again:
+        study.enqueue_trial(trial.params, user_attrs={RETRY: trial.number})
+    return len(again)
+
+
+def _gone(trial: Any) -> bool:
+    owner = trial.user_attrs.get(OWNER)
+    if owner is None:
+        return True
+    host, process, _ = owner.split("/")
+    if host == socket.gethostname():
+        return bool(owner != _identity(int(process)))
+    return time.time() - float(trial.user_attrs.get(BEAT, 0.0)) > SILENT_SECONDS
+
+
+def _identity(process: int) -> str:
+    """Host, process and when the process began, since numbers of processes are used again."""
+    try:
+        # The 22nd field counts clock ticks from boot; the name before it may hold spaces.
+        began = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        began = _answers(process)
+    return f"{socket.gethostname()}/{process}/{began}"
+
+
+def _answers(process: int) -> str:
+    if Path("/proc/self").exists():
+        return "gone"
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return "gone"
+    except PermissionError:
+        pass
+    return "alive"

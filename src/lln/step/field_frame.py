@@ -1,0 +1,227 @@
+"""The frame around a field network, in float64: units, delay channels, inputs, and a convolution as the linear part.
+
+Nothing here grows with the grid: scales are those of channels, and the linear part is a least-squares convolution, so
+that what is learned holds at every point and, on grids of other spacings, at the same physical distances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lln.core.errors import InputError
+from lln.models.convolution import Sides, convolve
+from lln.step.frame import Array
+
+CONSERVE = ("none", "mean", "flux")
+
+
+@dataclass(frozen=True, eq=False)
+class FieldFrame:
+    """What is known of one step of a field without a network.
+
+    Flat states (..., n) run through the channels, and within a channel through space, in C order. With
+    z = (x - mean) / scale in each channel, a point's features are z_k, the scaled differences of the H - 1 states
+    before, and the inputs; the linear part is a convolution of them. One step is
+
+        x_{k+1} = x_k + hold * scale * P(matrix * f_k + offset + gain * net(f_k))
+
+    where `hold` is zero on the points of Dirichlet sides, whose values are prescribed, and P takes the mean over space
+    away where it is conserved. With conserve = "flux" the network's output is a flux for each direction and P its
+    divergence first: what leaves one cell enters the next.
+
+    Attributes:
+        space: points of the grid that it was fitted on.
+        boundary: what lies beyond each side.
+        kernel: points of the linear convolution along each axis.
+        history: number of states H that a step looks at.
+        channel_mean: (C,), in the units of the data.
+        channel_scale: (C,), above zero.
+        difference_scale: (H - 1, C), in standardised units.
+        input_mean: (m,).
+        input_scale: (m,), above zero.
+        matrix: the linear convolution, (C, kernel points * (C H + m)); zeros are no linear part.
+        offset: (C,), standardised.
+        gain: what one unit of the network's output is worth, (C,), standardised. Zeros switch the network off.
+        conserve: "none", "mean" or "flux".
+        static: a fixed field (*space, s) that networks also see, standardised; None for none.
+    """
+
+    space: tuple[int, ...]
+    boundary: Sides
+    kernel: tuple[int, ...]
+    history: int
+    channel_mean: Array
+    channel_scale: Array
+    difference_scale: Array
+    input_mean: Array
+    input_scale: Array
+    matrix: Array
+    offset: Array
+    gain: Array
+    conserve: str = "none"
+    static: Array | None = field(default=None)
+
+    @property
+    def channels(self) -> int:
+        """Number of fields C."""
+        return int(self.channel_mean.shape[0])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n of a flat state."""
+        return self.channels * math.prod(self.space)
+
+    @property
+    def inputs(self) -> int:
+        """Number of known inputs m."""
+        return int(self.input_mean.shape[0])
+
+    @property
+    def features(self) -> int:
+        """Channels C H + m that the linear part sees at every point."""
+        return self.channels * self.history + self.inputs
+
+    @property
+    def outputs(self) -> int:
+        """Channels that a network must return: C, or a flux of each along every axis."""
+        return self.channels * (len(self.space) if self.conserve == "flux" else 1)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of every coordinate of a flat state, (n,)."""
+        return np.repeat(self.channel_mean, math.prod(self.space))
+
+    @cached_property
+    def scale(self) -> Array:
+        """Of every coordinate of a flat state, (n,)."""
+        return np.repeat(self.channel_scale, math.prod(self.space))
+
+    def ratio(self, space: Sequence[int] | None) -> tuple[float, ...] | None:
+        """Points of a grid of shape `space` to one of the fitted grid, along each axis, on the same domain.
+
+        A periodic axis of N points spans N spacings, any other N - 1: its first and last point lie on the boundary.
+        """
+        if space is None or tuple(space) == self.space:
+            return None
+        if len(space) != len(self.space):
+            raise InputError(f"space must have {len(self.space)} lengths like the grid of training, got {len(space)}")
+        spans = zip(space, self.space, self.boundary, strict=True)
+        return tuple(a / b if pair[0] == "periodic" else (a - 1) / (b - 1) for a, b, pair in spans)
+
+    def fields(self, flat: NDArray[Any], space: Sequence[int] | None = None) -> Tensor:
+        """Flat states (..., n) as fields, channels last: (..., *space, C)."""
+        shape = self.space if space is None else tuple(space)
+        if flat.shape[-1] != self.channels * math.prod(shape):
+            raise InputError(
+                f"a grid of {' x '.join(map(str, shape))} points and {self.channels} channels needs "
+                f"{self.channels * math.prod(shape)} numbers a state, got {flat.shape[-1]}"
+            )
+        grid = np.asarray(flat, dtype=np.float64).reshape(*flat.shape[:-1], self.channels, *shape)
+        return torch.from_numpy(np.array(np.moveaxis(grid, -1 - len(shape), -1), order="C"))
+
+    def flat(self, fields: Tensor) -> Array:
+        """Fields as flat states, the inverse of `fields`."""
+        moved = np.moveaxis(fields.numpy(), -1, -1 - len(self.space))
+        return np.ascontiguousarray(moved).reshape(*fields.shape[: -len(self.space) - 1], -1)
+
+    def feature_fields(self, window: Sequence[Tensor], inputs: Tensor | None = None) -> Tensor:
+        """Features (..., *space, C H + m) of H fields, oldest first, and the inputs (..., m) of the present."""
+        mean, scale = torch.from_numpy(self.channel_mean), torch.from_numpy(self.channel_scale)
+        z = [(state - mean) / scale for state in window]
+        steps = torch.from_numpy(self.difference_scale)
+        parts = [z[-1], *((z[-j] - z[-j - 1]) / steps[j - 1] for j in range(1, self.history))]
+        if self.inputs:
+            if inputs is None:
+                raise InputError(f"the model knows {self.inputs} inputs, but none were given")
+            known = (inputs - torch.from_numpy(self.input_mean)) / torch.from_numpy(self.input_scale)
+            spread = known.reshape(*known.shape[:-1], *[1] * len(self.space), self.inputs)
+            parts.append(spread.expand(*z[-1].shape[:-1], self.inputs))
+        return torch.cat(parts, dim=-1)
+
+    def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:
+        """Features of flat windows: (..., H, n) and (..., m) -> (..., *space, C H + m)."""
+        states = [self.fields(window[..., k, :]) for k in range(self.history)]
+        known = None if inputs is None else torch.from_numpy(np.asarray(inputs, dtype=np.float64))
+        features: Array = self.feature_fields(states, known).numpy()
+        return features
+
+    def change(
+        self, features: Tensor, correction: Tensor | None = None, ratio: Sequence[float] | None = None
+    ) -> Tensor:
+        """The increment in the units of the data, (..., *space, C), from features and the networks' mean output."""
+        if self.matrix.any():
+            matrix, offset = torch.from_numpy(self.matrix), torch.from_numpy(self.offset)
+            change = convolve(features, matrix, offset, self.kernel, self.boundary, ratio)
+        else:
+            change = torch.from_numpy(self.offset).expand(*features.shape[:-1], self.channels)
+        if correction is not None:
+            gain = torch.from_numpy(self.gain)
+            change = change + gain * (divergence(correction, self, ratio) if self.conserve == "flux" else correction)
+        if self.conserve != "none":
+            axes = tuple(range(change.ndim - 1 - len(self.space), change.ndim - 1))
+            change = change - change.mean(dim=axes, keepdim=True)
+        return torch.from_numpy(self.channel_scale) * held(change, self.boundary)
+
+    def arrays(self) -> dict[str, Any]:
+        """Every array under its name, as files store them."""
+        names = ("channel_mean", "channel_scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset")
+        found = {name: getattr(self, name) for name in (*names, "gain")}
+        return found if self.static is None else {**found, "static": self.static}
+
+    def record(self) -> dict[str, Any]:
+        """Everything but the arrays, as plain values."""
+        return {
+            "space": list(self.space),
+            "boundary": [list(pair) for pair in self.boundary],
+            "kernel": list(self.kernel),
+            "history": self.history,
+            "conserve": self.conserve,
+        }
+
+
+def held(change: Tensor, boundary: Sides) -> Tensor:
+    """The increment (..., *space, C) without its values on Dirichlet sides, where the field is prescribed."""
+    for place, pair in enumerate(boundary):
+        axis = change.ndim - 1 - len(boundary) + place
+        for side, first in ((pair[0], 0), (pair[1], change.shape[axis] - 1)):
+            if side == "dirichlet":
+                index = torch.arange(change.shape[axis], device=change.device)
+                shape = [-1 if a == axis else 1 for a in range(change.ndim)]
+                change = change * (index != first).view(shape)
+    return change
+
+
+def free(space: Sequence[int], boundary: Sides) -> NDArray[np.bool_]:
+    """Which points of the grid may change: all but those on Dirichlet sides, (*space)."""
+    return held(torch.ones(*space, 1, dtype=torch.float64), boundary)[..., 0].numpy().astype(bool)
+
+
+def divergence(flux: Tensor, frame: FieldFrame, ratio: Sequence[float] | None = None) -> Tensor:
+    """What flows into each cell: (..., *space, axes * C) -> (..., *space, C); nothing flows through walls.
+
+    The flux of a point passes from it to its neighbour ahead, one spacing of training away.
+    """
+    steps = [1] * len(frame.space) if ratio is None else [round(r) for r in ratio]
+    if ratio is not None and any(abs(r - step) > 1e-9 or step < 1 for r, step in zip(ratio, steps, strict=True)):
+        raise InputError("flux form needs a grid that is finer by whole factors; use conserve='mean' for others")
+    parts = flux.unflatten(-1, (len(frame.space), frame.channels)).unbind(-2)
+    total = torch.zeros_like(parts[0])
+    for place, (part, step, pair) in enumerate(zip(parts, steps, frame.boundary, strict=True)):
+        axis = part.ndim - 1 - len(frame.space) + place
+        if pair[0] == "periodic":
+            total = total + part.roll(step, axis) - part
+            continue
+        points = part.shape[axis]
+        inner = part.narrow(axis, 0, points - step)
+        wall = torch.zeros_like(part.narrow(axis, 0, step))
+        total = total + torch.cat((wall, inner), dim=axis) - torch.cat((inner, wall), dim=axis)
+    return total

@@ -1,0 +1,1 @@
+"""A model made visible: the drawing of its architecture and its web page."""

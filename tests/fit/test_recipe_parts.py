@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+import torch
+
+from lln.core.errors import InputError
+from lln.data.dataset import as_dataset
+from lln.data.series import Dataset, Series
+from lln.data.stream import pairs
+from lln.fit.holdout import folds, load, roll_linear
+from lln.fit.linear import units_of_pairs
+from lln.fit.members import Blinkers, make_ensemble, shape_of
+from lln.fit.noise import estimate_noise
+from lln.fit.prepare import Candidate, prepare
+from lln.fit.readout import ReadoutFit, get_readout, last_states, set_readout
+from lln.fit.recipe import Recipe, fit_surrogate
+from lln.fit.sizes import parameter_budget, updates_for
+from lln.fit.source import Rows, Stream, residuals
+from lln.models.counting import comparator_cost, lens_cost
+from lln.step.surrogate import Surrogate
+from lln.systems import preset, simulate
+
+
+def waves(rows=600, n=3, seed=0):
+    t = 0.05 * np.arange(rows)
+    rng = np.random.default_rng(seed)
+    return np.stack([np.sin(t * rng.uniform(0.5, 2) + k) for k in range(n)], axis=1)
+
+
+def test_one_trajectory_is_held_out_at_its_end_by_more_and_more():
+    found = folds(Dataset((Series(waves(1000)),)), 0.2)
+    assert [fold.train[0][2] for fold in found] == [950, 900, 850, 800]
+    for fold in found:
+        cut = fold.train[0][2]
+        assert min(row for _, row in fold.windows) == cut - 1  # a rollout starts from the last state that trained
+        assert max(row for _, row in fold.windows) + fold.steps <= 999
+
+
+def test_of_several_trajectories_whole_ones_are_held_out_each_once():
+    found = folds(Dataset(tuple(Series(waves(700, seed=k)) for k in range(4))), 0.2)
+    assert len(found) == 4
+    for fold in found:
+        assert not {part[0] for part in fold.train} & {part[0] for part in fold.held_out}
+        assert {index for index, _ in fold.windows} == {part[0] for part in fold.held_out}
+        assert fold.steps == 500
+    assert sorted(part[0] for fold in found for part in fold.held_out) == [0, 1, 2, 3]
+
+
+def test_no_rollout_crosses_a_gap():
+    states = waves(1000)
+    states[870:873] = np.nan
+    data = Dataset((Series(states),))
+    for fold in folds(data, 0.2):
+        windows = load(data, fold, 3, np.ones(3))
+        assert np.isfinite(windows.start).all()
+        assert np.isfinite(windows.truth).all()
+
+
+def test_too_little_data_is_refused_in_one_sentence():
+    with pytest.raises(InputError, match="give longer trajectories"):
+        folds(Dataset((Series(waves(6)),)), 0.2)
+
+
+def test_windows_of_linear_maps_agree_with_the_surrogate():
+    data = Dataset((Series(waves()),))
+    fold = folds(data, 0.2)[-1]
+    ready = prepare(data.select(fold.train), 2)
+    frames = [ready.linear(Candidate(2, None, ridge)) for ridge in (1e-12, 1e-3)]
+    windows = load(data, fold, 2, np.ones(3))
+    rolled = roll_linear(frames, windows)
+    for frame, states in zip(frames, rolled, strict=True):
+        np.testing.assert_allclose(states, Surrogate(frame).rollout(windows.start, fold.steps), rtol=1e-9, atol=1e-12)
+
+
+def test_log_error_counts_divergence_and_never_hides_it():
+    data = Dataset((Series(waves()),))
+    windows = load(data, folds(data, 0.2)[-1], 1, np.ones(3))
+    right = windows.truth[None].copy()
+    wrong = right.copy()
+    wrong[0, 0, -1, 0] = np.inf
+    assert windows.log_error(right)[0] < -50
+    assert windows.log_error(wrong)[0] > windows.log_error(right)[0] + 50 / len(windows.truth)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
+def test_noise_is_found_and_measured_within_a_fifth(noise):
+    states = simulate(preset("lorenz-28"), 3000).astype(float)[500:]
+    scale = states.std(axis=0)
+    drawn = np.random.default_rng(0).standard_normal(states.shape)
+    found = estimate_noise(Dataset((Series(states + noise * scale * drawn),)))
+    if noise:
+        assert found.matters
+        # 2500 rows of three columns: the estimate's own spread is about two percent, overlap of differences doubles it.
+        assert found.relative == pytest.approx(noise, rel=0.2)
+    else:
+        assert not found.matters
+        assert found.relative < 1e-4
+
+
+def test_what_a_model_foresees_is_no_noise():
+    found = estimate_noise(Dataset((Series(np.random.default_rng(0).standard_normal((500, 2))),)))
+    assert found.matters
+    assert found.at_most(1e-3).of_increments == pytest.approx(1e-3 / np.sqrt(2))
+    assert not found.at_most(1e-3).matters
+    assert found.at_most(100.0) == found
+
+
+@pytest.mark.parametrize("n", [2, 3, 32, 96, 512])
+def test_a_member_has_at_most_a_fifth_of_the_smallest_comparators_parameters(n):
+    shape = shape_of("lens", {}, n, n, 3000, None, 1)
+    cost = lens_cost(n, n, width=shape.options["width"], depth=shape.options["depth"], basis=shape.options["basis"])
+    plain = comparator_cost("mlp", n, n, width=128, depth=2)
+    assert cost.parameters <= plain.parameters / 5
+    assert parameter_budget(n, n, 3000) == int(plain.parameters / 5)
+    assert shape.options["width"] >= 16
+
+
+def test_updates_have_bounds_for_any_amount_of_data():
+    counts = [updates_for(pairs, 256, None) for pairs in (10, 300, 3000, 10**6, 10**9)]
+    assert counts == sorted(counts)
+    assert counts[0] >= 500
+    assert counts[-1] <= 6000
+    assert updates_for(1000, 256, 3) == 12
+
+
+def grid(n=16, rows=200):
+    return Dataset((Series(np.random.default_rng(0).standard_normal((rows, n)).cumsum(axis=0)),), space=(n,))
+
+
+def test_local_rays_stay_local_through_training():
+    ready = prepare(grid(), 2)
+    shape = shape_of("lens", {"depth": 2, "basis": 4}, 32, 16, ready.pairs, ready.near(1), 2)
+    model = make_ensemble(shape, [0, 1], "cpu")
+    blinkers = Blinkers(model, shape.sight)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    x = torch.randn(2, 20, 32, generator=torch.Generator().manual_seed(0))
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        blinkers()
+        optimizer.step()
+    member = model.member(1)
+    seen, used = torch.from_numpy(shape.sight.embedding), torch.from_numpy(shape.sight.readout)
+    assert not member.embed_position.weight[~seen].any()
+    assert not member.embed_angle.weight[~seen].any()
+    assert not member.readout.weight[~used].any()
+    far, here = torch.zeros(1, 32), torch.zeros(1, 32)
+    far[0, 8] = 1.0
+    changed = (member(far) - member(here))[0].nonzero()[:, 0].tolist()
+    assert changed == [7, 8, 9]
+    free = sum(p.numel() for p in member.parameters()) - int((~seen).sum()) * 2 - int((~used).sum())
+    assert shape.parameters(member) == free
+
+
+@pytest.mark.parametrize("model", ["lens", "mlp", "scaled-residual", "residual-batchnorm", "layerscale"])
+def test_the_solved_readout_is_the_best_one(model):
+    shape = shape_of(model, {"width": 8, "depth": 2}, 3, 2, 100, None, 1)
+    ensemble = make_ensemble(shape, [0, 1], "cpu").eval()
+    x = torch.randn(100, 3, generator=torch.Generator().manual_seed(1))
+    y = torch.stack([x[:, 0] * x[:, 1], torch.sin(x[:, 2])], dim=1)
+    weights = torch.linspace(0.5, 1.5, 100)
+    ReadoutFit(ensemble, x, y, weights, None).apply(1e-12)
+    with torch.no_grad():
+        states = last_states(ensemble, x)
+        for member in range(2):
+            tall = torch.cat([states[member], torch.ones(100, 1)], dim=1).double() * weights.double().sqrt()[:, None]
+            best = torch.linalg.lstsq(tall, y.double() * weights.double().sqrt()[:, None], driver="gelsd").solution
+            least = (tall @ best - y.double() * weights.double().sqrt()[:, None]).square().mean()
+            found = ((ensemble.member(member).eval()(x) - y) * weights.sqrt()[:, None]).square().mean()
+            # The readout is stored in float32, and dead units leave directions that only the ridge decides.
+            assert float(found) <= float(least) * 1.001 + 1e-6
+
+
+def test_a_readout_can_be_taken_and_given_back():
+    ensemble = make_ensemble(shape_of("lens", {"width": 4, "depth": 1}, 2, 2, 9, None, 1), [0], "cpu")
+    kept = get_readout(ensemble)
+    x = torch.randn(1, 5, 2)
+    before = ensemble(x)
+    set_readout(ensemble, kept[0] * 0, kept[1] * 0)
+    assert not ensemble(x).any()
+    set_readout(ensemble, *kept)
+    assert torch.equal(ensemble(x), before)
+
+
+def test_batches_depend_on_the_update_alone_and_cover_an_epoch():
+    rows = Rows(np.arange(10.0)[:, None], np.zeros((10, 1)), None, "cpu")
+    first = [rows.batch(update, 3, [5, 6])[0] for update in range(4)]
+    again = Rows(np.arange(10.0)[:, None], np.zeros((10, 1)), None, "cpu")
+    assert torch.equal(again.batch(3, 3, [5, 6])[0], first[3])
+    epoch = torch.cat(first[:3], dim=1)
+    assert epoch.shape == (2, 9, 1)
+    assert all(len(set(member.flatten().tolist())) == 9 for member in epoch)
+    assert not torch.equal(epoch[0], epoch[1])
+
+
+def test_a_stream_gives_the_same_batches_wherever_it_is_taken_up(monkeypatch):
+    monkeypatch.setattr("lln.fit.source.BLOCK_ROWS", 1024)
+    data = Dataset((Series(waves(3000)),))
+    frame = units_of_pairs(pairs(data, 1)).frame(gain=np.ones(3))
+    stream = Stream(data, frame, "cpu", 0)
+    whole = [stream.batch(update, 256, [1])[0] for update in range(14)]
+    other = Stream(data, frame, "cpu", 0)
+    for update in (13, 2, 9):
+        assert torch.equal(other.batch(update, 256, [1])[0], whole[update])
+    features, targets = residuals(frame, pairs(data, 1))
+    known = {tuple(row) for row in np.round(features.astype(np.float32), 5).tolist()}
+    assert {tuple(row) for row in np.round(whole[5][0].numpy(), 5).tolist()} <= known
+    assert np.isfinite(targets).all()
+
+
+@pytest.mark.parametrize(("ridge", "said"), [(None, "learned no dynamics"), (1e-6, "The linear part alone did best")])
+def test_a_fit_without_a_network_says_what_is_left(ridge, said):
+    walk = np.random.default_rng(0).standard_normal((120, 2)).cumsum(axis=0)  # its steps know nothing of where it is
+    recipe = Recipe(ridge=ridge, history=1, width=2, depth=1, epochs=1, members=1)
+    report = fit_surrogate(as_dataset(walk, dt=1.0), recipe).report
+    assert report.share == 0
+    assert any(said in note for note in report.notes)

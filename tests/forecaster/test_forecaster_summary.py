@@ -1,0 +1,47 @@
+import dataclasses
+import re
+
+from forecasters import field, fitted, forced, lorenz
+
+from lln.forecaster.summary import summary
+
+
+def text(forecaster=None, **changes):
+    forecaster = forecaster or fitted()
+    report = dataclasses.replace(forecaster.report_, **changes)
+    return re.sub(r"\s+", " ", summary(forecaster.layout_, forecaster.recipe_, report, forecaster.training_))
+
+
+def test_it_says_what_was_given_and_done():
+    said = text()
+    report = fitted().report_
+    assert "one trajectory of x, y, z, dt = 0.01" in said
+    assert f"{report.pairs:,} pairs of neighbouring states" in said
+    assert f"of {len(lorenz())} states" in said
+    assert f"{report.parameters:,} (" in said
+    assert f"{report.held_out_nmse:.3g}" in said
+    assert f"{report.seconds:.1f} s on cpu, seed 0" in said
+    assert all(len(line) <= 100 for line in fitted().summary().splitlines())
+
+
+def test_it_says_when_there_is_no_network_or_no_linear_part():
+    assert "no network did better than the linear part" in text(share=0.0)
+    assert "no linear part" in text(ridge=None)
+    assert "the mean of 4 of kind 'lens' (width 9, depth 2, basis 6, horizon 1)" in text(
+        share=0.5, model="lens", members=4, width=9, depth=2, basis=6, horizon=1.0
+    )
+
+
+def test_noise_gaps_coverage_and_notes():
+    assert "noise found, about 0.01 of the states' spread, 0.3 of one step's change" in text(
+        noise=0.01, noise_of_increments=0.3, noisy=True
+    )
+    assert "none that matters" in text(noise=1e-6, noise_of_increments=1e-4, noisy=False)
+    assert "12 more touch a gap and were left out" in text(left_out=12)
+    assert "97.5% of hidden positions lie between the control points" in text(coverage=0.025, share=1.0)
+    assert "note a column does not vary" in text(notes=("a column does not vary",))
+
+
+def test_inputs_and_grids_are_named():
+    assert "known inputs u, v" in text(forced()[0])
+    assert "u, v on a grid of 2 x 3" in text(field())

@@ -1,0 +1,225 @@
+import gc
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from lln.core.errors import InputError
+from lln.search import search as module
+from lln.search import storage as shelf
+from lln.search.search import OBJECTIVES, RANGES, SPACE, search
+
+optuna = pytest.importorskip("optuna")
+
+FIXED = {"history": 1, "members": 1, "epochs": 4, "depth": 2, "batch_size": 64}
+
+
+def pendulum(rows=200):
+    """A nonlinear oscillation, so that sizes matter."""
+    states = np.empty((rows, 2))
+    angle, speed = 1.5, 0.0
+    for row in states:
+        speed -= 0.1 * np.sin(angle)
+        angle += 0.1 * speed
+        row[:] = angle, speed
+    return states
+
+
+def small(tmp_path, budget=3, **options):
+    return search(pendulum(), budget, storage=tmp_path / "s.db", fixed={**FIXED, **options.pop("fixed", {})}, **options)
+
+
+def test_a_search_finds_and_repeats(tmp_path):
+    found = small(tmp_path, 4)
+    assert [trial.number for trial in found.trials] == list(range(4))
+    assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
+    done = [trial for trial in found.trials if trial.values]
+    assert found.best.values["rollout"] == min(trial.values["rollout"] for trial in done)
+    assert set(found.best.options) == (set(SPACE) | set(RANGES)) - set(FIXED)
+    assert found.options == {**FIXED, **found.best.options}
+    again = small(tmp_path / "other", 4)
+    assert again.trials == found.trials
+    assert json.loads(json.dumps(found.record()))["best"]["number"] == found.best.number
+    assert str(found.best.number) in found.table.to_markdown()
+
+
+def test_trials_of_one_process_share_the_open_storage(tmp_path, monkeypatch):
+    opened, kind = [], optuna.storages.RDBStorage
+    begin = kind.__init__
+    monkeypatch.setattr(kind, "__init__", lambda self, *a, **k: opened.append(a) or begin(self, *a, **k))
+    small(tmp_path, 3)
+    assert len(opened) == 1
+
+
+def test_a_closed_storage_leaves_no_compiled_statements(tmp_path):
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+    def compiled():
+        gc.collect()
+        return sum(issubclass(type(thing), SQLCompiler) for thing in gc.get_objects())
+
+    small(tmp_path, 1)
+    before = compiled()
+    small(tmp_path / "other", 1)
+    assert compiled() == before
+
+
+def test_a_finished_search_is_not_run_twice_and_a_larger_budget_adds(tmp_path):
+    first = small(tmp_path, 1)
+    with pytest.raises(InputError, match="already has a search called 'lln'; resume it"):
+        small(tmp_path, 1)
+    assert small(tmp_path, 1, resume=True).trials == first.trials
+    seen = []
+    longer = small(tmp_path, 3, resume=True, progress=seen.append)
+    assert longer.trials[:1] == first.trials
+    assert [(event.done, event.total) for event in seen] == [(2, 3), (3, 3)]
+    assert longer.trials == small(tmp_path / "at once", 3).trials
+
+
+def test_other_data_or_objectives_are_refused(tmp_path):
+    small(tmp_path, 1)
+    with pytest.raises(InputError, match="begun with other objectives"):
+        small(tmp_path, 1, resume=True, objectives=("rollout", "parameters"))
+    with pytest.raises(InputError, match="begun with other data"):
+        search(pendulum(150), 1, storage=tmp_path / "s.db", resume=True, fixed=FIXED)
+
+
+@pytest.mark.parametrize("second", OBJECTIVES[1:])
+def test_two_objectives_give_a_front(tmp_path, second):
+    found = small(tmp_path, 3, objectives=("rollout", second))
+    assert all(set(trial.values) == {"rollout", second} for trial in found.trials)
+    for one in found.front:
+        for other in found.trials:
+            assert other.values["rollout"] >= one.values["rollout"] or other.values[second] >= one.values[second]
+    assert found.front[0] is found.best
+
+
+def test_a_trial_that_falls_behind_is_given_up(tmp_path, monkeypatch):
+    # A learning rate far too small to learn anything, after trials that did learn.
+    small(tmp_path, 5, fixed={"learning_rate": 5e-3, "width": 32})
+    monkeypatch.setattr(module, "propose", lambda trial, _: {"learning_rate": trial.suggest_float("slow", 1e-9, 2e-9)})
+    found = small(tmp_path, 6, resume=True, fixed={"width": 32})
+    assert found.trials[-1].state == "pruned"
+
+
+CHILD = """
+import sys
+from lln.search.search import search
+search(sys.argv[1], 3, storage=sys.argv[2], fixed={"history": 1, "members": 1, "epochs": 100000, "depth": 2})
+"""
+
+
+def test_a_killed_search_resumes_with_the_trial_that_was_cut_off(tmp_path):
+    data, storage = tmp_path / "x.npy", tmp_path / "s.db"
+    np.save(data, pendulum())
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(data), str(storage)], stderr=subprocess.PIPE)
+    try:
+        params = _running(storage, child)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.communicate()
+    found = search(data, 2, storage=storage, resume=True, fixed={"history": 1, "members": 1, "epochs": 2, "depth": 2})
+    assert found.trials[0].state == "failed"
+    assert sum(trial.state in ("complete", "pruned") for trial in found.trials) == 2
+    with shelf.opened(shelf.storage_url(storage)) as kept:
+        retried = [t for t in optuna.load_study(study_name="lln", storage=kept).trials if shelf.RETRY in t.user_attrs]
+    assert [trial.user_attrs[shelf.RETRY] for trial in retried] == [0]
+    assert retried[0].params == params
+    # What still runs is left alone.
+    with shelf.opened(shelf.storage_url(storage)) as kept:
+        study = optuna.load_study(study_name="lln", storage=kept)
+        shelf.own(study.ask())
+        assert shelf.retry_lost(study) == 0
+
+
+def _running(storage, child, seconds=120.0):
+    """The choices of the trial that runs, once it has made them all."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert child.poll() is None, child.stderr.read()
+        if storage.exists():
+            try:
+                with shelf.opened(shelf.storage_url(storage)) as kept:
+                    trials = optuna.load_study(study_name="lln", storage=kept).trials
+            except (KeyError, InputError):  # begun, but not all of it is written
+                trials = []
+            if trials and len(trials[0].params) == len(SPACE) + len(RANGES) - 1:
+                return trials[0].params
+        time.sleep(0.1)
+    raise TimeoutError("no trial began")
+
+
+def test_two_processes_share_a_search(tmp_path):
+    data = tmp_path / "x.npy"
+    np.save(data, pendulum())
+    found = search(str(data), 3, storage=tmp_path / "s.db", fixed=FIXED, jobs=2)
+    assert sum(trial.state in ("complete", "pruned") for trial in found.trials) == 3
+
+
+@pytest.mark.slow
+def test_dask_workers_share_a_search(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path))
+    with closing(cluster):
+        address = cluster.scheduler_address
+        found = search(pendulum(), 3, storage=tmp_path / "s.db", fixed=FIXED, scheduler=address)
+    assert sum(trial.state in ("complete", "pruned") for trial in found.trials) == 3
+
+
+def test_a_time_is_a_budget_too(tmp_path):
+    began = time.monotonic()
+    found = small(tmp_path, "0.5s")
+    assert len(found.trials) >= 1
+    assert time.monotonic() - began < 60
+
+
+def test_bad_input(tmp_path, monkeypatch):
+    for budget in (0, "soon", "0 min", 2.5, "-3"):
+        with pytest.raises(InputError, match="budget must be"):
+            small(tmp_path, budget)
+    with pytest.raises(InputError, match="unknown objective 'latencey'; did you mean 'latency'"):
+        small(tmp_path, objectives=("rollout", "latencey"))
+    with pytest.raises(InputError, match="'rollout' first"):
+        small(tmp_path, objectives=("latency",))
+    with pytest.raises(InputError, match="cannot be opened as a search's storage"):
+        search(pendulum(), 1, storage="nonsense://host/name")
+    (tmp_path / "text.db").write_text("no database" * 100)
+    with pytest.raises(InputError, match="file is not a database"):
+        search(pendulum(), 1, storage=tmp_path / "text.db")
+    with pytest.raises(InputError, match="did you mean 'epochs'"):
+        small(tmp_path, fixed={"epoch": 3})
+    with pytest.raises(InputError, match="no stretch of") as refused:
+        search(pendulum()[:9], 1, storage=tmp_path / "few.db")
+    assert refused.value.topic == "too-few"  # as it was in the trial
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"pip install 'lln\[search\]'"):
+        small(tmp_path)
+
+
+def test_a_damaged_storage_is_refused_in_one_sentence(tmp_path):
+    small(tmp_path, 1)
+    path = tmp_path / "s.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not a whole SQLite file"):
+        small(tmp_path, 1, resume=True)
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path)) as shelf_file:
+        shelf_file.execute("UPDATE trial_values SET value = value / 2")
+        shelf_file.commit()
+    with pytest.raises(InputError, match="trial 0 of the search 'lln' is not what its checksum says"):
+        small(tmp_path, 1, resume=True)
+
+
+def test_a_budget_of_time_is_kept_though_the_clock_is_set_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_measure", lambda *_: {"rollout": 1.0})
+    began, usual = time.monotonic(), time.time
+    monkeypatch.setattr("time.time", lambda: usual() - 3600 * (time.monotonic() - began > 0.5))
+    assert small(tmp_path, "1s").trials

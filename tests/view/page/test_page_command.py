@@ -1,0 +1,88 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from forecasters import field, fitted, forced, lorenz
+from typer.testing import CliRunner
+
+from lln.cli.app import app
+from lln.data.series import Dataset, Series
+from lln.view.page import forecaster_page
+
+
+def payload_of(text):
+    return json.loads(re.search('<script type="application/json" id="payload">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def numbers_of(text):
+    return {(table["title"], label): value for table in payload_of(text)["numbers"] for label, value in table["rows"]}
+
+
+def test_the_command_writes_one_page(tmp_path):
+    fitted().save(tmp_path / "model.lln")
+    np.savez(tmp_path / "test.npz", states=lorenz()[:120])
+    words = ["page", tmp_path / "model.lln", "--data", tmp_path / "test.npz", "--dt", "0.01", "-o", tmp_path / "b.html"]
+    done = CliRunner().invoke(app, [*map(str, words), "--steps", "80", "--title", "Two wings", "--members", "1"])
+    assert done.exit_code == 0, done.output
+    assert "MB, open it in a browser" in done.output
+    payload = payload_of((tmp_path / "b.html").read_text())
+    assert payload["title"] == "Two wings"
+    assert payload["steps"] == 80
+    assert payload["network"]["members"] == 1
+    assert payload["series"][0]["states"]["shape"] == [120, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.html", "model.lln", "test.npz"]
+
+
+def test_without_data_it_starts_where_training_ended():
+    payload = payload_of(forecaster_page(fitted(history=2)))
+    assert payload["series"][0]["states"]["shape"] == [2, 3]
+    assert payload["series"][0]["start"] == pytest.approx(fitted(history=2).last_time_ - 0.01)
+
+
+def test_the_numbers_say_what_the_model_is_and_how_it_was_trained():
+    numbers = numbers_of(forecaster_page(fitted()))
+    assert numbers["Model", "width h"] == "8"
+    assert numbers["Model", "parameters"] == f"{fitted().parameters_:,}"
+    assert numbers["Training", "pairs that trained"] == str(fitted().report_.pairs)
+    assert numbers["Training", "hidden positions between the control points"].endswith("%")
+    assert ("Versions", "torch") in numbers
+
+
+def test_a_field_keeps_its_grid_and_units():
+    payload = payload_of(forecaster_page(field()))
+    assert payload["space"] == [2, 3]
+    assert [axis["name"] for axis in payload["axes"]] == ["lat", "lon"]
+    assert payload["units"] == ["m/s"] * 6 + [""] * 6
+    assert payload["timeUnit"] == "s"
+
+
+def test_inputs_travel_with_the_data():
+    model, states, inputs = forced()
+    data = Dataset((Series(states, inputs),), input_names=("u", "v"), source="tank")
+    payload = payload_of(forecaster_page(model, data))
+    assert payload["series"][0]["inputs"]["shape"] == [81, 2]  # what did not train, and one row to start from
+    assert numbers_of(forecaster_page(model, data))["Truth on this page", "data"] == "tank"
+
+
+def test_rows_that_trained_are_left_out_where_there_are_others():
+    model, states = fitted(), lorenz()  # the first four fifths trained
+    data = Dataset((Series(states, name="orbit", start=2.0),), 0.01, source="orbit.nc")
+    text = forecaster_page(model, data)
+    (run,) = payload_of(text)["series"]
+    given = model.history_ + round(0.2 * len(states))
+    assert run["states"]["shape"] == [given, 3]
+    assert run["name"] == f"orbit, rows {len(states) - given} to {len(states) - 1}"
+    assert run["start"] == pytest.approx(2.0 + 0.01 * (len(states) - given))
+    assert numbers_of(text)["Truth on this page", "rows"] == "those that did not train"
+    trained = Dataset((Series(states[:200]),), 0.01)
+    assert numbers_of(forecaster_page(model, trained))["Truth on this page", "rows"] == "those it was trained on"
+    new = Dataset((Series(states[:200] + 0.1),), 0.01)
+    assert numbers_of(forecaster_page(model, new))["Truth on this page", "rows"] == "new to the model"
+
+
+def test_data_of_another_system_and_too_many_members_are_refused():
+    with pytest.raises(ValueError, match="2 features, but LensForecaster is expecting 3"):
+        forecaster_page(fitted(), Dataset((Series(np.zeros((9, 2))),), 0.01))
+    with pytest.raises(ValueError, match="members = 5, but this model has 2"):
+        forecaster_page(fitted(), members=5)

@@ -1,0 +1,103 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from browser import drive, needs_browser
+from exported import OPTIONS, SYSTEMS, bar, probe_of, states_of, surrogate_of
+
+from lln.data.series import Series
+from lln.export.parts import Probe, in_float64
+from lln.forecaster.layout import Layout
+from lln.models import LensNetwork
+from lln.step.surrogate import Surrogate
+from lln.view.page import build_page
+
+pytestmark = needs_browser
+
+
+def written(folder, name, surrogate, states):
+    frame = surrogate.frame
+    inputs = np.zeros((len(states), frame.inputs)) if frame.inputs else None
+    layout = Layout(tuple(f"x{i}" for i in range(frame.size)), 0.01, input_names=tuple("uv"[: frame.inputs]))
+    file = folder / f"{name.replace(' ', '-')}.html"
+    file.write_text(build_page(surrogate, layout, [Series(states, inputs)], title=name, steps=60))
+    return str(file)
+
+
+def asked_for(file, probe, switches=None, hash_=""):
+    rolls = [
+        {
+            "window": window.tolist(),
+            "steps": probe.steps,
+            "inputs": None if probe.inputs is None else probe.inputs[k].tolist(),
+            "switches": switches or {},
+        }
+        for k, window in enumerate(probe.window)
+    ]
+    return {"file": file, "hash": hash_, "rolls": rolls}
+
+
+def first_start(probe):
+    """One start is enough where the options are many."""
+    return Probe(probe.window[:1], None if probe.inputs is None else probe.inputs[:1], probe.steps)
+
+
+def held_against(cases, answers):
+    """Every case within twice PyTorch's float32 error of the float64 rollout."""
+    for (name, surrogate, probe), told in zip(cases, answers, strict=True):
+        assert told["errors"] == [], name
+        difference = probe.compare(name, surrogate, np.array(told["states"]))
+        assert difference.export <= bar(difference, surrogate), difference
+
+
+def test_every_system_rolls_out_as_in_python(tmp_path):
+    cases, pages = [], []
+    for system, steps in SYSTEMS.items():
+        surrogate = surrogate_of(system)
+        cases.append((system, surrogate, first_start(probe_of(system, surrogate, steps))))
+        pages.append(asked_for(written(tmp_path, system, surrogate, states_of(system)[:80]), cases[-1][2]))
+    told = drive(tmp_path, "rollouts", {"pages": pages})
+    assert all(one["simd"] for one in told)
+    held_against(cases, told)
+
+
+@pytest.mark.parametrize(("hash_", "steps"), [("", 500), ("#plain", 50)], ids=["vectors", "plain script"])
+def test_every_option_rolls_out_as_in_python(tmp_path, hash_, steps):
+    cases, pages = [], []
+    for name, options in OPTIONS.items():
+        surrogate = surrogate_of("burgers-32", **options)
+        cases.append((name, surrogate, first_start(probe_of("burgers-32", surrogate, steps))))
+        file = written(tmp_path, name, surrogate, states_of("burgers-32")[:80])
+        pages.append(asked_for(file, cases[-1][2], hash_=hash_))
+    told = drive(tmp_path, "rollouts", {"pages": pages})
+    assert [one["simd"] for one in told] == [not hash_] * len(told)
+    held_against(cases, told)
+
+
+def ablated(surrogate, part):
+    """The surrogate with one part of its network switched off, in Python."""
+    network = copy.deepcopy(surrogate.members[0])
+    assert isinstance(network, LensNetwork)
+    if part == "lens":
+        network.lens_scale = 0.0
+    elif part == "propagation":
+        network.length = 0.0
+    else:
+        with torch.no_grad():
+            network.embed_angle.weight.zero_()
+            network.embed_angle.bias.zero_()
+    return Surrogate(surrogate.frame, (network,))
+
+
+def test_switches_do_what_the_ablation_does_in_python(tmp_path):
+    surrogate, parts = surrogate_of("lorenz-28", width=9), ("lens", "angle", "propagation")
+    probe = probe_of("lorenz-28", surrogate, 20)
+    file = written(tmp_path, "switches", surrogate, states_of("lorenz-28")[:80])
+    told = drive(tmp_path, "rollouts", {"pages": [asked_for(file, probe, {part: False}) for part in parts]})
+    whole = in_float64(surrogate).rollout(probe.window, probe.steps)
+    for part, one in zip(parts, told, strict=True):
+        right = in_float64(ablated(surrogate, part)).rollout(probe.window, probe.steps)
+        # Both are float64; the page's exponentials are good to 1e-12, and 20 steps of Lorenz grow that a little.
+        np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-9, atol=1e-9)
+        assert np.abs(right - whole).max() > 1e-3
