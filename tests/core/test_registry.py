@@ -23,7 +23,7 @@ def test_registered_items_are_found_and_replaced():
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
     registry = Registry("thing", "lln.none", {"one": "posixpath:join"})
-    with pytest.raises(InputError, match="no thing is called 'onne'.*one"):
+    with pytest.raises(InputError, match=r"no thing is called 'onne'.*one"):
         registry.get("onne")
 
 
@@ -33,7 +33,7 @@ def test_entry_points_of_other_packages_are_found(monkeypatch):
     registry = Registry("thing", "lln.some", {})
     assert registry.names() == ["there", "broken"]
     assert registry.get("there")("a", "b") == "a/b"
-    with pytest.raises(InputError, match="'broken'.*cannot be loaded"):
+    with pytest.raises(InputError, match=r"'broken'.*cannot be loaded"):
         registry.get("broken")
 
 

@@ -47,7 +47,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The item of that name; InputError with the known names if there is none."""
-        item: T | str | EntryPoint | None = self._items.get(name)
+        item: Any = self._items.get(name)
         if item is None:
             item = self._entry_points().get(name)
         if item is None:
@@ -60,7 +60,8 @@ class Registry(Generic[T]):
             module, _, attribute = item.partition(":")
             item = getattr(importlib.import_module(module), attribute)
         self._items[name] = item
-        return item  # type: ignore[return-value]
+        found: T = item
+        return found
 
     def names(self) -> list[str]:
         """Every name, those that ship with lln first."""
