@@ -225,8 +225,12 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
     ) -> Self:
         """Make this a fitted forecaster out of its parts, as a file or another trainer gives them."""
         # Products of matrices round differently for other strides in memory; a file keeps no strides, so none are kept.
-        arrays = {name: np.ascontiguousarray(value) for name, value in surrogate.frame.arrays().items()}
         whole: Any = surrogate
+        arrays = {
+            name: np.ascontiguousarray(value)
+            for name, value in vars(whole.frame).items()
+            if isinstance(value, np.ndarray)
+        }
         frame = dataclasses.replace(whole.frame, **arrays)
         self.surrogate_: Any = dataclasses.replace(whole, frame=frame)
         self.recipe_, self.report_ = recipe, report

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from lln.step.polynomial import Array as Array
+from lln.step.polynomial import Flow, Polynomial, polynomial_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +19,13 @@ class Frame:
 
         f_k = [ z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1}, (u_k - input_mean) / input_scale ]
 
-    and one step is ``x_{k+1} = x_k + scale * (matrix f_k + offset + gain * net(f_k))``. Differences carry the past,
-    because neighbouring states are nearly equal and their difference would drown. A network that predicts
-    the next state outright is the special case matrix = [-1 0 ... 0], offset = 0, gain = 1.
+    and one step is
+
+        x_{k+1} = clip(x_k + scale * (matrix f_k + offset + polynomial(f_k) + flow(z_k, u_k) + gain * net(f_k)))
+
+    Differences carry the past, because neighbouring states are nearly equal and their difference would be lost in
+    rounding. A network that predicts the next state outright is the special case matrix = [-1 0 ... 0], offset = 0,
+    gain = 1.
 
     Attributes:
         mean: (n,), in the units of the data.
@@ -33,7 +37,11 @@ class Frame:
         matrix: linear part, (n, F) with F = n H + m, from features to standardised increments.
         offset: (n,), standardised.
         gain: what one unit of the network's output is worth, (n,), standardised: the spread of what the linear part
-            leaves over, times the network's share. Zeros switch the network off.
+            leaves over, times the correction weight. Zeros switch the network off.
+        polynomial: of the features; None for none.
+        flow: a vector field in the standardised states and inputs; None for none.
+        low: (n,), in the units of the data: no state of a rollout is below; None for no bound.
+        high: the same above.
     """
 
     mean: Array
@@ -45,6 +53,10 @@ class Frame:
     matrix: Array
     offset: Array
     gain: Array
+    polynomial: Polynomial | None = None
+    flow: Flow | None = None
+    low: Array | None = None
+    high: Array | None = None
 
     @property
     def size(self) -> int:
@@ -81,11 +93,20 @@ class Frame:
     def advance(self, state: Array, features: Array, correction: Array | None = None) -> Array:
         """The next state: (..., n) from the present one, its features (..., F) and the network's output (..., n)."""
         change = features @ self.matrix.T + self.offset
+        if self.polynomial is not None:
+            change = change + self.polynomial(features)
+        if self.flow is not None:
+            n, inputs = self.size, features[..., self.size * self.history :] if self.inputs else None
+            change = change + self.flow(features[..., :n], inputs)
         if correction is not None:
             change = change + self.gain * correction
-        return state + self.scale * change
+        after: Array = state + self.scale * change
+        return after if self.low is None or self.high is None else np.clip(after, self.low, self.high)
 
     def arrays(self) -> dict[str, Any]:
         """Every array under its name, as files and exports store them."""
         names = ("mean", "scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset", "gain")
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        if self.low is not None and self.high is not None:
+            found |= {"low": self.low, "high": self.high}
+        return found | polynomial_arrays(self.polynomial, self.flow)
