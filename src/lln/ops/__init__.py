@@ -3,6 +3,21 @@
 from lln.ops import reference
 from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
+from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram
+from lln.ops.step_rollout import roll
 from lln.ops.transport import lens_transport
 
-__all__ = ["Networks", "Scaling", "drift", "explain", "lens_transport", "reference", "rollout"]
+__all__ = [
+    "Flow",
+    "LensBlock",
+    "Networks",
+    "Polynomial",
+    "Scaling",
+    "StepProgram",
+    "drift",
+    "explain",
+    "lens_transport",
+    "reference",
+    "roll",
+    "rollout",
+]

@@ -1,0 +1,199 @@
+"""A whole time step as plain arrays, so that a rollout can run as one kernel.
+
+With the standardised state z = (x - mean) / scale, the features of step k are
+
+    f = [z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1}, (u_k - input_mean) / input_scale]
+
+and, with g the features clamped to a box, one step is
+
+    x_{k+1} = x_k + scale * (matrix f + offset + polynomial(g) + sum of gain * lens(g) + flow(g)).
+
+`roll` repeats it. `lln.ops.step_torch` holds the readable implementation, `lln.ops.cpu.step` the fused one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError, choice
+
+Array = NDArray[np.float64]
+PRECISIONS = ("float32", "float64")
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial:
+    """Monomials of the features, each built from an earlier one by one multiplication.
+
+    Attributes:
+        monomials: (M, 2) integers: (index of an earlier monomial, index of a feature); the product of both is the new
+            monomial. The index -1 stands for the monomial 1.
+        weights: (n, M).
+        offset: (n,); None for zero.
+    """
+
+    monomials: NDArray[np.int64]
+    weights: Array
+    offset: Array | None = None
+
+    def __post_init__(self) -> None:
+        table = np.ascontiguousarray(self.monomials, np.int64)
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise InputError(f"monomials must have shape (M, 2), got {table.shape}")
+        if (table[:, 0] < -1).any() or (table[:, 0] >= np.arange(len(table))).any() or (table[:, 1] < 0).any():
+            raise InputError("monomials must name an earlier monomial (or -1) and a feature in each row")
+        object.__setattr__(self, "monomials", table)
+
+
+@dataclass(frozen=True, eq=False)
+class LensBlock:
+    """A lens network from the features to an increment: gain * (readout y_D + bias).
+
+    Attributes:
+        position_weight: (h, F).
+        position_bias: (h,).
+        angle_weight: (h, F); None starts all angles at zero.
+        angle_bias: (h,); None with `angle_weight`.
+        coefficients: (D, h, K).
+        centers: the K control points.
+        sigma: width of the Gaussians.
+        length: propagation distance L of one layer.
+        strength: lens scale s.
+        readout: (n, h).
+        bias: (n,).
+        gain: (n,), applied in float64.
+        precision: "float32" or "float64", the arithmetic of embedding, transport and readout.
+    """
+
+    position_weight: Array
+    position_bias: Array
+    angle_weight: Array | None
+    angle_bias: Array | None
+    coefficients: Array
+    centers: tuple[float, ...]
+    sigma: float
+    length: float
+    strength: float
+    readout: Array
+    bias: Array
+    gain: Array
+    precision: str = "float32"
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """The displacement z(dt) - z(0) of dz/dt = polynomial(z, other features), by the classical Runge-Kutta method.
+
+    The first n features are z and change along the way; the others keep their values during the step.
+
+    Attributes:
+        field: the right-hand side.
+        dt: duration of one step.
+        substeps: number of Runge-Kutta steps that make up dt.
+    """
+
+    field: Polynomial
+    dt: float
+    substeps: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class StepProgram:
+    """One step of a system of n coordinates, H past states and m known inputs; symbols as in the module's text.
+
+    Attributes:
+        mean: (n,).
+        scale: (n,), above zero.
+        matrix: linear part, (n, F) with F = n H + m; None for none.
+        offset: constant part, (n,); None for none.
+        history: number of states H that a step looks at.
+        difference_scale: (H - 1, n); None if H = 1.
+        input_mean: (m,); None if m = 0.
+        input_scale: (m,), above zero; None if m = 0.
+        low: lower bounds of the features that enter the nonlinear parts, (F,); None for no bounds.
+        high: upper bounds, (F,); None with `low`.
+        polynomial: polynomial part.
+        lenses: lens networks.
+        flow: polynomial vector field.
+    """
+
+    mean: Array
+    scale: Array
+    matrix: Array | None = None
+    offset: Array | None = None
+    history: int = 1
+    difference_scale: Array | None = None
+    input_mean: Array | None = None
+    input_scale: Array | None = None
+    low: Array | None = None
+    high: Array | None = None
+    polynomial: Polynomial | None = None
+    lenses: tuple[LensBlock, ...] = ()
+    flow: Flow | None = None
+
+    def __post_init__(self) -> None:
+        n, features, past = self.size, self.features, max(self.history - 1, 0)
+        _check(self, "scale", (n,))
+        _check(self, "matrix", (n, features))
+        _check(self, "offset", (n,))
+        _check(self, "difference_scale", (past, n), needed=past > 0)
+        _check(self, "input_scale", (self.inputs,), needed=self.inputs > 0)
+        _check(self, "low", (features,), needed=self.high is not None)
+        _check(self, "high", (features,), needed=self.low is not None)
+        if self.history < 1:
+            raise InputError(f"history must be at least 1, got {self.history}")
+        for polynomial in (self.polynomial, self.flow.field if self.flow else None):
+            if polynomial is not None:
+                _check(polynomial, "weights", (n, len(polynomial.monomials)))
+                _check(polynomial, "offset", (n,))
+                if (polynomial.monomials[:, 1] >= features).any():
+                    raise InputError(f"monomials must name one of {features} features in each row")
+        if self.flow is not None and self.flow.substeps < 1:
+            raise InputError(f"substeps must be at least 1, got {self.flow.substeps}")
+        for block in self.lenses:
+            self._check_lens(block)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates n."""
+        return int(self.mean.shape[0])
+
+    @property
+    def inputs(self) -> int:
+        """Number of known inputs m."""
+        return 0 if self.input_mean is None else int(self.input_mean.shape[0])
+
+    @property
+    def features(self) -> int:
+        """Number of features F = n H + m."""
+        return self.size * self.history + self.inputs
+
+    def _check_lens(self, block: LensBlock) -> None:
+        choice("precision", block.precision, PRECISIONS)
+        if block.coefficients.ndim != 3:
+            raise InputError(f"coefficients must have shape (D, h, K), got {block.coefficients.shape}")
+        _, width, basis = block.coefficients.shape
+        if len(block.centers) != basis:
+            raise InputError(f"centers must have {basis} entries to fit coefficients, got {len(block.centers)}")
+        for name, shape in (("position", (width, self.features)), ("angle", (width, self.features))):
+            _check(block, f"{name}_weight", shape)
+            _check(block, f"{name}_bias", (width,), needed=getattr(block, f"{name}_weight") is not None)
+        _check(block, "readout", (self.size, width))
+        _check(block, "bias", (self.size,))
+        _check(block, "gain", (self.size,))
+
+
+def _check(owner: Any, name: str, shape: tuple[int, ...], *, needed: bool = False) -> None:
+    """Refuse an array of another shape, or none where one is needed."""
+    value = getattr(owner, name)
+    if value is None and not needed:
+        return
+    found = None if value is None else np.shape(value)
+    if found != shape:
+        known = [field.name for field in fields(owner)]
+        owners = type(owner).__name__ if name in known else "the step"
+        raise InputError(f"{name} of {owners} must have shape {shape}, got {found}")

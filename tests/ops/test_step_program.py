@@ -1,0 +1,199 @@
+"""Rollouts of whole steps, against the formula written as plain loops."""
+
+import numpy as np
+import pytest
+
+from lln import InputError
+from lln.ops import Flow, LensBlock, Polynomial, StepProgram, roll
+
+
+def polynomial(rng, n, features, degree=3, weight=0.05):
+    """All monomials up to `degree` of the first three features."""
+    table, last = [], []
+    for power in range(1, degree + 1):
+        parents = [-1] if power == 1 else last
+        last = []
+        for parent in parents:
+            for feature in range(min(features, 3)):
+                last.append(len(table))
+                table.append((parent, feature))
+    table = np.array(table)
+    return Polynomial(table, weight * rng.standard_normal((n, len(table))), 0.01 * rng.standard_normal(n))
+
+
+def lens(rng, n, features, precision, width=20, depth=4, basis=12, angles=True):
+    centers = tuple(np.linspace(-3.0, 3.0, basis))
+    return LensBlock(
+        position_weight=0.5 * rng.standard_normal((width, features)),
+        position_bias=0.1 * rng.standard_normal(width),
+        angle_weight=0.5 * rng.standard_normal((width, features)) if angles else None,
+        angle_bias=0.1 * rng.standard_normal(width) if angles else None,
+        coefficients=0.3 * rng.standard_normal((depth, width, basis)),
+        centers=centers,
+        sigma=6.0 / (basis - 1),
+        length=1.0 / depth,
+        strength=0.7,
+        readout=0.3 * rng.standard_normal((n, width)),
+        bias=0.1 * rng.standard_normal(n),
+        gain=0.1 * rng.uniform(0.5, 1.5, n),
+        precision=precision,
+    )
+
+
+def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, clamp=False, **lens_options):
+    rng = np.random.default_rng(seed)
+    features = n * history + inputs
+    return StepProgram(
+        mean=rng.standard_normal(n),
+        scale=rng.uniform(0.5, 2.0, n),
+        matrix=0.05 * rng.standard_normal((n, features)) if "linear" in parts else None,
+        offset=0.01 * rng.standard_normal(n) if "linear" in parts else None,
+        history=history,
+        difference_scale=rng.uniform(0.3, 1.0, (history - 1, n)) if history > 1 else None,
+        input_mean=rng.standard_normal(inputs) if inputs else None,
+        input_scale=rng.uniform(0.5, 2.0, inputs) if inputs else None,
+        low=np.full(features, -0.8) if clamp else None,
+        high=np.full(features, 0.9) if clamp else None,
+        polynomial=polynomial(rng, n, features) if "polynomial" in parts else None,
+        lenses=tuple(
+            lens(rng, n, features, part, angles=not k, **lens_options)
+            for k, part in enumerate(part for part in parts if part.startswith("float"))
+        ),
+        flow=Flow(polynomial(rng, n, features, 2, 0.2), 0.1, 2) if "flow" in parts else None,
+    )
+
+
+def monomials(part, f):
+    values = []
+    for parent, feature in part.monomials:
+        values.append(f[feature] * (1.0 if parent < 0 else values[parent]))
+    return part.weights @ np.array(values) + (0.0 if part.offset is None else part.offset)
+
+
+def lens_increment(block, f):
+    y, theta = block.position_weight @ f + block.position_bias, np.zeros(len(block.position_bias))
+    if block.angle_weight is not None:
+        theta = np.tanh(block.angle_weight @ f + block.angle_bias)
+    for layer in block.coefficients:
+        y = y + block.length * theta
+        basis = np.exp(-(((y[:, None] - np.array(block.centers)) / block.sigma) ** 2))
+        theta = theta + block.strength * (layer * basis).sum(1)
+    return block.gain * (block.readout @ y + block.bias)
+
+
+def flow_increment(flow, f, n):
+    def slope(z):
+        return monomials(flow.field, np.concatenate([z, f[n:]]))
+
+    z, h = f[:n], flow.dt / flow.substeps
+    for _ in range(flow.substeps):
+        k1 = slope(z)
+        k2 = slope(z + h / 2 * k1)
+        k3 = slope(z + h / 2 * k2)
+        k4 = slope(z + h * k3)
+        z = z + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return z - f[:n]
+
+
+def by_hand(step, window, steps, inputs=None):
+    """The states after one window (H, n), in float64 throughout."""
+    past, out = list(window), []
+    for k in range(steps):
+        z = [(x - step.mean) / step.scale for x in past]
+        f = [z[-1], *((z[-j] - z[-j - 1]) / step.difference_scale[j - 1] for j in range(1, step.history))]
+        if step.inputs:
+            f.append((inputs[k] - step.input_mean) / step.input_scale)
+        f = np.concatenate(f)
+        change = np.zeros(step.size) if step.matrix is None else step.matrix @ f + step.offset
+        g = f if step.low is None else np.clip(f, step.low, step.high)
+        if step.polynomial is not None:
+            change = change + monomials(step.polynomial, g)
+        for block in step.lenses:
+            change = change + lens_increment(block, g)
+        if step.flow is not None:
+            change = change + flow_increment(step.flow, g, step.size)
+        past = [*past[1:], past[-1] + step.scale * change]
+        out.append(past[-1])
+    return np.array(out)
+
+
+CASES = {
+    "linear": {"parts": ("linear",)},
+    "lags and inputs": {"history": 3, "inputs": 2, "parts": ("linear",)},
+    "polynomial": {"parts": ("polynomial",), "inputs": 1},
+    "clamped polynomial": {"parts": ("linear", "polynomial"), "clamp": True},
+    "flow": {"parts": ("flow",)},
+    "flow with inputs": {"parts": ("linear", "flow"), "inputs": 2, "history": 2, "clamp": True},
+    "float64 lens": {"parts": ("float64",)},
+    "float32 lens": {"parts": ("linear", "float32")},
+    "two lenses, wide": {"parts": ("linear", "float32", "float64"), "n": 9, "history": 2, "width": 70},
+    "everything": {"parts": ("linear", "polynomial", "float64", "float32", "flow"), "history": 2, "inputs": 1},
+}
+
+
+@pytest.mark.parametrize("starts", [1, 3, 11])
+@pytest.mark.parametrize("case", CASES)
+def test_rollout_is_the_formula(case, starts):
+    step, rng = program(**CASES[case]), np.random.default_rng(1)
+    window = step.mean + 0.3 * step.scale * rng.standard_normal((starts, step.history, step.size))
+    inputs = rng.standard_normal((starts, 6, step.inputs)) if step.inputs else None
+    states, diverged = roll(step, window, 6, inputs)
+    want = np.stack([by_hand(step, w, 6, None if inputs is None else inputs[b]) for b, w in enumerate(window)])
+    # Six steps of increments of order one: float64 rounding alone, or that of float32 through the gain of 0.15.
+    single = any(block.precision == "float32" for block in step.lenses)
+    np.testing.assert_allclose(states, want, rtol=0, atol=4e-6 if single else 1e-13)
+    assert (diverged == -1).all()
+
+
+def test_divergence_is_found_in_each_start():
+    step = StepProgram(
+        mean=np.zeros(1), scale=np.ones(1), polynomial=Polynomial(np.array([[-1, 0], [0, 0]]), np.array([[0.0, 1.0]]))
+    )
+    window = np.array([[[1e-9]], [[1e100]], [[1.0]], [[np.nan]], [[-0.5]]])
+    states, diverged = roll(step, window, 12)
+    x = np.array([1e-9, 1e100, 1.0, np.nan, -0.5])
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = []
+        for _ in range(12):
+            x = x + x * x
+            want.append(x)
+    want = np.stack(want, 1)
+    first = [int(np.argmax(~np.isfinite(row))) if not np.isfinite(row).all() else -1 for row in want]
+    assert diverged.tolist() == first == [-1, 1, 10, 0, -1]
+    for row, plain, lost in zip(states[..., 0], want, first, strict=True):
+        last = 12 if lost < 0 else lost
+        np.testing.assert_allclose(row[:last], plain[:last], rtol=1e-14)
+        assert np.isnan(row[last:]).all()
+
+
+def test_nothing_to_do():
+    step = program()
+    states, diverged = roll(step, np.zeros((0, 1, 3)), 4)
+    assert states.shape == (0, 4, 3)
+    assert diverged.shape == (0,)
+    states, diverged = roll(step, np.zeros((2, 1, 3)), 0)
+    assert states.shape == (2, 0, 3)
+    assert diverged.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"matrix": np.zeros((3, 4))}, r"matrix of StepProgram must have shape \(3, 3\), got \(3, 4\)"),
+        ({"history": 2}, r"difference_scale of StepProgram must have shape \(1, 3\), got None"),
+        ({"low": np.zeros(3)}, r"high of StepProgram must have shape \(3,\), got None"),
+        ({"polynomial": Polynomial(np.array([[-1, 3]]), np.zeros((3, 1)))}, "one of 3 features"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        StepProgram(**{"mean": np.zeros(3), "scale": np.ones(3), **change})
+
+
+def test_windows_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match=r"window must have shape \(B, 1, 3\), got \(2, 3\)"):
+        roll(program(), np.zeros((2, 3)), 1)
+    with pytest.raises(InputError, match=r"inputs must have shape \(1, 2, 1\), got None"):
+        roll(program(inputs=1), np.zeros((1, 1, 3)), 2)
+    with pytest.raises(InputError, match="an earlier monomial"):
+        Polynomial(np.array([[0, 0]]), np.zeros((3, 1)))
