@@ -139,9 +139,9 @@ def test_rollout_is_the_formula(case, starts):
     inputs = rng.standard_normal((starts, 6, step.inputs)) if step.inputs else None
     states, diverged = roll(step, window, 6, inputs)
     want = np.stack([by_hand(step, w, 6, None if inputs is None else inputs[b]) for b, w in enumerate(window)])
-    # Six steps of increments of order one: float64 rounding alone, or that of float32 through the gain of 0.15.
+    # Rounding of float64 in six steps that at most double a difference, or that of float32 through the gain of 0.15.
     single = any(block.precision == "float32" for block in step.lenses)
-    np.testing.assert_allclose(states, want, rtol=0, atol=4e-6 if single else 1e-13)
+    np.testing.assert_allclose(states, want, rtol=0, atol=np.abs(want).max() * (2e-6 if single else 1e-13))
     assert (diverged == -1).all()
 
 
