@@ -23,11 +23,11 @@ def test_fields_share_their_colours_and_errors_have_their_own():
     wrong = FIELD + np.linspace(0, 0.3, T)[:, None]
     figure = drawn(field_figure(FIELD, {"lens": wrong, "mlp": FIELD}, dt=0.1, grid=GRID, before=FIELD, title="u"))
     images = {axis.get_title(loc="left"): axis.images[0] for axis in figure.axes if axis.images}
-    fields = [images[name].get_clim() for name in ("truth", "lens", "mlp", "before the rollout")]
+    fields = [images[name].get_clim() for name in ("truth", "lens network", "plain MLP", "before the rollout")]
     assert len(set(fields)) == 1
-    low, high = images["error of lens"].get_clim()
+    low, high = images["error of lens network"].get_clim()
     assert (low, high) == pytest.approx((-0.3, 0.3))
-    np.testing.assert_allclose(images["error of lens"].get_array(), (wrong - FIELD).T)
+    np.testing.assert_allclose(images["error of lens network"].get_array(), (wrong - FIELD).T)
     assert images["truth"].get_extent() == pytest.approx([0, 4, 0, 2 * np.pi])
     assert images["before the rollout"].get_extent()[:2] == pytest.approx([-4, 0])
 
@@ -61,7 +61,7 @@ def test_errors_are_on_a_logarithmic_axis_with_one_colour_a_model():
     curves = {"lens": np.geomspace(1e-8, 1e-5, T), "mlp": np.geomspace(1e-3, 1e9, T)}
     axis = drawn(error_figure(curves, threshold=0.16, title="e")).axes[0]
     assert axis.get_yscale() == "log"
-    assert [line.get_color() for line in axis.lines[:2]] == [colour(0), colour(1)]
+    assert [line.get_color() for line in axis.lines[:2]] == [colour("lens"), colour("mlp")]
     low, high = axis.get_ylim()
     assert low < 1e-6
     assert high == 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,14 @@ from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.rollout import Ending, Outcome, Region, judged
+from lln.forecaster import display
 from lln.forecaster.fingerprint import Training
 from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+    from matplotlib.figure import Figure
 
 HELD_OUT, TRAINING, NEW = "held-out rows", "training data", "new data"
 WINDOWS = 64
@@ -32,7 +38,7 @@ class Window(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """How far rollouts are from the truth, in units of the training data's standard deviations.
 
@@ -123,6 +129,24 @@ class Evaluation:
             "left_the_region": self.left,
             "coverage": self.coverage,
         }
+
+    def plot(self, title: str | None = None) -> Figure:
+        """Draw the error against lead time, with the threshold of valid prediction."""
+        return display.plot_evaluation(self, title)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Error by lead time: columns time, nmse and rmse, one row for each step."""
+        return display.evaluation_table(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Error by lead time as an xarray Dataset."""
+        return self.to_pandas().to_xarray()
+
+    def __repr__(self) -> str:
+        return display.evaluation_words(self)
+
+    def _repr_html_(self) -> str:
+        return display.evaluation_html(self)
 
     def __str__(self) -> str:
         many = f"{len(self.windows)} windows" if len(self.windows) != 1 else "one window"

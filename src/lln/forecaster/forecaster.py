@@ -37,10 +37,13 @@ from lln.systems import System, preset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from matplotlib.figure import Figure
+
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.fit.options import FitReport
     from lln.step.field_surrogate import FieldSurrogate
     from lln.step.surrogate import Surrogate
+    from lln.view.page.inline import InlinePage
 
 
 class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -259,7 +262,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         """
         start, steps = self._start(x0), whole("steps", steps, 1)
         known = read_inputs(inputs, self.layout_, steps, start.lead)
-        return forecast(self._judged(self.surrogate_, start, steps, known), start, self.layout_)
+        run = self._judged(self.surrogate_, start, steps, known)
+        return forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """A rollout of each member of the ensemble alone, for how far they agree.
@@ -285,7 +289,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         runs = [self._judged(one, start, steps, known) for one in alone[:count]]
         outcomes = tuple(outcome for run in runs for outcome in run.outcomes)
         together = dataclasses.replace(runs[0], states=np.stack([run.states for run in runs]), outcomes=outcomes)
-        return forecast(together, start, self.layout_, ("member",))
+        return forecast(together, start, self.layout_, ("member",), self.surrogate_.frame.scale)
 
     def predict(self, x: Any, inputs: Any = None) -> Any:
         """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
@@ -399,6 +403,49 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         from lln.forecaster.model_file import save
 
         save(self, path)
+
+    def plot(self, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
+        """Draw a rollout.
+
+        Args:
+            data: trajectories, as for `fit`; the rollout starts on rows that did not train and is drawn with the truth.
+                None continues from the end of the training data.
+            steps: length of the rollout, at most.
+            level: probability of an interval to shade, such as 0.9; None draws none.
+        """
+        from lln.forecaster.display import plot_model
+
+        self._fitted()
+        return plot_model(self, data, steps=steps, level=level)
+
+    def page(self, data: Any = None, *, height: int = 900, **options: Any) -> InlinePage:
+        """The model as an interactive web page, which a notebook shows in a frame.
+
+        Args:
+            data: trajectories to compare rollouts with, as for `fit`; None starts where training ended.
+            height: of the frame in a notebook, in pixels.
+            **options: title, steps and members, as for `lln.view.page.forecaster_page`.
+
+        Returns:
+            The page; `save(path)` writes it as one HTML file.
+        """
+        from lln.view.page.inline import inline_page
+
+        self._fitted()
+        return inline_page(self, data, height=height, **options)
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
+        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
+
+        Args:
+            path: a file ending in .onnx or .pt2, or a folder for C.
+            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
+            **options: `rollout` for ONNX; `precision` and `name` for C.
+        """
+        from lln.export.files import export_model
+
+        self._fitted()
+        return export_model(self, path, format, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""A rollout in the form in which its start was given: an array, a field, an xarray object, a table."""
+"""Forecasts in the form of their start: an array, a field, an xarray object or a table."""
 
 from __future__ import annotations
 
@@ -7,27 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Rollout
+from lln.forecaster import display
 from lln.forecaster.layout import Layout
 from lln.forecaster.starts import Start
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas
     import xarray
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Rollout):
     """A rollout of a forecaster.
 
     Attributes:
-        states: the start and the states after it, of the same kind as the start was: an array (..., steps + 1, n), a
-            field (..., steps + 1, *grid), an xarray object or a table.
-        outcomes: how each ended: finished, left the region that training covered, or diverged.
-        array: the same states as a flat float64 array (..., steps + 1, n), whatever the kind.
+        states: the start and the states after it, of the same kind as the start: an array (..., steps + 1, n), a field
+            (..., steps + 1, *grid), an xarray object or a table.
+        outcomes: how each rollout ended: finished, left the region that training covered, or diverged.
+        array: the same states as a flat float64 array (..., steps + 1, n), for every kind of start.
         times: of the states, (steps + 1,): numbers or dates; (starts, steps + 1) where the rows of a table start at
-            times of their own.
+            different times.
         layout: names, units and grid.
+        start: the start as it was given.
+        extra: names of dimensions in front of the starts, such as "member".
+        scale: standard deviation of each coordinate in the training data, (n,); the unit of the valid prediction time.
     """
 
     states: Any
@@ -36,39 +45,102 @@ class Forecast(Rollout):
     layout: Layout
     start: Start
     extra: tuple[str, ...] = ()
+    scale: Array | None = None
 
     @property
     def predicted(self) -> Any:
         """The states after the start, of the same kind as `states`."""
         return shaped(self.array[..., 1:, :], self.times[..., 1:], self.start, self.layout, self.extra)
 
+    @property
+    def dates(self) -> Any:
+        """The times as dates where the training data has dates, otherwise the same as `times`."""
+        return self.times if self.start.time is None else display.real_times(self.times, self.layout)
+
     def to_xarray(self) -> xarray.Dataset:
         """The states as an xarray Dataset: one variable for each coordinate (or field), with times, grid and units.
 
-        Where starts have times of their own, they label the starts, and time counts from each of them.
+        An interval adds variables named "<name> lower" and "<name> upper". Where starts have different times, these
+        label the starts, and time counts from each of them.
         """
         import xarray as xr
 
+        times = self.dates
         lead = _lead_names(self.array.ndim - 2, self.extra)
         dims = (*lead, self.layout.time_name, *self.layout.directions)
-        coords = _coords(self.times, self.layout, self.start)
-        if self.times.ndim > 1:
-            coords[lead[-1]] = (lead[-1], self.times[:, 0])
-        parts = _by_variable(self.array, self.layout)
-        return xr.Dataset(
-            {
-                name: (dims, part, _units(self.layout, name))
-                for name, part in zip(self.layout.variables, parts, strict=True)
-            },
-            coords,
+        coords = _coords(times, self.layout, self.start)
+        if times.ndim > 1:
+            coords[lead[-1]] = (lead[-1], times[:, 0])
+        variables = {}
+        for suffix, values in (("", self.array), *display.bound_columns(self).items()):
+            for name, part in zip(self.layout.variables, _by_variable(values, self.layout), strict=True):
+                variables[f"{name} {suffix}".rstrip()] = (dims, part, _units(self.layout, name))
+        return xr.Dataset(variables, coords)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The states as a table: one column for each coordinate, one row for each time.
+
+        An interval adds columns named "<name> lower" and "<name> upper". Several rollouts have an index with a level
+        for the starts in front of the time.
+        """
+        import pandas as pd
+
+        tables: list[pandas.DataFrame] = [_table(self.array, self.dates, self.layout, self.extra)]
+        for suffix, values in display.bound_columns(self).items():
+            tables.append(_table(values, self.dates, self.layout, self.extra).add_suffix(f" {suffix}"))
+        return pd.concat(tables, axis=1) if len(tables) > 1 else tables[0]
+
+    def plot(
+        self,
+        truth: Any = None,
+        *,
+        start: int = 0,
+        coordinates: Sequence[str] | None = None,
+        threshold: float = VALID_RMSE,
+        title: str | None = None,
+    ) -> Figure:
+        """Draw the forecast: curves over time, a field over time, or snapshots of a field in the plane.
+
+        An interval is shaded. A dashed line marks where the forecast stops being valid (with a truth) and where it
+        leaves the region that training covered.
+
+        Args:
+            truth: the true states: an array (steps, n) or (steps + 1, n), or data with times (a table, an xarray
+                object, a path), of which the rows at the forecast's times are taken.
+            start: which of several starts to draw.
+            coordinates: names of the coordinates (or of the field) to draw; the first eight by default.
+            threshold: error, in standard deviations of the training data, up to which a prediction counts as valid.
+            title: title of the figure.
+
+        Returns:
+            A matplotlib figure, which notebooks show.
+        """
+        return display.plot_forecast(
+            self, truth, start=start, coordinates=coordinates, threshold=threshold, title=title
         )
 
+    def __repr__(self) -> str:
+        return display.forecast_words(self)
 
-def forecast(run: Rollout, start: Start, layout: Layout, extra: tuple[str, ...] = ()) -> Forecast:
-    """The judged flat rollout `run`, in the form of its start; `extra` names dimensions that lead the start's."""
-    array = np.asarray(run.states, dtype=np.float64)
+    def _repr_html_(self) -> str:
+        return display.forecast_html(self)
+
+
+def forecast(
+    run: Rollout, start: Start, layout: Layout, extra: tuple[str, ...] = (), scale: Array | None = None
+) -> Forecast:
+    """The judged flat rollout `run` in the form of its start.
+
+    Args:
+        run: states (..., steps + 1, n) and outcomes.
+        start: the start as it was given.
+        layout: names, units and grid.
+        extra: names of dimensions in front of the starts.
+        scale: standard deviation of each coordinate in the training data, (n,).
+    """
+    array = np.asarray(run.states if not isinstance(run, Forecast) else run.array, dtype=np.float64)
     times = times_after(start.time, layout.dt, array.shape[-2])
-    return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra)
+    return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
 
 
 def times_after(first: Any, dt: float, count: int) -> Any:

@@ -1,4 +1,4 @@
-"""Figures from arrays. They know no model and no display: each function returns a figure to save or to show."""
+"""Figures of truth and predictions from arrays; each function returns a figure to show or to save."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.checks import positive
 from lln.core.errors import InputError
-from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, WIDTH, colour, house_style
+from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, WIDTH, colour, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
 
@@ -49,7 +50,7 @@ def field_figure(
     field: dict[str, Any] = {"cmap": FIELD_COLOURS, "vmin": -bound, "vmax": bound}
     rows = 1 + len(predictions)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 0.9 + 1.4 * rows), layout="constrained")
+        figure = new_figure(height=0.9 + 1.4 * rows)
         axes = figure.subplots(rows, 2, squeeze=False)
         shown = _paint(axes[0, 0], right, "truth", dt, grid, **field)
         if past is None:
@@ -58,13 +59,12 @@ def field_figure(
             _paint(axes[0, 1], past, "before the rollout", dt, grid, last=0.0, **field)
         for row, (name, states) in enumerate(predictions.items(), start=1):
             guess = _like(name, states, right)
-            _paint(axes[row, 0], guess, name, dt, grid, **field)
+            _paint(axes[row, 0], guess, look(name).label, dt, grid, **field)
             size = float(np.nanmax(np.abs(guess - right), initial=0.0)) or 1.0
             wrong: dict[str, Any] = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
-            drawn = _paint(axes[row, 1], guess - right, f"error of {name}", dt, grid, **wrong)
-            scale = figure.colorbar(drawn, ax=axes[row, 1], pad=0.02, ticks=[-size, 0.0, size])
-            scale.ax.set_yticklabels([f"{-size:.0e}", "0", f"{size:.0e}"], fontsize=7.5)
-        figure.colorbar(shown, ax=axes[:, 0], pad=0.02, aspect=12 * rows).ax.set_title(symbol, loc="center")
+            drawn = _paint(axes[row, 1], guess - right, f"error of {look(name).label}", dt, grid, **wrong)
+            colour_bar(figure, drawn, axes[row, 1])
+        colour_bar(figure, shown, list(axes[:, 0]), aspect=12 * rows).ax.set_title(symbol, loc="center")
         for axis in axes[:, 0]:
             axis.set_ylabel("position x")
         for axis in axes[:-1].flat:
@@ -75,8 +75,21 @@ def field_figure(
     return figure
 
 
+def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> Colorbar:
+    """A colour bar whose labels are plain numbers of up to three digits, with one power of ten above where needed."""
+    bar = figure.colorbar(image, ax=axes, pad=0.02, **options)
+    form = ScalarFormatter(useMathText=True)
+    form.set_powerlimits((-2, 3))
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    bar.ax.yaxis.set_major_formatter(form)
+    bar.ax.yaxis.set_offset_position("left")
+    bar.ax.tick_params(labelsize=7.5)
+    bar.ax.yaxis.get_offset_text().set_fontsize(7.5)
+    return bar
+
+
 def _paint(
-    axis: Axes, field: Array, title: str, dt: float, grid: ArrayLike, *, last: float | None = None, **look: Any
+    axis: Axes, field: Array, title: str, dt: float, grid: ArrayLike, *, last: float | None = None, **style: Any
 ) -> AxesImage:
     """Space upwards, time to the right, ending at time `last` (by default the clock starts at zero)."""
     x, span = np.asarray(grid, dtype=float), positive("dt", dt) * len(field)
@@ -84,7 +97,7 @@ def _paint(
     extent = (end - span, end, float(x[0]), float(x[-1] + x[1] - x[0]))
     axis.set_title(title)
     axis.grid(False)
-    return axis.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="nearest", **look)
+    return axis.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="nearest", **style)
 
 
 def trajectory_figure(
@@ -102,12 +115,13 @@ def trajectory_figure(
     right = _states("truth", truth)
     times = positive("dt", dt) * np.arange(1, len(right) + 1)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 0.9 + 1.25 * len(names)), layout="constrained")
+        figure = new_figure(height=0.9 + 1.25 * len(names))
         axes = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for j, axis in enumerate(axes):
             axis.plot(times, right[:, j], color=BLACK, linewidth=2.6, alpha=0.85, label="truth")
             for i, (name, states) in enumerate(predictions.items()):
-                axis.plot(times, _like(name, states, right)[:, j], color=colour(i), label=name)
+                style = look(name).line(len(times), 5 * i)
+                axis.plot(times, _like(name, states, right)[:, j], label=look(name).label, **style)
             axis.set_ylabel(names[j])
             low, high = float(right[:, j].min()), float(right[:, j].max())
             margin = 0.25 * (high - low) or 1.0
@@ -140,15 +154,15 @@ def portrait_figure(
     with house_style():
         across = len(panels) if len(panels) < 4 else -(-len(panels) // 2)
         down = -(-len(panels) // across)
-        figure = Figure(figsize=(WIDTH, 0.5 + 0.68 * WIDTH * down / across), layout="constrained")
+        figure = new_figure(height=0.5 + 0.68 * WIDTH * down / across)
         for i, (name, states) in enumerate(panels.items()):
             axis: Any = figure.add_subplot(down, across, i + 1, projection="3d" if shown == 3 else None)
             if i:
                 axis.plot(*right[:, :shown].T, color=BLACK, linewidth=0.7, alpha=0.3)
             drawn = np.where(_inside(states[:, :shown], limits)[:, None], states[:, :shown], np.nan)
-            axis.plot(*drawn.T, color=BLACK if i == 0 else colour(i - 1), linewidth=1.1)
+            axis.plot(*drawn.T, color=colour(name) if i else BLACK, linewidth=1.1)
             axis.scatter(*right[:1, :shown].T, color=BLACK, s=10, zorder=5)
-            axis.set_title(name, loc="center")
+            axis.set_title(look(name).label if i else name, loc="center")
             _label_portrait(axis, names[:shown], limits)
         figure.suptitle(title)
     return figure
@@ -180,11 +194,14 @@ def error_figure(
         axis_top: curves are cut above this, so that one diverged model does not flatten the rest.
     """
     with house_style():
-        figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+        figure = new_figure(height=3.4)
         axis = figure.subplots()
         drawn = {name: np.asarray(values, dtype=float) for name, values in errors.items()}
         for i, (name, values) in enumerate(drawn.items()):
-            axis.plot(np.arange(1, len(values) + 1), np.where(values > 0, values, np.nan), color=colour(i), label=name)
+            style = look(name).line(len(values), 3 * i)
+            axis.plot(
+                np.arange(1, len(values) + 1), np.where(values > 0, values, np.nan), label=look(name).label, **style
+            )
         axis.set_yscale("log")
         if threshold is not None:
             axis.axhline(

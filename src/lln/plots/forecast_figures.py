@@ -1,4 +1,4 @@
-"""Figures of forecasts: how several models' errors grow with the step."""
+"""The figure of a comparison: error against lead time for several models."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
-from lln.plots.style import BLACK, GREY, WIDTH, colour, house_style
+from lln.plots.style import BLACK, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
 
-# References share two quiet colours and differ by their dashes; networks each have a colour of their own.
-DASHES: tuple[Any, ...] = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)))
-TOP, BOTTOM = 1e2, 1e-17  # a lost model must not flatten the rest, and below rounding there is nothing to see
+TOP, BOTTOM = 1e2, 1e-17  # limits of the axis: a diverged model must not flatten the others; rounding is the floor
 
 
 def comparison_figure(
@@ -28,24 +26,23 @@ def comparison_figure(
     dt: float | None = None,
     title: str = "",
 ) -> Figure:
-    """Root mean square error against the rollout step, on a logarithmic axis, a labelled curve for each model.
+    """Root mean square error against the rollout step on a logarithmic axis, one labelled curve for each model.
 
     Args:
-        errors: a name and the error by step, (steps,), for each model, in the order of the legend. A curve ends where
-            it is not finite.
-        bands: low and high by step around some of the curves.
-        references: names of the models that are no networks; drawn dashed, in black and grey.
-        threshold: the error that ends useful prediction, marked by a line.
-        dt: time of one step; a second axis above shows time. None draws none.
-        title: above the axes.
+        errors: error by step, (steps,), by model name, in the order of the legend. A curve ends where it is not finite.
+        bands: lower and upper curve around some of the models.
+        references: names of the simple methods; drawn thinner and below the networks.
+        threshold: error at which a prediction stops being valid, drawn as a line.
+        dt: time of one step, for a second axis in time; None omits it.
+        title: title of the figure.
     """
     curves = {name: _curve(name, values) for name, values in errors.items()}
     if not curves:
         raise InputError("a comparison needs at least one model's errors, got none")
     longest = max(len(values) for values in curves.values())
-    looks = _looks(list(curves), references)
+    looks = {name: _line(name, k, len(curves[name]), references) for k, name in enumerate(curves)}
     with house_style():
-        figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+        figure = new_figure()
         axis = figure.subplots()
         axis.set_yscale("log")
         for name, (low, high) in (bands or {}).items():
@@ -55,10 +52,10 @@ def comparison_figure(
         twins = _twins(curves, references)
         for name, values in curves.items():
             if name in twins:
-                # Curves that lie on each other would hide all but one: one is drawn, and the others say which.
-                axis.plot([], [], label=f"{name} (as {twins[name]})", **looks[name])
+                # Equal curves hide each other: one is drawn, and the legend names it for the others.
+                axis.plot([], [], label=f"{look(name).label} (as {look(twins[name]).label})", **looks[name])
                 continue
-            axis.plot(np.arange(1, len(values) + 1), values, label=name, **looks[name])
+            axis.plot(np.arange(1, len(values) + 1), values, label=look(name).label, **looks[name])
             _mark_loss(axis, values, looks[name]["color"])
         if threshold is not None:
             axis.axhline(threshold, color=BLACK, linewidth=0.8, alpha=0.6, label=f"valid below {threshold:g}")
@@ -74,25 +71,14 @@ def comparison_figure(
     return figure
 
 
-def _looks(names: list[str], references: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Colour and dash of each curve, by its place among networks or references in alphabetical order."""
-    plain = sorted(name for name in names if name in references)
-    others = sorted((name for name in names if name not in references), key=lambda name: (name != "lens", name))
-    looks: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(others):
-        looks[name] = {"color": colour(i), "linewidth": 2.2 if i == 0 else 1.4, "zorder": 4 if i == 0 else 3}
-    for i, name in enumerate(plain):
-        looks[name] = {
-            "color": (BLACK, GREY)[i % 2],
-            "linestyle": DASHES[i % len(DASHES)],
-            "linewidth": 1.3,
-            "zorder": 2,
-        }
-    return looks
+def _line(name: str, place: int, points: int, references: Collection[str]) -> dict[str, Any]:
+    """Colour, dash and markers of a curve; the lens network is the thickest, references are the thinnest."""
+    width, order = (1.3, 2) if name in references else (2.2, 4) if look(name) is look("lens") else (1.4, 3)
+    return {**look(name).line(points, 3 * place), "linewidth": width, "zorder": order}
 
 
 def _twins(curves: Mapping[str, Array], references: Collection[str]) -> dict[str, str]:
-    """For each curve that equals another: the name of the one that is drawn, a reference where there is one."""
+    """For each curve that equals another one, the name of the curve that is drawn; references come first."""
     order = sorted(curves, key=lambda name: name not in references)
     found: dict[str, str] = {}
     for i, name in enumerate(order):
@@ -104,7 +90,7 @@ def _twins(curves: Mapping[str, Array], references: Collection[str]) -> dict[str
 
 
 def _mark_loss(axis: Any, values: Array, shade: str) -> None:
-    """A cross where the curve of a rollout that was lost leaves the picture or ends."""
+    """Mark with a cross where the curve of a diverged rollout leaves the axes or ends."""
     if np.isfinite(values).all() or not np.isfinite(values[0]):
         return
     last = int(np.argmax(~(values < TOP))) - 1
@@ -119,7 +105,7 @@ def _curve(name: str, values: ArrayLike) -> Array:
 
 
 def _range(curves: list[Array]) -> tuple[float, float]:
-    """From below the best curve's tenth smallest to above the worst; first steps may be exact to rounding."""
+    """Limits of the error axis: from half the 2 % quantile of the best curve to twice the worst value."""
     seen = [values[np.isfinite(values)] for values in curves]
     seen = [values for values in seen if len(values)]
     if not seen:

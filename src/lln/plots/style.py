@@ -1,11 +1,13 @@
-"""One visual style for every figure: colours that colour-blind readers can tell apart, and quiet axes."""
+"""One visual style for all figures: a colour-blind safe palette, and one colour, marker and name for each model."""
 
 from __future__ import annotations
 
+import io
 import os
+import zlib
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from cycler import cycler
@@ -54,18 +56,81 @@ STYLE: Any = {
 }
 
 
+class DisplayFigure(Figure):
+    """A figure that notebooks show without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        with house_style():
+            self.savefig(content, dpi=DPI, format="png")
+        return content.getvalue()
+
+
 def house_style() -> AbstractContextManager[None]:
-    """The style, for the duration of a `with` block; the caller's own settings come back behind it."""
+    """Apply the style inside a `with` block and restore the caller's settings after it."""
     return mpl.rc_context(STYLE)
 
 
-def colour(index: int) -> str:
-    """The colour of the series number `index`, the same in every figure."""
-    return PALETTE[index % len(PALETTE)]
+def new_figure(width: float = WIDTH, height: float = 3.8) -> DisplayFigure:
+    """An empty figure of so many inches, with constrained layout."""
+    return DisplayFigure(figsize=(width, height), layout="constrained")
+
+
+class Look(NamedTuple):
+    """How the curve of one model is drawn, the same in every figure."""
+
+    label: str
+    colour: str
+    dash: Any
+    marker: str
+
+    def line(self, points: int, offset: int = 0) -> dict[str, Any]:
+        """Keywords for `Axes.plot` with about eight markers on a curve of `points` points."""
+        every = max(points // 8, 1)
+        markers = {"marker": self.marker, "markersize": 3.8, "markevery": (offset % every, every)}
+        return {"color": self.colour, "linestyle": self.dash, **(markers if self.marker else {})}
+
+
+SOLID, DASHED, DOTTED, MIXED, LONG = "-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3))
+LOOKS = {
+    "lens": Look("lens network", BLUE, SOLID, ""),
+    "lensforecaster": Look("LensForecaster", BLUE, SOLID, ""),
+    "mlp": Look("plain MLP", VERMILION, SOLID, "s"),
+    "residual": Look("ResMLP", GREEN, SOLID, "^"),
+    "scaled-residual": Look("scaled ResMLP", ORANGE, SOLID, "D"),
+    "residual-batchnorm": Look("ResMLP with batch norm", PURPLE, SOLID, "v"),
+    "layerscale": Look("LayerScale", SKY, SOLID, "P"),
+    "linear": Look("linear map", BLACK, DASHED, ""),
+    "analog": Look("nearest analog", GREY, MIXED, ""),
+    "persistence": Look("persistence", GREY, DOTTED, ""),
+    "mean": Look("training mean", BLACK, DOTTED, ""),
+    "seasonal": Look("seasonal naive", ORANGE, DOTTED, ""),
+    "drift": Look("drift", PURPLE, DOTTED, ""),
+    "polynomial": Look("polynomial", GREEN, DASHED, ""),
+    "kernel": Look("kernel ridge", VERMILION, DASHED, ""),
+}
+_ALIASES = {"lln": "lens", "training-mean": "mean", "ar": "linear", "climatology": "mean"}
+_ALIASES |= {look.label.lower().replace(" ", "-"): name for name, look in LOOKS.items()}
+
+
+def look(name: str) -> Look:
+    """Label, colour, dash and marker of a model; a name that is not listed always gets the same of its own."""
+    key = name.lower().replace(" ", "-").replace("_", "-")
+    key = _ALIASES.get(key, key)
+    if key in LOOKS:
+        return LOOKS[key]
+    number = zlib.crc32(key.encode())
+    dash = (LONG, MIXED, DASHED)[number // len(PALETTE) % 3]
+    return Look(name, PALETTE[number % len(PALETTE)], dash, "ox*hX"[number // 7 % 5])
+
+
+def colour(of: str | int) -> str:
+    """The colour of a model by name, or of a numbered series."""
+    return look(of).colour if isinstance(of, str) else PALETTE[of % len(PALETTE)]
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write `figure` to `path` in the format that its suffix names, and make the folder if it is missing."""
+    """Write `figure` to `path` in the format of its suffix (PNG without one); a missing folder is created."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with house_style(), whole_file(target) as partial:

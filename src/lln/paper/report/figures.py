@@ -20,7 +20,7 @@ from lln.paper.report.rollout_tables import DEPTHS
 from lln.plots.style import BLACK, WIDTH, colour, house_style
 
 # One colour a model in every figure.
-COLOURS = {name: colour(index) for index, name in enumerate(SHORT_NAMES)}
+COLOURS = {name: colour(name) for name in SHORT_NAMES}
 REPRESENTATIVES = ("lorenz-24", "springchain-32", "burgers-32", "advecdiff-32", "reactiondiff-32")
 CURVE_SYSTEMS = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
 

@@ -1,0 +1,287 @@
+"""How results are shown: text and HTML for a notebook, figures, tables."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lln.core.errors import InputError
+from lln.data.interpret.resample import first_date
+from lln.data.windows import HORIZON
+from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
+from lln.forecaster.layout import Layout
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+    from lln.forecaster.evaluation import Evaluation
+    from lln.forecaster.forecaster import LensForecaster
+    from lln.forecaster.results import Forecast
+
+MOST_PANELS = 8
+ROWS_SHOWN = 6
+
+
+def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """A small HTML table of labels and values under a title."""
+    cells = "".join(
+        f"<tr><th style='text-align:left;font-weight:normal'>{html.escape(label)}</th>"
+        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for label, value in rows
+    )
+    return f"<div><b>{html.escape(title)}</b><table>{cells}</table></div>"
+
+
+def real_times(times: Any, layout: Layout) -> Any:
+    """Times of a forecast as dates where the training data counts them from a date; other times unchanged."""
+    origin = first_date(layout.units.get(layout.time_name, ""))
+    if origin is None or times.dtype.kind != "f":
+        return times
+    return origin + np.round(times * 1e9).astype("m8[ns]")
+
+
+def labelled(layout: Layout, name: str) -> str:
+    """A name with its unit."""
+    unit = layout.units.get(name, "").partition(" since ")[0]
+    return f"{name} ({unit})" if unit else name
+
+
+def time_label(layout: Layout, times: Any) -> str:
+    """Label of the time axis; dates need no unit."""
+    return layout.time_name if times.dtype.kind != "f" else labelled(layout, layout.time_name)
+
+
+# ---- forecasts
+
+
+def forecast_words(forecast: Forecast) -> str:
+    """One line: how many steps of what, from when to when, and how it ended."""
+    layout, times = forecast.layout, np.atleast_2d(forecast.dates)[0]
+    starts = math.prod(forecast.array.shape[:-2])
+    many = f"{starts} rollouts of " if starts > 1 else ""
+    level = "" if _bounds(forecast) is None else f", with {_bounds_label(forecast)}"
+    span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}"
+    ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
+    return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}, {span}{level}{ended})"
+
+
+def forecast_html(forecast: Forecast) -> str:
+    """The line, and the first and last rows of the table of a single rollout."""
+    words = html.escape(forecast_words(forecast))
+    if forecast.array.ndim != 2 or forecast.layout.size > 2 * MOST_PANELS:
+        return f"<p>{words}</p>"
+    table = forecast.to_pandas().to_html(max_rows=ROWS_SHOWN, border=0)
+    return f"<p>{words}</p>{table}"
+
+
+def plot_forecast(
+    forecast: Forecast,
+    truth: Any = None,
+    *,
+    start: int = 0,
+    coordinates: Sequence[str] | None = None,
+    threshold: float = VALID_RMSE,
+    title: str | None = None,
+) -> Figure:
+    """Draw a forecast; see `Forecast.plot`."""
+    from lln.plots.forecasts import Interval, Mark, field_forecast_figure, forecast_figure, snapshot_figure
+
+    layout = forecast.layout
+    members = forecast.extra == ("member",)
+    runs = forecast.array.reshape(*(forecast.array.shape[:1] if members else ()), -1, *forecast.array.shape[-2:])
+    if not 0 <= start < runs.shape[-3]:
+        raise InputError(f"start = {start}, but this forecast has {runs.shape[-3]} starts, numbered from 0")
+    chosen = runs[..., start, :, :]
+    states = chosen.mean(axis=0) if members else chosen
+    times = forecast.dates if forecast.dates.ndim == 1 else forecast.dates[start]
+    right = None if truth is None else _truth(truth, forecast, times, start)
+    marks = [Mark(times[step], words) for step, words in _moments(forecast, states, right, start, threshold)]
+    head = f"{layout.source}: forecast" if title is None else title
+    bounds = _bounds(forecast)
+    if layout.space:
+        size = math.prod(layout.space)
+        channel = 0 if coordinates is None else _places(layout, coordinates)[0]
+        part = slice(channel * size, (channel + 1) * size)
+        label = labelled(layout, layout.channels[channel])
+        grids = [(labelled(layout, name), np.asarray(values)) for name, values in layout.coords.items()]
+        shown = None if right is None else right[:, part]
+        if len(layout.space) == 1:
+            labels = (time_label(layout, times), grids[0][0], label)
+            options: dict[str, Any] = {"truth": shown, "marks": marks, "title": head}
+            return field_forecast_figure(times, states[:, part], grid=grids[0][1], labels=labels, **options)
+        if len(layout.space) == 2:
+            at = np.unique(np.linspace(0, len(times) - 1, 4).round().astype(int))
+            turned = next(iter(layout.coords)).lower() in ("x", "lon", "longitude")
+            order = (0, 2, 1) if turned else (0, 1, 2)
+
+            def frames(values: Array) -> Array:
+                return np.asarray(values[at].reshape(len(at), *layout.space).transpose(order))
+
+            moments = [f"{layout.time_name} {_time(times[k])}" for k in at]
+            return snapshot_figure(
+                moments, frames(states[:, part]), axes_of_space=grids[::-1] if turned else grids, label=label,
+                truth=None if shown is None else frames(shown), title=head,
+            )  # fmt: skip
+    places = _places(layout, coordinates)
+    interval = None
+    if bounds is not None:
+        low, high = (np.reshape(side, (-1, *forecast.array.shape[-2:]))[start][:, places] for side in bounds)
+        interval = Interval(low, high, getattr(forecast, "level", None))
+    return forecast_figure(
+        times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
+        time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=interval,
+        members=chosen[..., places] if members else None, marks=marks, title=head,
+    )  # fmt: skip
+
+
+def _bounds(forecast: Forecast) -> tuple[Array, Array] | None:
+    """The forecast's interval, (..., time, n) each; None without one."""
+    lower, upper = getattr(forecast, "lower", None), getattr(forecast, "upper", None)
+    if lower is None or upper is None:
+        return None
+    shape = forecast.array.shape
+    return np.asarray(lower, dtype=float).reshape(shape), np.asarray(upper, dtype=float).reshape(shape)
+
+
+def _bounds_label(forecast: Forecast) -> str:
+    level = getattr(forecast, "level", None)
+    return "an interval" if level is None else f"a {level:.0%} interval"
+
+
+def bound_columns(forecast: Forecast) -> dict[str, Array]:
+    """Flat arrays of the interval's bounds by suffix of their columns; empty without an interval."""
+    bounds = _bounds(forecast)
+    return {} if bounds is None else {"lower": bounds[0], "upper": bounds[1]}
+
+
+def _places(layout: Layout, names: Sequence[str] | None) -> list[int]:
+    """Indices of the named variables; the first few where none are named."""
+    known = layout.variables
+    if names is None:
+        return list(range(min(len(known), MOST_PANELS)))
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in known:
+            raise InputError(f"no coordinate is called {name!r}; there are {layout.listing()}")
+    return [known.index(name) for name in names]
+
+
+def _truth(truth: Any, forecast: Forecast, times: Any, start: int) -> Array:
+    """The truth at the forecast's times, (time, n), NaN where it is unknown."""
+    layout, count = forecast.layout, forecast.array.shape[-2]
+    if isinstance(truth, np.ndarray | list | tuple) or hasattr(truth, "detach"):
+        rows = np.asarray(truth, dtype=np.float64)
+        rows = rows.reshape(len(rows), -1) if rows.ndim else rows
+        if rows.ndim != 2 or rows.shape[1] != layout.size:
+            raise InputError(f"the truth must have {layout.size} coordinates in each row, got shape {rows.shape}")
+        first = 1 if len(rows) == count - 1 else 0  # without the start itself
+    else:
+        dataset = layout.read(truth)
+        clock = real_times(dataset.times(), Layout.of(dataset))
+        if clock.dtype.kind != times.dtype.kind:
+            raise InputError("the truth and the forecast must both have dates, or both have numbers as times")
+        first = int(np.argmin(np.abs(clock - times[0])))
+        rows, first = np.asarray(dataset.series[0].rows(first, len(dataset.series[0])), dtype=np.float64), 0
+    right = np.full((count, layout.size), np.nan)
+    rows = rows[: count - first]
+    right[first : first + len(rows)] = rows
+    if first:
+        right[0] = forecast.array.reshape(-1, count, layout.size)[start, 0]  # the start is given, so it is true
+    return right
+
+
+def _moments(
+    forecast: Forecast, states: Array, truth: Array | None, start: int, threshold: float
+) -> list[tuple[int, str]]:
+    """Steps worth marking: the end of the valid prediction, of the training region, or of the rollout."""
+    found: list[tuple[int, str]] = []
+    if truth is not None:
+        known = np.flatnonzero(np.isfinite(truth).all(axis=1))
+        known = known[known > 0]
+        scale = forecast.scale if forecast.scale is not None else np.nanstd(truth, axis=0)
+        if len(known) and (np.asarray(scale) > 0).all():
+            errors = rmse_by_step(states[known], truth[known], scale)
+            bad = np.flatnonzero(errors > threshold)
+            if len(bad):
+                found.append((int(known[bad[0]]) - 1, f"valid for {int(known[bad[0]]) - 1} steps"))
+    outcome = forecast.outcomes[start] if start < len(forecast.outcomes) else forecast.outcome
+    if outcome.left is not None:
+        found.append((outcome.left, "leaves the training region"))
+    return found
+
+
+def _time(value: Any) -> str:
+    """A time for people: dates to the second at most, numbers with up to six digits."""
+    if isinstance(value, np.datetime64):
+        return np.datetime_as_string(value, unit="s").removesuffix("T00:00:00")
+    return str(value) if isinstance(value, np.timedelta64) else f"{float(value):.6g}"
+
+
+# ---- evaluations
+
+
+def evaluation_words(scores: Evaluation) -> str:
+    """One line: what was scored, the error, and for how long predictions are valid."""
+    valid = f"{scores.valid_prediction_steps:.4g} of {scores.steps} steps"
+    return f"Evaluation({scores.scored}, {_many(scores)}: normalised MSE {scores.nmse:.3g}, valid for {valid})"
+
+
+def _many(scores: Evaluation) -> str:
+    return "one window" if len(scores.windows) == 1 else f"{len(scores.windows)} windows"
+
+
+def evaluation_html(scores: Evaluation) -> str:
+    """The printed lines as a table."""
+    lines = str(scores).splitlines()
+    rows = [tuple(part.strip() for part in line.split("  ", 1)) for line in lines[1:]]
+    return html_table(lines[0], [(row[0], row[1] if len(row) > 1 else "") for row in rows])
+
+
+def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
+    """Draw the error against lead time; see `Evaluation.plot`."""
+    from lln.plots.forecast_figures import comparison_figure
+
+    head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
+    return comparison_figure(
+        {"LensForecaster": scores.rmse_by_step}, threshold=scores.threshold, dt=scores.dt, title=head
+    )
+
+
+def evaluation_table(scores: Evaluation) -> pandas.DataFrame:
+    """Error by lead time as a table; see `Evaluation.to_pandas`."""
+    import pandas as pd
+
+    steps = pd.Index(np.arange(1, scores.steps + 1), name="step")
+    columns = {"time": steps * scores.dt, "nmse": scores.nmse_by_step, "rmse": scores.rmse_by_step}
+    return pd.DataFrame(columns, index=steps)
+
+
+# ---- models
+
+
+def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
+    """Draw a rollout of a model; see `LensForecaster.plot`."""
+    from lln.forecaster.evaluation import read_windows, windows_of
+    from lln.forecaster.results import times_after
+
+    options = {} if level is None else {"level": level}
+    if data is None:
+        return plot_forecast(model.rollout(steps=steps, **options))
+    dataset = model.layout_.read(data)
+    found, scored = windows_of(dataset, model.training_, model.history_, None, None)
+    window = max(found, key=lambda one: min(one.steps, steps))
+    window = window._replace(steps=min(window.steps, steps))
+    rows, inputs = read_windows(dataset, [window], model.history_)
+    run = model.rollout(rows[0, : model.history_], window.steps, None if inputs is None else inputs[0], **options)
+    series = dataset.series[window.series]
+    timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt)
+    placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
+    title = f"{dataset.source}: {window.steps} steps of {scored}"
+    return plot_forecast(placed, rows[0, model.history_ :], title=title)

@@ -1,0 +1,211 @@
+"""Figures of one forecast: curves, a field over time, or snapshots of a field in the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from lln.plots.figures import colour_bar
+from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, house_style, look, new_figure
+
+Array = NDArray[np.floating[Any]]
+SNAPSHOTS = 4
+
+
+class Mark(NamedTuple):
+    """A moment to mark, such as the end of the valid prediction."""
+
+    time: Any
+    words: str
+
+
+class Interval(NamedTuple):
+    """Bounds of a forecast, (time, n), and the probability that they are meant to cover."""
+
+    lower: Array
+    upper: Array
+    level: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Text for the legend."""
+        return "interval" if self.level is None else f"{self.level:.0%} interval"
+
+
+def forecast_figure(
+    times: Any,
+    states: Array,
+    *,
+    labels: Sequence[str],
+    time_label: str = "time",
+    truth: Array | None = None,
+    interval: Interval | None = None,
+    members: Array | None = None,
+    marks: Sequence[Mark] = (),
+    title: str = "",
+) -> Figure:
+    """Each coordinate against time: truth in black, forecast in colour, its interval shaded.
+
+    Args:
+        times: numbers or dates, (time,).
+        states: (time, n).
+        labels: name and unit of each coordinate, n.
+        time_label: label of the time axis.
+        truth: (time, n); NaN where it is unknown.
+        interval: bounds around the forecast.
+        members: forecasts of the members of an ensemble, (members, time, n), drawn as thin lines.
+        marks: moments to mark by a vertical line.
+        title: title of the figure.
+    """
+    style, count = look("lens"), len(labels)
+    with house_style():
+        figure = new_figure(height=1.2 + (1.9 if count < 3 else 1.25) * count)
+        axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+        for j, axis in enumerate(axes):
+            if interval is not None:
+                bounds = (interval.lower[:, j], interval.upper[:, j])
+                axis.fill_between(times, *bounds, color=style.colour, alpha=0.2, linewidth=0, label=interval.label)
+            for k, member in enumerate([] if members is None else members):
+                name = "members" if k == 0 else None
+                axis.plot(times, member[:, j], color=style.colour, linewidth=0.6, alpha=0.5, label=name)
+            if truth is not None:
+                axis.plot(times, truth[:, j], color=BLACK, linewidth=2.4, alpha=0.75, label="truth")
+            axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
+            axis.set_ylabel(labels[j])
+            axis.set_ylim(*_limits(states[:, j], None if truth is None else truth[:, j]))
+            _draw_marks(axis, marks, with_words=j == 0)
+        axes[-1].set_xlabel(time_label)
+        axes[-1].set_xlim(times[0], times[-1])
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+        figure.suptitle(title, parse_math=False)
+    return figure
+
+
+def field_forecast_figure(
+    times: Any,
+    field: Array,
+    *,
+    grid: Array,
+    labels: tuple[str, str, str],
+    truth: Array | None = None,
+    marks: Sequence[Mark] = (),
+    title: str = "",
+) -> Figure:
+    """A field over time and one direction of space; with a truth, also the truth and the error.
+
+    Args:
+        times: numbers or dates, (time,).
+        field: forecast, (time, points).
+        grid: positions of the points.
+        labels: of the time axis, the space axis and the field.
+        truth: as `field`, NaN where it is unknown.
+        marks: moments to mark by a vertical line.
+        title: title of the figure.
+    """
+    panels = {"forecast": field} if truth is None else {"truth": truth, "forecast": field}
+    with house_style():
+        count = len(panels) + (truth is not None)
+        figure = new_figure(height=0.9 + 1.6 * count)
+        axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+        limits = _field_limits(*panels.values())
+        for axis, (name, values) in zip(axes, panels.items(), strict=False):
+            image = axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **limits)
+            axis.set_title(name)
+        bar = colour_bar(figure, image, list(axes[: len(panels)]), aspect=14 * len(panels))
+        bar.set_label(labels[2])
+        if truth is not None:
+            wrong = field - truth
+            size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
+            error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
+            image = axes[-1].pcolormesh(times, grid, wrong.T, shading="nearest", rasterized=True, **error)
+            axes[-1].set_title("error: forecast − truth")
+            colour_bar(figure, image, axes[-1], aspect=14)
+        for axis in axes:
+            axis.grid(False)
+            axis.set_ylabel(labels[1])
+            _draw_marks(axis, marks, with_words=axis is axes[-1])
+        axes[-1].set_xlabel(labels[0])
+        figure.suptitle(title, parse_math=False)
+    return figure
+
+
+def snapshot_figure(
+    moments: Sequence[str],
+    fields: Array,
+    *,
+    axes_of_space: Sequence[tuple[str, Array]],
+    label: str,
+    truth: Array | None = None,
+    title: str = "",
+) -> Figure:
+    """A field in the plane at several moments, with the truth above the forecast.
+
+    Args:
+        moments: title of each column.
+        fields: forecast at these moments, (moments, rows, columns).
+        axes_of_space: label and positions of the vertical and of the horizontal axis.
+        label: name and unit of the field.
+        truth: as `fields`.
+        title: title of the figure.
+    """
+    rows = {"forecast": fields} if truth is None else {"truth": truth, "forecast": fields}
+    (up, y), (across, x) = axes_of_space
+    shape = float(np.ptp(y) / (np.ptp(x) or 1.0)) or 1.0
+    with house_style():
+        panel = (WIDTH - 1.1) / len(moments)
+        figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
+        axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
+        limits = _field_limits(*rows.values())
+        for k, (name, values) in enumerate(rows.items()):
+            for j, words in enumerate(moments):
+                axis = axes[k, j]
+                image = axis.pcolormesh(x, y, values[j], shading="nearest", rasterized=True, **limits)
+                axis.set_aspect("equal")
+                axis.grid(False)
+                axis.set_title(words if k == 0 else "", loc="center", fontsize=8.5)
+                axis.set_xlabel(across if k == len(rows) - 1 else "")
+            axes[k, 0].set_ylabel(f"{name}\n{up}")
+        colour_bar(figure, image, list(axes.flat), aspect=16 * len(rows)).set_label(label)
+        figure.suptitle(title, parse_math=False)
+    return figure
+
+
+def _limits(states: Array, truth: Array | None) -> tuple[float, float]:
+    """Limits of an axis: those of the truth, widened at most by its own range for the forecast."""
+    base = states if truth is None or not np.isfinite(truth).any() else truth
+    seen = base[np.isfinite(base)]
+    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
+    span = (high - low) or max(abs(high), 1.0)
+    drawn = states[np.isfinite(states)]
+    if len(drawn):
+        low, high = min(low, max(float(drawn.min()), low - span)), max(high, min(float(drawn.max()), high + span))
+    return low - 0.08 * span, high + 0.08 * span
+
+
+def _field_limits(*fields: Array) -> dict[str, Any]:
+    """Colours of a field: symmetric about zero where it has both signs, by the first of `fields`."""
+    seen = fields[0][np.isfinite(fields[0])]
+    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
+    if low < 0 < high:
+        high = max(high, -low)
+        low = -high
+    return {"cmap": FIELD_COLOURS, "vmin": low, "vmax": high if high > low else low + 1.0}
+
+
+def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool) -> None:
+    for k, (time, words) in enumerate(marks):
+        axis.axvline(time, color=VERMILION, linewidth=1.1, linestyle=(0, (4, 3)))
+        if with_words:
+            low, high = axis.get_xlim()
+            at = float(axis.convert_xunits(time))  # type: ignore[no-untyped-call]
+            late = at > (low + high) / 2
+            axis.annotate(
+                words, (time, 1.0), (-2 if late else 2, 3 + 10 * k), xycoords=("data", "axes fraction"),
+                textcoords="offset points", fontsize=7.5, color=VERMILION, ha="right" if late else "left", va="bottom",
+            )  # fmt: skip

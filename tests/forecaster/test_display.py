@@ -1,0 +1,169 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from forecasters import convolved, field, fitted, lorenz, wave
+
+import lln
+from lln.core.errors import InputError
+from lln.data.series import Dataset, Series
+from lln.forecaster.forecaster import LensForecaster
+
+DATED = {"units": {"time": "seconds since 2020-01-01T00:00:00"}}
+
+
+def dated():
+    """A daily series; the model is the linear map alone, so that nothing trains."""
+    days = pd.date_range("2020-01-01", periods=120, name="day")
+    angle = 0.2 * np.arange(120)
+    return pd.DataFrame({"a": np.cos(angle), "b": np.sin(angle)}, index=days)
+
+
+@pytest.fixture(scope="module")
+def daily():
+    return LensForecaster(members=1, epochs=1, width=4, depth=1, basis=4, history=1).fit(dated())
+
+
+def lines(axis):
+    return {line.get_label(): line for line in axis.lines}
+
+
+def test_a_forecast_is_one_line_of_text_and_a_table_in_a_notebook():
+    run = fitted().rollout(lorenz()[300], steps=40)
+    assert repr(run) == "Forecast(40 steps of x, y, z, time 0 to 0.4)"
+    page = run._repr_html_()
+    assert page.startswith("<p>Forecast(40 steps")
+    assert "<table" in page
+    assert page.count("<tr>") < 12  # not all rows
+    many = fitted().rollout(lorenz()[:5], steps=3)
+    assert repr(many).startswith("Forecast(5 rollouts of 3 steps")
+    assert "<table" not in many._repr_html_()
+
+
+def test_a_forecast_of_dated_data_has_dates(daily):
+    run = daily.rollout(steps=5)
+    table = run.to_pandas()
+    assert list(table.columns) == ["a", "b"]
+    assert table.index[0] == pd.Timestamp("2020-04-29")
+    assert table.index[-1] == pd.Timestamp("2020-05-04")
+    assert run.to_xarray()["time"].values[1] == np.datetime64("2020-04-30", "ns")
+    assert "2020-04-29 to 2020-05-04" in repr(run)
+    figure = run.plot()
+    np.testing.assert_array_equal(lines(figure.axes[0])["forecast"].get_xdata(), table.index.values)
+
+
+def test_truth_is_aligned_by_date(daily):
+    run = daily.rollout(dated().iloc[40:41], steps=10)
+    figure = run.plot(dated())
+    np.testing.assert_allclose(lines(figure.axes[0])["truth"].get_ydata(), dated()["a"].to_numpy()[40:51])
+
+
+def test_truth_and_the_end_of_the_valid_prediction_are_drawn():
+    run = fitted().rollout(lorenz()[300], steps=300)
+    truth = lorenz()[301:601]
+    figure = run.plot(truth)
+    errors = np.sqrt((((run.array[1:] - truth) / run.scale) ** 2).mean(axis=1))
+    valid = int(np.argmax(errors > 0.4))
+    assert [text.get_text() for text in figure.axes[0].texts] == [f"valid for {valid} steps"]
+    np.testing.assert_array_equal(lines(figure.axes[1])["truth"].get_ydata(), lorenz()[300:601, 1])
+    assert len(run.plot(truth, coordinates=["z"]).axes) == 1
+
+
+def test_an_interval_is_shaded_and_in_the_tables():
+    class Bounded(type(fitted().rollout(steps=1))):
+        lower = upper = level = None
+
+    run = fitted().rollout(lorenz()[300], steps=20)
+    bounded = Bounded(**{name: getattr(run, name) for name in run.__dataclass_fields__})
+    for name, values in (("lower", run.array - 1), ("upper", run.array + 1), ("level", 0.9)):
+        object.__setattr__(bounded, name, values)
+    figure = bounded.plot()
+    (shade,) = figure.axes[0].collections
+    assert shade.get_label() == "90% interval"
+    table = bounded.to_pandas()
+    np.testing.assert_allclose(table["x upper"] - table["x lower"], 2.0)
+    np.testing.assert_allclose(bounded.to_xarray()["z lower"], run.array[:, 2] - 1)
+    assert "with a 90% interval" in repr(bounded)
+
+
+def test_a_field_is_drawn_as_snapshots_with_equal_sides():
+    model = field()
+    data = Dataset((Series(wave()),), 0.1, space=(2, 3), channels=("u", "v"), coords=model.layout_.coords)
+    figure = model.plot(data, steps=30)
+    panels = [axis for axis in figure.axes if axis.get_xlabel() == "lon"]
+    assert len(panels) == 4
+    assert all(axis.get_aspect() == 1.0 for axis in panels)
+    assert len(convolved().rollout(steps=3).plot(coordinates=["v"]).axes) == 5
+
+
+def test_a_field_in_one_direction_is_drawn_over_time():
+    model = fitted()
+    layout = replace(model.layout_, space=(3,), channels=("u",), coords={"s": np.arange(3.0)}, units={"u": "K"})
+    run = replace(model.rollout(lorenz()[300], steps=50), layout=layout)
+    figure = run.plot(lorenz()[301:351])
+    assert [axis.get_title(loc="left") for axis in figure.axes[:3]] == ["truth", "forecast", "error: forecast − truth"]
+    assert "u (K)" in [axis.get_ylabel() for axis in figure.axes]
+
+
+def test_members_are_thin_lines_and_their_mean_the_forecast():
+    run = fitted().sample(steps=30)
+    axis = run.plot().axes[0]
+    np.testing.assert_allclose(lines(axis)["forecast"].get_ydata(), run.array[:, :, 0].mean(axis=0))
+    thin = [line for line in axis.lines if line.get_linewidth() == 0.6]
+    np.testing.assert_allclose([line.get_ydata() for line in thin], run.array[:, :, 0])
+
+
+def test_an_evaluation_shows_itself():
+    scores = fitted().evaluate(lorenz())
+    assert repr(scores).startswith("Evaluation(held-out rows, one window: normalised MSE ")
+    assert "valid prediction time" in scores._repr_html_()
+    table = scores.to_pandas()
+    np.testing.assert_allclose(table["rmse"] ** 2, table["nmse"])
+    assert table.index[-1] == scores.steps
+    np.testing.assert_allclose(scores.to_xarray()["nmse"], scores.nmse_by_step)
+    np.testing.assert_allclose(lines(scores.plot().axes[0])["LensForecaster"].get_ydata(), scores.rmse_by_step)
+
+
+def test_a_model_draws_its_own_forecast():
+    figure = fitted().plot(lorenz(), steps=50)
+    first = lines(figure.axes[0])
+    assert "held-out rows" in figure.get_suptitle()
+    np.testing.assert_allclose(first["truth"].get_ydata()[1:], lorenz()[641:691, 0])
+    assert first["truth"].get_xdata()[0] == pytest.approx(6.40)
+    assert "truth" not in lines(fitted().plot(steps=20).axes[0])
+
+
+def test_a_page_is_shown_inside_a_notebook(tmp_path):
+    page = fitted().page(lorenz(), steps=50, height=500)
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe")
+    assert "height:500px" in shown
+    assert "<script" not in shown  # all of it is inside the attribute
+    assert page.save(tmp_path / "page.html").read_text() == page.text
+
+
+def test_a_model_exports_by_the_ending_of_the_file(tmp_path):
+    difference = fitted().export(tmp_path / "step.pt2")
+    assert difference.export < 1e-4
+    assert (tmp_path / "step.pt2").exists()
+    with pytest.raises(InputError, match=r"model\.txt: unknown ending; use \.onnx, \.pt2 or, for C, a folder"):
+        fitted().export(tmp_path / "model.txt")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda run: run.plot(coordinates=["q"]), "no coordinate is called 'q'; there are x, y, z"),
+        (lambda run: run.plot(np.ones((4, 2))), r"the truth must have 3 coordinates in each row, got shape \(4, 2\)"),
+        (lambda run: run.plot(start=3), "start = 3, but this forecast has 1 starts"),
+    ],
+)
+def test_bad_wishes_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make(fitted().rollout(steps=4))
+
+
+def test_public_results_have_these_methods():
+    for name in ("plot", "page", "export"):
+        assert callable(getattr(lln.LensForecaster, name))

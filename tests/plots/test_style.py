@@ -1,0 +1,47 @@
+import io
+
+import numpy as np
+import pytest
+
+from lln.plots.forecast_figures import comparison_figure
+from lln.plots.style import LOOKS, colour, look, new_figure
+
+MODELS = ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale")
+
+
+def test_a_model_has_one_look_under_all_of_its_names():
+    assert look("lens") == look("lens network") == look("LLN")
+    assert look("mlp") == look("plain MLP") == look("Plain MLP")
+    assert look("mean") == look("training mean") == look("training_mean")
+
+
+def test_a_model_keeps_its_colour_whoever_is_drawn_beside_it():
+    curves = {name: np.geomspace(1e-3, 1, 40) * (k + 1) for k, name in enumerate(MODELS)}
+    for names in (MODELS, MODELS[3:], MODELS[::-1]):
+        figure = comparison_figure({name: curves[name] for name in names})
+        drawn = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
+        assert drawn == {look(name).label: colour(name) for name in names}
+
+
+def test_looks_differ_without_colour():
+    shapes = [(str(one.dash), one.marker) for one in map(look, MODELS)]
+    assert len(set(shapes)) == len(shapes)
+
+
+def test_an_unlisted_model_always_looks_the_same():
+    assert look("my network") == look("my network")
+    assert look("my network").label == "my network"
+    assert look("my network") not in LOOKS.values()
+
+
+def test_a_figure_shows_itself_in_a_notebook():
+    figure = new_figure(2, 2)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    content = io.BytesIO()
+    figure.savefig(content, format="png")
+    assert content.tell() > 0
+
+
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_numbered_series_have_palette_colours(number):
+    assert colour(number) == colour(number + 7)
