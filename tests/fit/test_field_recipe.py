@@ -213,7 +213,8 @@ def test_no_linear_part_and_a_time_limit():
     )
     assert not fit.surrogate.frame.matrix.any()
     assert fit.report.linear_parameters == 0
-    assert 50 <= max(done) < 200 * 5
+    # however slow the machine, the limit holds: some updates are made, not all of them
+    assert 10 <= max(done) < 200 * 5
 
 
 def test_a_static_field_tells_places_apart():

@@ -1,20 +1,15 @@
 import numpy as np
 import pytest
-import torch
 
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
-from lln.data.stream import pairs
 from lln.fit.holdout import folds, load, roll_linear
-from lln.fit.linear import units_of_pairs
-from lln.fit.members import Blinkers, make_ensemble, shape_of
+from lln.fit.members import shape_of
 from lln.fit.noise import estimate_noise
 from lln.fit.prepare import Candidate, prepare
-from lln.fit.readout import ReadoutFit, get_readout, last_states, set_readout
 from lln.fit.recipe import Recipe, fit_surrogate
 from lln.fit.sizes import parameter_budget, updates_for
-from lln.fit.source import Rows, Stream, residuals
 from lln.models.counting import comparator_cost, lens_cost
 from lln.step.surrogate import Surrogate
 from lln.systems import preset, simulate
@@ -120,91 +115,6 @@ def test_updates_have_bounds_for_any_amount_of_data():
     assert counts[0] >= 500
     assert counts[-1] <= 6000
     assert updates_for(1000, 256, 3) == 12
-
-
-def grid(n=16, rows=200):
-    return Dataset((Series(np.random.default_rng(0).standard_normal((rows, n)).cumsum(axis=0)),), space=(n,))
-
-
-def test_local_rays_stay_local_through_training():
-    ready = prepare(grid(), 2)
-    shape = shape_of("lens", {"depth": 2, "basis": 4}, 32, 16, ready.pairs, ready.near(1), 2)
-    model = make_ensemble(shape, [0, 1], "cpu")
-    blinkers = Blinkers(model, shape.sight)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    x = torch.randn(2, 20, 32, generator=torch.Generator().manual_seed(0))
-    for _ in range(3):
-        optimizer.zero_grad()
-        model(x).square().mean().backward()
-        blinkers()
-        optimizer.step()
-    member = model.member(1)
-    seen, used = torch.from_numpy(shape.sight.embedding), torch.from_numpy(shape.sight.readout)
-    assert not member.embed_position.weight[~seen].any()
-    assert not member.embed_angle.weight[~seen].any()
-    assert not member.readout.weight[~used].any()
-    far, here = torch.zeros(1, 32), torch.zeros(1, 32)
-    far[0, 8] = 1.0
-    changed = (member(far) - member(here))[0].nonzero()[:, 0].tolist()
-    assert changed == [7, 8, 9]
-    free = sum(p.numel() for p in member.parameters()) - int((~seen).sum()) * 2 - int((~used).sum())
-    assert shape.parameters(member) == free
-
-
-@pytest.mark.parametrize("model", ["lens", "mlp", "scaled-residual", "residual-batchnorm", "layerscale"])
-def test_the_solved_readout_is_the_best_one(model):
-    shape = shape_of(model, {"width": 8, "depth": 2}, 3, 2, 100, None, 1)
-    ensemble = make_ensemble(shape, [0, 1], "cpu").eval()
-    x = torch.randn(100, 3, generator=torch.Generator().manual_seed(1))
-    y = torch.stack([x[:, 0] * x[:, 1], torch.sin(x[:, 2])], dim=1)
-    weights = torch.linspace(0.5, 1.5, 100)
-    ReadoutFit(ensemble, x, y, weights, None).apply(1e-12)
-    with torch.no_grad():
-        states = last_states(ensemble, x)
-        for member in range(2):
-            tall = torch.cat([states[member], torch.ones(100, 1)], dim=1).double() * weights.double().sqrt()[:, None]
-            best = torch.linalg.lstsq(tall, y.double() * weights.double().sqrt()[:, None], driver="gelsd").solution
-            least = (tall @ best - y.double() * weights.double().sqrt()[:, None]).square().mean()
-            found = ((ensemble.member(member).eval()(x) - y) * weights.sqrt()[:, None]).square().mean()
-            # The readout is stored in float32, and dead units leave directions that only the ridge decides.
-            assert float(found) <= float(least) * 1.001 + 1e-6
-
-
-def test_a_readout_can_be_taken_and_given_back():
-    ensemble = make_ensemble(shape_of("lens", {"width": 4, "depth": 1}, 2, 2, 9, None, 1), [0], "cpu")
-    kept = get_readout(ensemble)
-    x = torch.randn(1, 5, 2)
-    before = ensemble(x)
-    set_readout(ensemble, kept[0] * 0, kept[1] * 0)
-    assert not ensemble(x).any()
-    set_readout(ensemble, *kept)
-    assert torch.equal(ensemble(x), before)
-
-
-def test_batches_depend_on_the_update_alone_and_cover_an_epoch():
-    rows = Rows(np.arange(10.0)[:, None], np.zeros((10, 1)), None, "cpu")
-    first = [rows.batch(update, 3, [5, 6])[0] for update in range(4)]
-    again = Rows(np.arange(10.0)[:, None], np.zeros((10, 1)), None, "cpu")
-    assert torch.equal(again.batch(3, 3, [5, 6])[0], first[3])
-    epoch = torch.cat(first[:3], dim=1)
-    assert epoch.shape == (2, 9, 1)
-    assert all(len(set(member.flatten().tolist())) == 9 for member in epoch)
-    assert not torch.equal(epoch[0], epoch[1])
-
-
-def test_a_stream_gives_the_same_batches_wherever_it_is_taken_up(monkeypatch):
-    monkeypatch.setattr("lln.fit.source.BLOCK_ROWS", 1024)
-    data = Dataset((Series(waves(3000)),))
-    frame = units_of_pairs(pairs(data, 1)).frame(gain=np.ones(3))
-    stream = Stream(data, frame, "cpu", 0)
-    whole = [stream.batch(update, 256, [1])[0] for update in range(14)]
-    other = Stream(data, frame, "cpu", 0)
-    for update in (13, 2, 9):
-        assert torch.equal(other.batch(update, 256, [1])[0], whole[update])
-    features, targets = residuals(frame, pairs(data, 1))
-    known = {tuple(row) for row in np.round(features.astype(np.float32), 5).tolist()}
-    assert {tuple(row) for row in np.round(whole[5][0].numpy(), 5).tolist()} <= known
-    assert np.isfinite(targets).all()
 
 
 @pytest.mark.parametrize(("ridge", "said"), [(None, "learned no dynamics"), (1e-6, "The linear part alone did best")])

@@ -8,10 +8,11 @@ pytest.importorskip("pydantic")
 pytest.importorskip("safetensors")
 
 from lln.data.series import Dataset, Series
-from lln.fit.members import Blinkers, make_ensemble, shape_of
+from lln.fit.members import shape_of
 from lln.fit.recipe import Recipe, fit_surrogate
-from lln.fit.steps import CapturedStep, Step
 from lln.ops.triton import backend as triton_backend
+from lln.train.ensemble import make_ensemble
+from lln.train.update import CapturedUpdate, Update, UpdateOptions
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,11 +28,12 @@ def test_captured_steps_do_what_steps_do(model, scale):
     rng = np.random.default_rng(0)
     batches = torch.from_numpy(rng.standard_normal((8, 2, 64, 8))).float().cuda()
     trained = []
-    for kind in (Step, CapturedStep):
+    for kind in (Update, CapturedUpdate):
         network = make_ensemble(shape, [1, 2], "cuda")
-        step = kind(network, Blinkers(network, None))
+        loss_of = lambda x, y, m=network: (m(x) - y).square().mean(dim=(1, 2))  # noqa: E731
+        step = kind(network, loss_of, UpdateOptions(clip=1.0, members=True))
         for k, batch in enumerate(batches):
-            loss = step(batch[..., :5], scale * batch[..., 5:], None, 1e-2 / (1 + k))
+            loss = step((batch[..., :5], scale * batch[..., 5:]), 1e-2 / (1 + k))
         trained.append((loss, network.state_dict()))
     (loss, plain), (captured_loss, captured) = trained
     torch.testing.assert_close(captured_loss, loss, rtol=1e-3, atol=1e-6)

@@ -149,11 +149,11 @@ def test_a_header_that_is_not_json(tmp_path):
         load_model(tmp_path / "b")
 
 
-def test_only_our_own_networks_can_be_saved(tmp_path):
+def test_only_registered_networks_can_be_saved(tmp_path):
     class Mine(LensNetwork):
         pass
 
-    with pytest.raises(InputError, match="Mine is not one of lln's own networks"):
+    with pytest.raises(InputError, match="Mine is not a registered network"):
         save_model(Mine(3, 2, width=2, depth=1), tmp_path / "a")
     assert not list(tmp_path.iterdir())
 

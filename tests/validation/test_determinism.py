@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import lln
-from lln.fit.members import Blinkers, Shape, make_ensemble
-from lln.fit.steps import Step
+from lln.train.ensemble import Shape, make_ensemble
+from lln.train.update import Update, UpdateOptions
 
 SMALL = {"width": 8, "depth": 2, "basis": 6, "members": 2, "epochs": 2, "unroll": 0, "history": 1}
 
@@ -66,9 +66,11 @@ def test_a_wide_update_repeats_for_the_same_number_of_threads(model, threads):
         found = set()
         for _ in range(3):
             ensemble = make_ensemble(Shape(model, sizes, 12, 12), [0, 1], "cpu")
-            step = Step(ensemble, Blinkers(ensemble, None))
+            step = Update(
+                ensemble, lambda a, b, m=ensemble: (m(a) - b).square().mean(dim=(1, 2)), UpdateOptions(members=True)
+            )
             for _ in range(3):
-                step(x, y, None, 1e-3)
+                step((x, y), 1e-3)
             found.add(b"".join(tensor.numpy().tobytes() for tensor in ensemble.state_dict().values()))
         assert len(found) == 1
 

@@ -14,12 +14,12 @@ from lln.data.series import Dataset
 from lln.fit.holdout import Fold, Windows, load, roll_linear
 from lln.fit.judging import roll_groups
 from lln.fit.linear import RIDGES
-from lln.fit.members import side_by_side
 from lln.fit.prepare import Candidate, Kitchen
-from lln.fit.readout import Ensemble, ReadoutFit
-from lln.fit.source import Rows, Stream
-from lln.fit.training import Trained
+from lln.models.stacked import Ensemble
 from lln.step.frame import Array, Frame
+from lln.train.batches import Batches
+from lln.train.ensemble import Trained, join
+from lln.train.readout import ReadoutFit
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
@@ -200,7 +200,7 @@ def judge(
     trained: Trained,
     frame: Frame,
     windows: Windows,
-    source: Rows | Stream,
+    source: Batches,
     allowed: torch.Tensor | None,
     groups: int,
     settings: Sequence[Setting] | None = None,
@@ -226,7 +226,7 @@ def judge(
             uses.append((stop, readout))
             states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
     # All of them go through one rollout side by side: its length, not its width, is what takes time.
-    rolled = roll_groups(side_by_side(model, states), frame, windows, len(uses) * groups, shares)
+    rolled = roll_groups(join(model, states), frame, windows, len(uses) * groups, shares)
     errors = windows.log_error(rolled).reshape(len(uses), groups, len(shares))
     found = {
         Setting(stop, readout, share): errors[index, :, place]
@@ -236,7 +236,7 @@ def judge(
     return Judgement(found)
 
 
-def adopt(trained: Trained, setting: Setting, source: Rows | Stream, allowed: torch.Tensor | None) -> Ensemble:
+def adopt(trained: Trained, setting: Setting, source: Batches, allowed: torch.Tensor | None) -> Ensemble:
     """The ensemble as `setting` uses it."""
     model = trained.model
     model.load_state_dict(trained.snapshots[setting.stop])

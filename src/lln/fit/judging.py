@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lln.fit.holdout import Windows
-from lln.fit.readout import Ensemble
+from lln.models.stacked import Ensemble
 from lln.step.frame import Array, Frame
 
 _EAGER = 2

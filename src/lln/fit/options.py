@@ -10,7 +10,7 @@ from typing import Any
 from lln.core.checks import finite, positive, whole
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.fit.holdout import Part
-from lln.models.factory import MODELS
+from lln.models.factory import state_networks
 from lln.step.surrogate import Surrogate
 
 RECIPES = ("lens", "paper")
@@ -64,7 +64,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check every choice; the first fault is reported in one sentence."""
         choice("recipe", self.recipe, RECIPES)
-        choice("model", self.model, MODELS)
+        choice("model", self.model, state_networks())
         for name, least in (("width", 1), ("depth", 1), ("basis", 1), ("members", 1), ("batch_size", 1)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(name, getattr(self, name), least))

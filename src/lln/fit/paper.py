@@ -11,7 +11,6 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
-from lln.fit.members import Shape
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, Recipe
 from lln.fit.prepare import Candidate, prepare
@@ -21,7 +20,7 @@ from lln.models.stacked import stack
 from lln.step.surrogate import Surrogate
 from lln.train.checkpoint import Checkpoint
 from lln.train.config import TrainConfig
-from lln.train.ensemble import fit_ensemble
+from lln.train.ensemble import Shape, fit_ensemble
 
 _LENS = {"width": 128, "depth": 40, "basis": 12, "horizon": 1.0}
 _PLAIN = {"width": 128, "depth": 40}

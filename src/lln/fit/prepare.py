@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from lln.fit.linear import (
     units_of_moments,
     units_of_pairs,
 )
-from lln.fit.source import Rows, Stream, residuals
 from lln.step.frame import Array, Frame
+from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
 
 _MEMORY = 1 << 28  # bytes of features that may be held at once
 
@@ -111,11 +112,12 @@ class Prepared:
         moves = change > 0
         return float(np.median(self.with_gain(frame).gain[moves] / change[moves])) if moves.any() else 0.0
 
-    def source(self, frame: Frame, device: str, seed: int) -> Rows | Stream:
+    def source(self, frame: Frame, device: str, seed: int) -> Batches:
         """Batches of what the frame's linear part leaves over."""
         if self.held is not None:
-            return Rows(*residuals(frame, self.held), self.held.weights, device)
-        return Stream(self.dataset, frame, device, seed)
+            return InMemoryBatches(*residuals(frame, self.held), self.held.weights, device)
+        convert = partial(residuals, frame)
+        return StreamedBatches(self.dataset, frame.history, frame.features, convert, device, seed)
 
 
 class Kitchen:
@@ -158,6 +160,13 @@ def prepare(dataset: Dataset, history: int) -> Prepared:
     made = regression_of_pairs(units, rows, held.increments / units.scale, held.weights)
     present = held.window[:, -1]
     return Prepared(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
+
+
+def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:
+    """Features (P, F), and what the linear part leaves of the increments, in units of the gain, (P, n)."""
+    features = frame.feature_rows(batch.window, batch.inputs)
+    rest = batch.increments / frame.scale - features @ frame.matrix.T - frame.offset
+    return features, rest / np.where(frame.gain > 0, frame.gain, 1.0)
 
 
 def _share(held: Pairs) -> Array:

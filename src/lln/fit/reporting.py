@@ -11,11 +11,11 @@ from lln.data.series import Dataset
 from lln.fit.coverage import coverage
 from lln.fit.holdout import Fold
 from lln.fit.linear import spectral_radius
-from lln.fit.members import Shape
 from lln.fit.noise import Noise
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import Candidate, Prepared
 from lln.step.surrogate import Surrogate
+from lln.train.ensemble import Shape
 
 _ROWS = 4096
 

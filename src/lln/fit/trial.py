@@ -15,15 +15,17 @@ from lln.core.seeding import subseed
 from lln.fit import sizes
 from lln.fit.choose import Judgement, Setting, judge
 from lln.fit.holdout import Fold, Part, load
-from lln.fit.members import Blinkers, Shape, shape_of
+from lln.fit.members import shape_of
 from lln.fit.options import Event, Recipe
 from lln.fit.prepare import Candidate, Kitchen, Prepared
-from lln.fit.readout import ReadoutFit
-from lln.fit.source import Rows, Stream
-from lln.fit.training import Schedule, Trained, train
-from lln.fit.unrolled import RATE, STEPS_WHEN_NOISY, Stretches, fine_tune
+from lln.fit.unrolled import RATE, STEPS_WHEN_NOISY, fine_tune, stretches
 from lln.step.frame import Array, Frame
+from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
+from lln.train.ensemble import Shape, Trained, train_ensemble
+from lln.train.locality import gradient_mask
+from lln.train.readout import ReadoutFit
+from lln.train.schedule import WARM_UP, Schedule
 
 Progress = Callable[[Event], None]
 
@@ -46,7 +48,7 @@ class Work:
     ready: Prepared
     frame: Frame
     shape: Shape
-    source: Rows | Stream
+    source: Batches
     trained: Trained
     allowed: Tensor | None
     unroll: int
@@ -113,20 +115,22 @@ class Trials:
         screening = phase.startswith("screening")
         members = 1 if screening else recipe.members or MEMBERS
         seeds = [subseed(self.seeds[group], "member", index) for group in groups for index in range(members)]
-        schedule = self._schedule(ready.pairs, phase)
+        schedule, batch = self._schedule(ready.pairs, phase)
 
-        def say(done: int, total: int, text: str) -> None:
-            self.progress(Event(phase, done, total, text))
+        def say(done: int, total: int, loss: float) -> None:
+            self.progress(Event(phase, done, total, f"loss {loss:.2e}"))
 
         name = f"{phase} {_title(candidate)}"
-        trained = train(shape, source, seeds, schedule, recipe.device, checkpoint=self.kept, phase=name, say=say)
-        allowed = Blinkers(trained.model, shape.sight).readout
+        trained = train_ensemble(
+            shape, source, seeds, schedule, recipe.device, size=batch, checkpoint=self.kept, phase=name, progress=say
+        )
+        allowed = None if shape.mask is None else shape.mask.outputs(recipe.device)
         work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
         if self.unroll and not screening and ready.held is not None:
-            self._fine_tune(work, seeds, schedule, name)
+            self._fine_tune(work, seeds, RATE * schedule.rate, batch, name)
         return work
 
-    def _fine_tune(self, work: Work, seeds: Sequence[int], schedule: Schedule, name: str) -> None:
+    def _fine_tune(self, work: Work, seeds: Sequence[int], rate: float, batch: int, name: str) -> None:
         """Add a snapshot that was trained over several steps, from the last one on."""
         kept = self.kept.get(f"{name} unrolled")
         model, device = work.trained.model, self.recipe.device
@@ -134,31 +138,31 @@ class Trials:
             work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
             return
         assert work.ready.held is not None
-        data = Stretches.of(work.frame, work.ready.held, self.unroll, device)
+        data = stretches(work.frame, work.ready.held, self.unroll, device)
         if data is None:
             return
         self.progress(Event("training over several steps", 0, 1))
         model.load_state_dict(work.trained.snapshots[-1])
         ReadoutFit(model, *work.source.some(_ROWS), work.allowed).apply(_START_READOUT)
         updates = max(50, work.trained.updates // (2 * self.unroll))
-        blinkers = Blinkers(model, work.shape.sight)
-        fine_tune(
-            model, work.frame, data, blinkers, seeds, updates=updates, batch=schedule.batch, rate=RATE * schedule.rate
-        )
+        mask = gradient_mask(model, work.shape.mask)
+        fine_tune(model, work.frame, data, mask, seeds, updates=updates, batch=batch, rate=rate)
         state: dict[str, Any] = {key: t.detach().clone() for key, t in model.state_dict().items()}
         work.trained.snapshots.append(state)
         self.kept.put(f"{name} unrolled", {}, state)
         self.progress(Event("training over several steps", 1, 1))
 
-    def _schedule(self, pairs: int, phase: str) -> Schedule:
+    def _schedule(self, pairs: int, phase: str) -> tuple[Schedule, int]:
+        """The schedule of a training, and pairs in one batch."""
         recipe = self.recipe
         batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
         updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
         rate = recipe.learning_rate or rate_of(recipe.model)
         seconds = self._seconds(phase)
         if not phase.startswith("screening"):
-            return Schedule(updates, batch, rate, STOPS, seconds)
-        return Schedule(max(1, round(sizes.SCREENING * updates)), batch, rate, (1.0,), seconds)
+            return Schedule(updates, rate, warm_up=WARM_UP, stops=STOPS, seconds=seconds), batch
+        fewer = max(1, round(sizes.SCREENING * updates))
+        return Schedule(fewer, rate, warm_up=WARM_UP, stops=(1.0,), seconds=seconds), batch
 
     def _seconds(self, phase: str) -> float | None:
         """How long the training of a phase that begins now may take."""

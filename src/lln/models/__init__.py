@@ -1,8 +1,9 @@
-"""The lens network and the five networks that the paper compares it with, all behind one interface."""
+"""Networks: the lens network, the field network, the paper's five comparators, and those of other packages."""
 
+from lln.models.base import StateNetwork
 from lln.models.counting import Cost, comparator_cost, field_cost, lens_cost
 from lln.models.ensemble import LensEnsemble
-from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, build
+from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, NETWORKS, build
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.models.files import load_model, save_model
 from lln.models.lens import LensNetwork, Rays
@@ -14,6 +15,7 @@ __all__ = [
     "COMPARATORS",
     "FIELD_MODELS",
     "MODELS",
+    "NETWORKS",
     "Cost",
     "FieldBlock",
     "FieldLensNetwork",
@@ -25,6 +27,7 @@ __all__ = [
     "ResidualBatchNormMLP",
     "ResidualMLP",
     "ScaledResidualMLP",
+    "StateNetwork",
     "build",
     "comparator_cost",
     "field_cost",

@@ -19,7 +19,7 @@ from lln.core.errors import InputError, reason
 from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
 from lln.models.base import StateNetwork
 from lln.models.counting import comparator_cost, field_cost, lens_cost
-from lln.models.factory import COMPARATORS, FIELD_MODELS, build, name_of
+from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, build, name_of
 
 FORMAT = 1
 
@@ -90,6 +90,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 def believe(model: str, config: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> None:
     """Refuse a configuration whose network would be larger than the tensors that are there."""
     held = sum(tensor.numel() for tensor in state.values())
+    if model not in MODELS and model not in FIELD_MODELS:  # a network of another package
+        for key, value in config.items():
+            if isinstance(value, int) and value > max(held, 1):
+                raise ValueError(f"the configuration asks for {key} = {value}, the file holds {held} values")
+        return
     sizes = {key: config[key] for key in ("n_in", "n_out", "width", "depth")}
     if model in COMPARATORS:
         wanted = comparator_cost(model, **sizes).parameters

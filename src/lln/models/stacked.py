@@ -1,10 +1,12 @@
-"""Several networks of one shape as one: all members of an ensemble in a single pass, lens network or comparator.
+"""Several networks of one shape as one module: all members of an ensemble in a single pass.
 
-Weights are kept transposed, (S, in, out), which is the order in which a batched product reads them fastest.
+The lens network and the comparators have forms of their own; `GenericEnsemble` serves every other network. Comparators
+keep their weights transposed, (S, in, out), the order in which a batched product reads them fastest.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -157,18 +159,96 @@ def _given(value: Tensor | None) -> Tensor:
     return value
 
 
-def stack(members: Sequence[StateNetwork]) -> LensEnsemble | ComparatorEnsemble:
-    """The ensemble of `members`, which must be lln's own networks of one class and one configuration."""
+class GenericEnsemble(nn.Module):
+    """S networks of any registered class with stacked parameters, called through `torch.func.vmap`.
+
+    Args:
+        members: networks of one class and configuration; their parameters and buffers are copied.
+    """
+
+    def __init__(self, members: Sequence[StateNetwork]) -> None:
+        super().__init__()
+        first = members[0]
+        self.kind, self.size, self._config = type(first), len(members), first.config()
+        self.n_in, self.n_out = first.n_in, first.n_out
+        stacked: Any = copy.deepcopy(first)
+        states = [member.state_dict() for member in members]
+        for path, module in stacked.named_modules():
+            prefix = f"{path}." if path else ""
+            for held in (module._parameters, module._buffers):
+                for name, tensor in held.items():
+                    if tensor is not None and prefix + name in states[0]:
+                        joined = torch.stack([state[prefix + name].detach() for state in states])
+                        held[name] = nn.Parameter(joined) if isinstance(tensor, nn.Parameter) else joined
+        self.stacked = stacked
+        # The module whose code runs; its own values are never used, so that it is kept out of the parameters.
+        self._code = [copy.deepcopy(first).to("meta")]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""
+        if x.ndim < 2 or x.shape[0] != self.size or x.shape[-1] != self.n_in:
+            raise InputError(
+                f"the input must have shape ({self.size}, ..., {self.n_in}), one part for each member, "
+                f"got {tuple(x.shape)}"
+            )
+        return self._each(x, read=False)
+
+    def last_states(self, x: Tensor) -> Tensor:
+        """The input of every member's readout: (S, ..., n_in) -> (S, ..., h)."""
+        return self._each(x, read=True)
+
+    def _each(self, x: Tensor, *, read: bool) -> Tensor:
+        code = self._code[0].train(self.training)
+
+        def call(state: dict[str, Tensor], rows: Tensor) -> Tensor:
+            seen: list[Tensor] = []
+            hook = code.readout.register_forward_pre_hook(lambda _, given: seen.append(given[0])) if read else None
+            try:
+                out: Tensor = torch.func.functional_call(code, state, (rows,))
+            finally:
+                if hook is not None:
+                    hook.remove()
+            return seen[0] if read else out
+
+        state = {**dict(self.stacked.named_parameters()), **dict(self.stacked.named_buffers())}
+        found: Tensor = torch.func.vmap(call, randomness="different")(state, x)
+        return found
+
+    @property
+    def readout(self) -> nn.Linear:
+        """The stacked readout: weight (S, n, h), bias (S, n)."""
+        layer: nn.Linear = self.stacked.readout
+        return layer
+
+    def member(self, index: int) -> StateNetwork:
+        """A copy of one member as a network of its own."""
+        if not 0 <= index < self.size:
+            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+        weight = self.readout.weight
+        network = self.kind(**self._config, generator=torch.Generator()).to(weight.device, weight.dtype)
+        network.load_state_dict({name: tensor[index] for name, tensor in self.stacked.state_dict().items()})
+        return network
+
+
+Ensemble = LensEnsemble | ComparatorEnsemble | GenericEnsemble
+
+
+def stack(members: Sequence[StateNetwork]) -> Ensemble:
+    """The ensemble of `members`, which must be of one class and one configuration."""
     if not members:
         raise InputError("an ensemble needs at least one member, got none")
     first = members[0]
     for index, member in enumerate(members):
         if type(member) is not type(first) or member.config() != first.config():
             raise InputError(f"member {index} is not like member 0; an ensemble shares one class and configuration")
-    lenses = [member for member in members if isinstance(member, LensNetwork)]
-    if lenses:
-        return LensEnsemble(lenses)
-    plain = [member for member in members if isinstance(member, PlainMLP)]
-    if not plain:
-        raise InputError(f"{type(first).__name__} is not one of lln's own networks and cannot be stacked")
-    return ComparatorEnsemble(plain)
+    if type(first) is LensNetwork:
+        return LensEnsemble([member for member in members if isinstance(member, LensNetwork)])
+    if type(first) in _STACKED:
+        return ComparatorEnsemble([member for member in members if isinstance(member, PlainMLP)])
+    return GenericEnsemble(members)
+
+
+_STACKED = (PlainMLP, ResidualMLP, ScaledResidualMLP, ResidualBatchNormMLP, LayerScaleMLP)

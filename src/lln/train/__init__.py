@@ -1,4 +1,4 @@
-"""Training: the recipe, the loop, and two predictors in closed form to measure it by."""
+"""Training: one loop with its options, ensembles, losses over several steps, and two closed-form predictors."""
 
 from lln.train.closed_form import LinearMap, TrainingMean
 from lln.train.config import TrainConfig

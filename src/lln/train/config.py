@@ -1,13 +1,13 @@
-"""How a network is trained, as checked and frozen data."""
+"""The options of a training, checked and frozen."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lln.core.errors import InputError, did_you_mean
+from lln.train.schedule import Schedule
 
 
 class TrainConfig(BaseModel):
@@ -44,9 +44,7 @@ class TrainConfig(BaseModel):
 
     def rate(self, update: int, updates: int) -> float:
         """Learning rate of update number `update` (from 0) of `updates` in all."""
-        if self.schedule == "constant":
-            return self.learning_rate
-        return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * update / updates))
+        return Schedule(updates, self.learning_rate, self.schedule).at(update, updates)
 
 
 def _sentence(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""Minibatch training on one-step pairs, as plainly as it can be written."""
+"""Training of a network on pairs of inputs and targets."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
+from lln.train.batches import EpochBatches
 from lln.train.config import TrainConfig
+from lln.train.loop import Trainer
+from lln.train.schedule import Schedule
+from lln.train.update import UpdateOptions
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a progress callback hears after each pass over the data.
+    """What a progress callback receives after each pass over the data.
 
     Attributes:
-        number: from 1.
+        number: of the epoch, from 1.
         total: number of epochs planned.
         loss: mean squared error over the epoch, each pair as it was seen.
         learning_rate: of the epoch's last update.
-        seconds: since training began.
+        seconds: since the training began.
     """
 
     number: int
@@ -35,7 +38,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class History:
-    """How training went.
+    """The course of a training.
 
     Attributes:
         losses: mean squared error of each epoch.
@@ -70,57 +73,31 @@ def fit(
         The losses and the time it took.
     """
     _check_pairs(model, inputs, targets)
-    began, was_training = time.perf_counter(), model.training
-    optimizer = make_optimizer(model, config)
-    order = torch.Generator().manual_seed(subseed(config.seed, "batches"))
-    updates = config.epochs * -(-len(inputs) // config.batch_size)
+    began = time.perf_counter()
+    batches = EpochBatches((inputs, targets), config.batch_size, [config.seed])
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.mse_loss(model(x), y)
+
+    trainer = Trainer(model, batches.one, loss, schedule_of(config, batches.each), options_of(config))
     losses: list[float] = []
-    done, stopped = 0, False
-    model.train()
-    try:
-        for number in range(1, config.epochs + 1):
-            total = torch.zeros((), dtype=torch.float64, device=inputs.device)
-            for batch in batches(len(inputs), config.batch_size, order):
-                rate = config.rate(done, updates)
-                chosen = batch.to(inputs.device)
-                loss = update(model, optimizer, inputs[chosen], targets[chosen], rate, config.clip)
-                total += loss.double() * len(batch)
-                done += 1
-            losses.append(total.item() / len(inputs))
-            report = Epoch(number, config.epochs, losses[-1], rate, time.perf_counter() - began)
-            if progress is not None and progress(report) is False:
-                stopped = number < config.epochs
-                break
-    finally:
-        model.train(was_training)
-    return History(tuple(losses), done, time.perf_counter() - began, stopped)
+    for number in range(1, config.epochs + 1):
+        losses.append(trainer.advance(batches.each).item())
+        rate = config.rate(trainer.done - 1, trainer.updates)
+        report = Epoch(number, config.epochs, losses[-1], rate, time.perf_counter() - began)
+        if progress is not None and progress(report) is False:
+            break
+    return History(tuple(losses), trainer.done, time.perf_counter() - began, not trainer.finished)
 
 
-def batches(pairs: int, size: int, order: torch.Generator) -> tuple[Tensor, ...]:
-    """The indices of one epoch's batches: every pair once, in an order drawn from `order`."""
-    return torch.split(torch.randperm(pairs, generator=order), size)
+def schedule_of(config: TrainConfig, each: int) -> Schedule:
+    """The schedule that `config` describes, with `each` updates in an epoch."""
+    return Schedule(config.epochs * each, config.learning_rate, config.schedule)
 
 
-def update(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, rate: float, clip: float | None
-) -> Tensor:
-    """One optimizer step on one batch; returns the loss before it, detached."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    if clip is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    return loss.detach()
-
-
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """The optimizer that `config` names, over all parameters of `model`."""
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    # One pass over all parameters: a deep network of small layers would spend as long here as on its gradients.
-    return kind(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+def options_of(config: TrainConfig, *, members: bool = False) -> UpdateOptions:
+    """The optimizer that `config` describes."""
+    return UpdateOptions(config.optimizer, config.weight_decay, config.clip, members)
 
 
 def _check_pairs(model: nn.Module, inputs: Tensor, targets: Tensor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,8 +19,10 @@ from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
 from lln.step.field_frame import FieldFrame
 from lln.train.checkpoint import Checkpoint
-from lln.train.config import TrainConfig
-from lln.train.unroll import Training, Unroll, unrolled_loss
+from lln.train.loop import Trainer
+from lln.train.schedule import Schedule
+from lln.train.unrolled import StepFunction, Unroll, UnrolledBatches, unrolled_loss
+from lln.train.update import UpdateOptions
 
 MEMBERS = 2
 # By dimensions of space: what two cores train in a few minutes.
@@ -32,7 +34,6 @@ SIZES: dict[int, dict[str, int]] = {
 UPDATES, FINE_UPDATES = 2500, 600
 RATE, FINE_RATE = 3e-3, 3e-4
 _POINTS = 4096  # of all fields of one batch together
-_CHUNK = 25
 _TRAINING = 0.9  # of the time that is left; the rest is for judging
 
 Say = Callable[[Event], object]
@@ -108,40 +109,32 @@ class FieldTrainer:
         if self.recipe.epochs != "auto":
             updates = int(self.recipe.epochs) * -(-len(examples) // batch)
         seed = subseed(self.recipe.seed, phase) >> 32
-        config = TrainConfig(batch_size=batch, learning_rate=rate, clip=1.0, schedule="cosine", seed=seed)
         unroll = Unroll(steps, noise=self.options.noise * float(frame.channel_scale.mean()))
-        loss = unrolled_loss(
-            field_step(frame, network), examples, frame.history, unroll, inputs=examples.inputs(),
-            weights=examples.weights(), scale=torch.from_numpy(frame.channel_scale * frame.gain), seed=seed,
-        )  # fmt: skip
-        training = Training(network, loss, len(examples), config, updates)
-        known = self.kept.get(phase)
-        if known is not None:
-            training.restore(*known)
-        began = time.monotonic()
-        until = None if self.deadline is None else began + _TRAINING * max(0.0, self.deadline - began) / ahead
-        while not training.finished:
-            value = training.run(_CHUNK)
-            self.say(Event(phase, training.done, training.updates, f"loss {value:.2e}"))
-            if until is not None and training.done == _CHUNK:
-                now = time.monotonic()
-                each = (now - began) / _CHUNK
-                left = int(max(0.0, until - now) / each)
-                training.updates = max(2 * _CHUNK, min(training.updates, _CHUNK + left))
-            if self.kept.due or training.finished:
-                self.kept.put(phase, *training.state())
-        self.updates += training.done
+        batches = UnrolledBatches(
+            examples, frame.history, unroll, batch, seed, inputs=examples.inputs(), weights=examples.weights()
+        )
+        scale = torch.from_numpy(frame.channel_scale * frame.gain)
+        loss = unrolled_loss(field_step(frame, network), frame.history, unroll, scale=scale)
+        now = time.monotonic()
+        seconds = None if self.deadline is None else _TRAINING * max(0.0, self.deadline - now) / ahead
+        trainer = Trainer(network, batches, loss, Schedule(updates, rate, seconds=seconds), UpdateOptions(clip=1.0))
+
+        def say(done: int, total: int, value: float) -> None:
+            self.say(Event(phase, done, total, f"loss {value:.2e}"))
+
+        trainer.run(self.kept, phase, say)
+        self.updates += trainer.done
 
 
-def field_step(frame: FieldFrame, network: FieldLensNetwork) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """One step with gradients: (B, H, *space, C) and inputs (B, m) -> (B, *space, C), all float64 but the network."""
+def field_step(frame: FieldFrame, network: FieldLensNetwork) -> StepFunction:
+    """One step with gradients: H fields (B, *space, C) and inputs (B, m) -> (B, *space, C), float64 but the network."""
     weight = network.readout.weight
     static = None if frame.static is None else torch.from_numpy(frame.static).to(weight.device, weight.dtype)
 
-    def step(window: Tensor, inputs: Tensor | None) -> Tensor:
-        features = frame.feature_fields(window.unbind(1), inputs)
+    def step(past: Sequence[Tensor], inputs: Tensor | None) -> Tensor:
+        features = frame.feature_fields(past, inputs)
         correction = network(features.to(weight.device, weight.dtype), static=static)
-        return window[:, -1] + frame.change(features, correction.to(features))
+        return past[-1] + frame.change(features, correction.to(features))
 
     return step
 

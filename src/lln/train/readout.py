@@ -1,4 +1,4 @@
-"""The readout of an ensemble in closed form: with the layers before it fixed, the best one is a least-squares fit."""
+"""The readout of an ensemble in closed form: with the layers before it fixed, it is a least-squares problem."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 from lln.models.ensemble import LensEnsemble
-from lln.models.stacked import ComparatorEnsemble
+from lln.models.stacked import Ensemble, GenericEnsemble
 from lln.ops import lens_transport
 
-Ensemble = LensEnsemble | ComparatorEnsemble
 _CHUNK = 4096
 
 
 def last_states(model: Ensemble, features: Tensor) -> Tensor:
-    """What each member's readout sees for the same features: (B, F) -> (S, B, h)."""
+    """The input of each member's readout for the same features: (B, F) -> (S, B, h)."""
     if isinstance(model, LensEnsemble):
         parts = model.stacked()
         x = features.expand(len(model), *features.shape)
@@ -25,6 +24,8 @@ def last_states(model: Ensemble, features: Tensor) -> Tensor:
         optics = (parts.centers, parts.sigma, parts.length, parts.scale)
         ends: Tensor = lens_transport(y, theta, parts.coefficients, *optics, backend=parts.backend)[0]
         return ends
+    if isinstance(model, GenericEnsemble):
+        return model.last_states(features.expand(len(model), *features.shape))
     seen: list[Tensor] = []
     hook = model.readout.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     try:
@@ -35,7 +36,7 @@ def last_states(model: Ensemble, features: Tensor) -> Tensor:
 
 
 class ReadoutFit:
-    """Least squares of targets on the last states, kept as sums so that it can be solved for any ridge.
+    """Least squares of targets on the last states, stored as sums so that it can be solved for any ridge.
 
     Args:
         model: the ensemble; it must be in evaluation mode.
@@ -80,7 +81,7 @@ class ReadoutFit:
         return weight, self.value - torch.einsum("snh,sh->sn", weight, self.centre)
 
     def apply(self, ridge: float) -> None:
-        """Give the model this readout."""
+        """Replace the readout of the model by the solution for this ridge."""
         set_readout(self.model, *self.solve(ridge))
 
 
@@ -91,17 +92,12 @@ def set_readout(model: Ensemble, weight: Tensor, bias: Tensor) -> None:
             parts = model.stacked()
             parts.readout_weight.copy_(weight)
             parts.readout_bias.copy_(bias)
+        elif isinstance(model, GenericEnsemble):
+            model.readout.weight.copy_(weight)
+            model.readout.bias.copy_(bias)
         else:
             model.readout.weight.copy_(weight.transpose(1, 2))
             model.readout.bias.copy_(bias[:, None])
-
-
-def get_readout(model: Ensemble) -> tuple[Tensor, Tensor]:
-    """A copy of every member's readout: (S, n, h) and (S, n)."""
-    if isinstance(model, LensEnsemble):
-        parts = model.stacked()
-        return parts.readout_weight.detach().clone(), parts.readout_bias.detach().clone()
-    return model.readout.weight.detach().transpose(1, 2).clone(), model.readout.bias.detach()[:, 0].clone()
 
 
 def _ridge(gram: Tensor, cross: Tensor, ridge: float) -> Tensor:
