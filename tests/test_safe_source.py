@@ -25,9 +25,8 @@ FORBIDDEN_CALLS = {
 }
 # Programs are started with a list of words, never through a shell. Which file starts which, and why:
 PROGRAMS = {
-    "bench/probe.py": "a fresh interpreter, so that memory is measured alone",
     "core/provenance.py": "git, to store the commit of a result",
-    "data/contained.py": "a reader of its own process for files that may crash a C library",
+    "data/read/sandbox.py": "a reader of its own process for files that may crash a C library",
     "export/c/export.py": "the C compiler and what it made, to try an export",
     "plots/film.py": "ffmpeg, to write a film",
 }
@@ -40,16 +39,15 @@ NETWORK_MODULES = {
 NETWORK = {
     "core/atomic.py": "the name of this machine, for the names of half-written files",
     "search/storage.py": "the database of a search, at the address that --storage names",
-    "workers/dask.py": "the scheduler, at the address that --scheduler names",
+    "core/workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
 WRITERS = {
-    "bench/probe.py": "/proc/self/clear_refs is no file",
-    "data/serving.py": "a pipe to the process that asked",
-    "data/writers.py": "called by data/formats.py with the path that whole_file gave",
-    "records/store.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",
+    "data/read/sandbox_worker.py": "a pipe to the process that asked",
+    "data/write.py": "called by data/read/formats.py with the path that whole_file gave",
+    "paper/records/store.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",
     "data/cache.py": "mkstemp in this user's own folder, then replaced; a checksum leads the file",
-    "ops/cpu_compile.py": "mkstemp in this user's own folder, then replaced; a checksum leads the file",
+    "ops/cpu/compile.py": "mkstemp in this user's own folder, then replaced; a checksum leads the file",
 }
 WRITES = {"write_text", "write_bytes", "savefig", "tofile", "savez", "save_file"}
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "lln"
-LEFT_OUT = (PACKAGE / "page" / "web",)  # what bundle.js is built from
+LEFT_OUT = (PACKAGE / "view" / "page" / "web",)  # what bundle.js is built from
 EXTRAS = "export,search,data,cluster"
 # Each command with its words, and the files that it must leave behind.
 TRIED: tuple[tuple[str, tuple[str, ...]], ...] = (

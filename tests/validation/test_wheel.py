@@ -25,7 +25,8 @@ def test_every_command_is_tried(script):
 
 
 def test_what_commands_read_is_among_the_files_of_the_package(script):
-    needed = {"lln/page/template.html", "lln/page/bundle.js", "lln/page/page.css", "lln/cli/errors.md", "lln/py.typed"}
+    needed = {"lln/view/page/template.html", "lln/view/page/bundle.js", "lln/view/page/page.css"}
+    needed |= {"lln/cli/errors.md", "lln/py.typed"}
     needed |= {"lln/paper/studies/ratios.toml", "lln/paper/printed/depth40.toml"}
     assert needed <= script.expected()
     left_out = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][

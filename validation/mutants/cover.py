@@ -18,13 +18,13 @@ from validation.mutants.serve import OPTIONS
 
 # The tests of the code in scope. Others run it too, a fit of seconds for every line that they could notice.
 TESTS = (
-    *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/forecast/test_frame.py"),
+    *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/step/test_frame.py"),
     "tests/train/test_ensemble_training.py",  # of models/stacked.py
 )
 # Half a minute.
 LEFT_OUT = "tests/data/test_dataset_larger_than_memory.py::test_data_beyond_a_hard_memory_limit_streams"
-# What runs in the child that `contained.py` asks is seen by nobody here: the tests that ask it stand in.
-ASKED_BY = dict.fromkeys(("src/lln/data/serving.py", "src/lln/data/stores.py"), "src/lln/data/contained.py")
+# What runs in the child that `sandbox.py` asks is seen by nobody here: the tests that ask it stand in.
+ASKED_BY = dict.fromkeys(("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/stores.py"), "src/lln/data/read/sandbox.py")
 LONG = 5.0  # seconds; a test beyond is taken only where no other runs the line
 
 

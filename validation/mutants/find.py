@@ -17,30 +17,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SCOPE = ("src/lln/ops", "src/lln/models", "src/lln/evaluate", "src/lln/forecast/frame.py", "src/lln/data")
+SCOPE = ("src/lln/ops", "src/lln/models", "src/lln/evaluate", "src/lln/step/frame.py", "src/lln/data")
 SEED = 20261115
 COUNT = 300
 
 # File, the names in it that are left out (None: all of them), and why.
 KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
-    ("src/lln/ops/triton_kernels.py", None, "Triton kernels; they run on a GPU only"),
+    ("src/lln/ops/triton/kernels.py", None, "Triton kernels; they run on a GPU only"),
     (
-        "src/lln/ops/triton_backend.py",
+        "src/lln/ops/triton/backend.py",
         (
             *("forward", "backward", "_forward", "_backward", "_rows", "_pack", "_weights", "_numbers", "_shape"),
             *("LANES", "WARPS", "SUMS_BYTES", "SEGMENT"),
         ),
         "launches the Triton kernels; runs, and is tested, on a GPU only",
     ),
-    ("src/lln/ops/cpu_simd.py", None, "the instructions that the CPU kernels are written in"),
-    ("src/lln/ops/cpu_pack.py", None, "a part of the CPU kernels: transposes coefficients in registers"),
+    ("src/lln/ops/cpu/simd.py", None, "the instructions that the CPU kernels are written in"),
+    ("src/lln/ops/cpu/pack.py", None, "a part of the CPU kernels: transposes coefficients in registers"),
     (
-        "src/lln/ops/cpu_lens.py",
+        "src/lln/ops/cpu/lens.py",
         ("Lens", "polynomial", "exp2", "tanh", "MAGIC", "EXP2", "TANH", "_TANH_LIMIT", "LOG2E", "SCALARS"),
         "the body of the CPU kernels: one lens, and the digits of its polynomials",
     ),
-    ("src/lln/ops/cpu_kernels.py", ("Block", "_Transport"), "the body of the CPU kernels: loops around the lens"),
-    ("src/lln/ops/cpu_loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
+    ("src/lln/ops/cpu/kernels.py", ("Block", "_Transport"), "the body of the CPU kernels: loops around the lens"),
+    ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
 )
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {

@@ -10,7 +10,7 @@ def test_the_bundle_is_what_its_sources_make(tmp_path):
     done = subprocess.run([NODE, "build.mjs", "--out", rebuilt], cwd=WEB, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     committed = WEB.parent / "bundle.js"
-    assert rebuilt.read_bytes() == committed.read_bytes(), "run `npm run build` in src/lln/page/web"
+    assert rebuilt.read_bytes() == committed.read_bytes(), "run `npm run build` in src/lln/view/page/web"
 
 
 def test_the_sources_pass_the_type_checker():
