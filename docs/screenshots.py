@@ -18,7 +18,7 @@ from pathlib import Path
 from PIL import Image
 
 HERE = Path(__file__).parent
-WEB = HERE.parent / "src" / "lln" / "page" / "web"
+WEB = HERE.parent / "src" / "lln" / "view" / "page" / "web"
 IMAGES = HERE / "images"
 WIDTH = 960  # pixels of a picture
 

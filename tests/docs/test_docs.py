@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
 # Pages without code to run, whose links and names are held to the same.
 BESIDE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/apebench/README.md")]
-BESIDE += [ROOT / "src" / "lln" / room / "README.md" for room in ("ops", "page")]
+BESIDE += [ROOT / "src" / "lln" / room / "README.md" for room in ("ops", "view/page")]
 BESIDE += sorted((ROOT / "results" / "paper").glob("*.md"))
 SLOW = "<!-- slow -->"
 # Tables of names, types, words and a module: nothing that the reference could describe.

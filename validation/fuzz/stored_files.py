@@ -88,7 +88,7 @@ def write_studies(folder: Path) -> None:
     import importlib.resources
 
     home = importlib.resources.files("lln.paper")
-    for part in ("paper", "smoke"):
+    for part in ("studies", "smoke"):
         for item in home.joinpath(part).iterdir():
             if item.name.endswith(".toml") and item.name != "ratios.toml":
                 (folder / item.name).write_text(item.read_text(encoding="utf-8"), encoding="utf-8")
