@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-import lln.paper
+import lln.paper.theory.audit
 from lln.cli.app import app
 from lln.cli.audit import verdict
 from lln.paper.theory.audit import audit_ratios
@@ -50,7 +50,7 @@ def test_json():
 def test_a_difference_is_named_and_leaves_with_1(monkeypatch, words):
     ratios = audit_ratios()
     ratios[5] = replace(ratios[5], computed=Decimal("32.1"))
-    monkeypatch.setattr(lln.paper, "audit_ratios", lambda: ratios)
+    monkeypatch.setattr(lln.paper.theory.audit, "audit_ratios", lambda: ratios)
     done = run(*words)
     assert done.exit_code == 1
     if words:

@@ -33,11 +33,10 @@ WORK = (
     "lln.view.page:forecaster_page",
     "lln.paper.reproduce:run_study",
     "lln.paper.report:write_report",
-    "benchmarks.speed.command:run",
     "lln.cli.simulate:trajectories",
     "lln.cli.rollout:forecast",
     "lln.cli.doctor:examine",
-    "lln.paper:audit_ratios",
+    "lln.paper.theory.audit:audit_ratios",
 )
 FILES = (
     "plain.npz",
