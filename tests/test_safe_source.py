@@ -37,7 +37,6 @@ NETWORK_MODULES = {
     *("webbrowser", "websockets", "xmlrpc"),
 }
 NETWORK = {
-    "core/atomic.py": "the name of this machine, for the names of half-written files",
     "search/storage.py": "the database of a search, at the address that --storage names",
     "core/workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
@@ -122,8 +121,7 @@ def network(tree):
 
 def test_only_the_listed_files_could_go_over_the_network():
     assert {name for name, tree in TREES.items() if network(tree)} == set(NETWORK)
-    used = {node.attr for node in ast.walk(TREES["core/atomic.py"]) if _of(node, "socket")}
-    used |= {node.attr for node in ast.walk(TREES["search/storage.py"]) if _of(node, "socket")}
+    used = {node.attr for node in ast.walk(TREES["search/storage.py"]) if _of(node, "socket")}
     assert used == {"gethostname"}
 
 

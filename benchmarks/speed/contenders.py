@@ -112,6 +112,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def no_onnx() -> str | None:
     """Why ONNX Runtime cannot run here, or None."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # must be set before the first import
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
@@ -122,17 +123,17 @@ def no_onnx() -> str | None:
 
 def in_onnx_runtime(network: nn.Module, x: Tensor) -> Callable[[Array], Array]:
     """`network` for inputs of the shape of x, exported and run by ONNX Runtime on one thread."""
-    import onnxruntime
+    from lln.export.runtime import onnxruntime
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with redirect_stdout(StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(network.eval(), (x,), dynamo=True, verbose=False)
     assert program is not None
-    options = onnxruntime.SessionOptions()
+    options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     content = program.model_proto.SerializeToString()
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime().InferenceSession(content, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
 
     def call(values: Array) -> Array:

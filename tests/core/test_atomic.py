@@ -1,7 +1,12 @@
 import errno
 import os
+import shutil
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,9 +87,11 @@ def test_the_name_on_the_way_cannot_be_foreseen(tmp_path):
     seen = set()
     for _ in range(20):
         with whole_file(tmp_path / "a.txt") as partial:
-            seen.add(partial.name)
-            assert partial.name.startswith(".a.txt.")
-            assert partial.suffix == ".partial"
+            seen.add(partial.parent.name)
+            assert partial.name == "a.txt"
+            assert partial.parent.name.startswith(".a.txt.")
+            assert partial.parent.suffix == ".partial"
+            assert mode(partial.parent) == 0o700
             partial.write_text("")
     assert len(seen) == 20
 
@@ -142,7 +149,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, folder):
     (left,) = tmp_path.iterdir()
     assert left.suffix == ".partial"
     other = tmp_path / left.name.replace(".a.", ".b.")
-    other.touch()
+    other.mkdir()
     with whole_file(target) as partial:
         partial.write_text("whole")
     assert set(tmp_path.iterdir()) == {other, target}
@@ -158,6 +165,61 @@ def test_what_another_writer_is_writing_is_left_alone(tmp_path):
     assert target.read_text() == "one"
 
 
+def test_a_writer_in_another_container_is_left_alone(tmp_path):
+    # Two containers on one volume may have one host name and the same process numbers: `unshare` makes a new count.
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
+        pytest.skip("no name spaces of processes here")
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom lln.core.atomic import whole_file\n"
+        "with whole_file(Path('a')) as partial:\n"
+        "    partial.write_text('first')\n    print('writing', flush=True)\n    sys.stdin.read()\n"
+    )
+    words = ["unshare", "--pid", "--fork", sys.executable, "-c", script]
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == b"writing\n"
+        with whole_file(tmp_path / "a") as partial:
+            partial.write_text("second")
+        assert (tmp_path / "a").read_text() == "second"
+        first.stdin.close()
+    assert first.returncode == 0
+    assert (tmp_path / "a").read_text() == "first"
+
+
+@pytest.mark.parametrize("length", [200, 221, 255])
+def test_a_name_of_any_length_that_the_file_system_takes(tmp_path, length):
+    target = tmp_path / ("a" * length)
+    killed_while_writing(target)
+    with whole_file(target) as partial:
+        partial.write_text("whole")
+    assert names(tmp_path) == [target.name]
+
+
+def test_a_name_that_is_too_long_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="File name too long"), whole_file(tmp_path / ("a" * 256)):
+        pass
+
+
+def test_a_file_of_another_user_in_a_sticky_folder_is_refused_before_the_work():
+    if os.geteuid() != 0:
+        pytest.skip("only root can make files of other users")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "a").touch()
+        os.chown(folder / "a", 12345, 12345)
+        folder.chmod(0o1777)
+        process = os.fork()
+        if process == 0:
+            os.setuid(54321)
+            try:
+                with whole_file(folder / "a"):
+                    os._exit(2)
+            except InputError as error:
+                os._exit(0 if "belongs to another user" in str(error) else 3)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
 def test_a_folder_takes_the_place_of_a_folder_where_names_cannot_be_swapped(tmp_path, monkeypatch):
     monkeypatch.setattr("lln.core.atomic._exchanged", lambda *_: False)
     test_a_folder_takes_the_place_of_a_folder(tmp_path)
@@ -167,8 +229,8 @@ def test_a_folder_that_was_set_aside_comes_back(tmp_path):
     target = tmp_path / "a.zarr"
     killed_while_writing(target, folder=True)
     (left,) = tmp_path.iterdir()
-    (left / "one").touch()
-    left.rename(left.with_suffix(".old"))
+    (left / "a.zarr").rename(left / ".old")
+    (left / ".old" / "one").touch()
 
     def look():
         with whole_file(target):

@@ -18,7 +18,6 @@ import distributed
 import h5netcdf
 import h5py
 import onnx
-import onnxruntime
 import optuna
 import pandas
 import torch
@@ -27,6 +26,7 @@ import xarray
 import lln.cli
 import lln.export.c.export
 import lln.export.onnx
+import lln.export.runtime
 import lln.paper.reproduce
 import lln.search.search
 from lln.core.atomic import whole_file
@@ -35,6 +35,7 @@ from validation.faults import clock, cluster, damage, kill, limits, together
 from validation.faults.outcome import LOST, TRACE, WRONG, Kind, Outcome
 from validation.faults.works import FIT, Bench
 
+onnxruntime = lln.export.runtime.onnxruntime()
 LOADED = (distributed, h5netcdf, h5py, onnx, onnxruntime, optuna, pandas, xarray, lln)  # by every fork, at no cost
 KINDS: Mapping[str, tuple[Kind, int]] = {
     "kill": (kill.killed, 8),

@@ -24,7 +24,9 @@ TESTS = (
 # Half a minute.
 LEFT_OUT = "tests/data/test_dataset_larger_than_memory.py::test_data_beyond_a_hard_memory_limit_streams"
 # What runs in the child that `sandbox.py` asks is seen by nobody here: the tests that ask it stand in.
-ASKED_BY = dict.fromkeys(("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/stores.py"), "src/lln/data/read/sandbox.py")
+ASKED_BY = dict.fromkeys(
+    ("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/stores.py"), "src/lln/data/read/sandbox.py"
+)
 LONG = 5.0  # seconds; a test beyond is taken only where no other runs the line
 
 

@@ -1,4 +1,4 @@
-"""A file or folder that appears whole or not at all."""
+"""Write a file or folder so that it appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,59 +6,96 @@ import contextlib
 import ctypes
 import hashlib
 import os
-import re
 import secrets
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
-from lln.core.errors import InputError
+from lln.core.folders import check_target
 
-_EXCHANGE = 2  # renameat2's flag: two names swap what they stand for, in one go
-_HERE = -100  # its "relative to the working folder"
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".partial"
+_EXCHANGE = 2  # flag of renameat2: swap two names in one operation
+_HERE = -100  # AT_FDCWD
+_OLD = ".old"  # entry of a work folder that holds the target while it is replaced
+_LONGEST = 200  # bytes of a target's name that become part of the work folder's name
 
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A path beside `target` to write to; what is there in the end takes the place of `target`, unless an error came.
+    """Give a path to write to; what is there at the end replaces `target`, unless an error was raised.
 
-    A kill in between leaves `target` as it was, and what was half written is removed by the next writer of `target`. A
-    new file has the permissions that the user's mask gives, one that takes another's place has that one's.
+    The path lies in a hidden work folder beside `target`. The writer holds a lock on that folder, which the system
+    releases when the writer ends in any way. The next writer of `target` removes work folders without a lock. Locks
+    belong to open files, so this is right for threads, processes, containers and machines that share a disk.
+
+    A new file gets the permissions of the user's mask. A file that is replaced keeps its permissions.
     """
-    folder = target.parent
-    if not folder.is_dir():
-        raise InputError(f"{target}: there is no folder {folder} to write to; make it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{target}: {folder} cannot be written to; choose another folder or change its permissions")
+    check_target(target)
     _tidy(target)
-    # A name of its own for each writer: processes and threads may write the same target at once.
-    partial = folder / f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.partial"
+    work, lock = None, None
     try:
+        work, lock = _work_folder(target)
+        partial = work / target.name
         yield partial
         for path in (p for p in (partial, *partial.rglob("*")) if p.is_file()):
             with path.open("rb") as file:
                 os.fsync(file.fileno())
         _put(partial, target)
-        sync_folder(folder)
+        sync_folder(target.parent)
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # a write does not say where it failed
+        if error.errno is not None and (work is None or error.filename is None):  # a failed write names no file
             error.filename = os.fspath(target)
         raise
     finally:
-        _remove(partial)
+        if work is not None:
+            _discard(work, target)
+        if lock is not None:
+            os.close(lock)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk, where the file system can do that."""
+    """Write the names in `folder` to the disk, where the file system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _work_folder(target: Path) -> tuple[Path, int | None]:
+    """Make a folder with an unpredictable name beside `target`, and lock it."""
+    while True:
+        work = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}{SUFFIX}"
+        work.mkdir(mode=0o700)
+        if fcntl is None:
+            return work, None
+        with contextlib.suppress(FileNotFoundError):  # another writer may remove it before it is locked
+            lock = os.open(work, os.O_RDONLY)
+            _locked(lock)
+            if work.is_dir():
+                return work, lock
+            os.close(lock)
+
+
+def _prefix(target: Path) -> str:
+    name = os.fsencode(target.name)
+    return f".{target.name}." if len(name) <= _LONGEST else f".{hashlib.sha256(name).hexdigest()[:32]}."
+
+
+def _locked(descriptor: int) -> bool:
+    """Try to lock an open folder; False if another writer holds it or the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _put(partial: Path, target: Path) -> None:
@@ -69,15 +106,13 @@ def _put(partial: Path, target: Path) -> None:
     elif not target.exists():
         partial.rename(target)
     elif not _exchanged(partial, target):
-        # A folder cannot be replaced in one go here: the old one steps aside first, and `_tidy` knows where it is.
-        old = partial.with_suffix(".old")
-        target.rename(old)
+        # This system cannot replace a folder in one operation. `_discard` restores the old one after a failure.
+        target.rename(partial.with_name(_OLD))
         partial.rename(target)
-        _remove(old)
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Let two paths swap names in one go; False where the system cannot."""
+    """Swap the names of two paths in one operation; False where the system cannot."""
     try:
         swap = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -86,37 +121,25 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def _tidy(target: Path) -> None:
-    """Remove what killed writers of `target` left on this machine, and put back what one of them had set aside."""
-    ours = re.compile(rf"\.{re.escape(target.name)}\.{_host()}-(\d+)-[0-9a-f]+\.(partial|old)")
+    """Remove the work folders of writers of `target` that were killed."""
+    prefix = _prefix(target)
+    if fcntl is None:
+        return
     with contextlib.suppress(OSError):
-        left = [(path, ours.fullmatch(path.name)) for path in target.parent.iterdir()]
-        for path, match in left:
-            if match is None or _alive(int(match[1])):
-                continue
-            if match[2] == "old" and not target.exists():
-                path.rename(target)
-            else:
-                _remove(path)
+        for path in list(target.parent.iterdir()):
+            token = path.name.removeprefix(prefix).removesuffix(SUFFIX)
+            if path.name == f"{prefix}{token}{SUFFIX}" and len(token) == 16 and path.is_dir() and not path.is_symlink():
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    if _locked(descriptor):
+                        _discard(path, target)
+                finally:
+                    os.close(descriptor)
 
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-@lru_cache(maxsize=1)
-def _host() -> str:
-    """This machine in a few letters: only here does the number of a process tell whether it still runs."""
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _discard(work: Path, target: Path) -> None:
+    """Remove a work folder; a target that was set aside in it comes back if nothing took its place."""
+    old = work / _OLD
+    if old.exists() and not target.exists():
+        old.rename(target)
+    shutil.rmtree(work, ignore_errors=True)

@@ -20,13 +20,13 @@ from lln.core.folders import output_folder
 from lln.export.onnx_field import add_field_step
 from lln.export.onnx_nodes import Nodes, add_step
 from lln.export.parts import Difference, Probe, field_stacks, stacks
+from lln.export.runtime import MISSING, onnxruntime
 from lln.step.field_surrogate import FieldSurrogate
 from lln.step.frame import Array
 from lln.step.surrogate import Surrogate
 
 OPSET = 17
 IR = 8
-_MISSING = "ONNX export needs the packages onnx and onnxruntime; install them with `pip install 'lln[export]'`"
 
 
 def export_onnx(
@@ -53,7 +53,7 @@ def export_onnx(
     try:
         import onnx
     except ImportError as error:
-        raise InputError(_MISSING) from error
+        raise InputError(MISSING) from error
     graph = rollout_graph(surrogate) if rollout else step_graph(surrogate)
     content = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="lln", producer_version=__version__
@@ -71,14 +71,11 @@ def export_onnx(
 
 def session(path: str | os.PathLike[str], threads: int = 1) -> Any:
     """The file in onnxruntime, on the CPU."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise InputError(_MISSING) from error
-    options = onnxruntime.SessionOptions()
+    runtime = onnxruntime()
+    options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.log_severity_level = 3  # errors only
-    return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
 
 
 def run(path: str | os.PathLike[str], probe: Probe, *, rollout: bool) -> Array:
