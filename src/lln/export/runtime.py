@@ -7,7 +7,7 @@ imports it through this one.
 from __future__ import annotations
 
 import os
-from types import ModuleType
+from typing import Any
 
 from lln.core.errors import InputError
 
@@ -15,7 +15,7 @@ SWITCH = "ORT_DISABLE_TELEMETRY"
 MISSING = "ONNX export needs the packages onnx and onnxruntime; install them with `pip install 'lln[export]'`"
 
 
-def onnxruntime() -> ModuleType:
+def onnxruntime() -> Any:
     """The package `onnxruntime`, imported with its telemetry off; InputError if it is not installed."""
     os.environ[SWITCH] = "1"
     try:
