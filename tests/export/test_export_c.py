@@ -3,12 +3,12 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 from exported import OPTIONS, SYSTEMS, bar, probe_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of, field_probe
 
 from lln import InputError
 from lln.export.c.export import FLAGS, compile_c, compiler, export_c, replay
-from lln.export.parts import in_float64
 
 if compiler() is None:
     pytest.skip("no C compiler is installed", allow_module_level=True)
@@ -141,7 +141,7 @@ def test_the_stored_rollout_is_the_float64_one(tmp_path):
     probe = probe_of("burgers-32", surrogate, 10)
     export_c(surrogate, tmp_path, check=False)
     program = compile_c(tmp_path, "model", tmp_path / "program", QUICK)
-    truth = in_float64(surrogate).rollout(probe.window, 10)
+    truth = surrogate.to_dtype(torch.float64).rollout(probe.window, 10)
     np.testing.assert_allclose(replay(program, probe, surrogate), truth, rtol=0, atol=1e-12)
 
 

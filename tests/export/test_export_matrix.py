@@ -7,14 +7,14 @@ from exported_fits import cases, fitted, fitted_probe
 
 from lln.export.c.export import compile_c, compiler, export_c, replay
 from lln.export.onnx import export_onnx, run
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.field import FieldStep
 
 pytestmark = pytest.mark.slow
 WIDE = {"width": 96}  # next states of 64 coordinates through fewer rays than that would grow without bound
 
 
 def held_to_the_bar(surrogate, probe, folder):
-    limit = field_bar if isinstance(surrogate, FieldSurrogate) else bar
+    limit = field_bar if isinstance(surrogate, FieldStep) else bar
     export_onnx(surrogate, folder / "model.onnx", rollout=True)
     found = [probe.compare("ONNX", surrogate, run(folder / "model.onnx", probe, rollout=True))]
     if compiler() is not None:

@@ -7,8 +7,8 @@ from exported_fields import FIELDS, field_bar, field_of, field_probe
 from lln import InputError
 from lln.export.onnx import export_onnx, run, session
 from lln.export.parts import Probe
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
-from lln.step.surrogate import Surrogate
 
 
 def held_to_the_bar(system, options, folder):
@@ -80,7 +80,7 @@ def test_a_diverged_model_is_refused(tmp_path):
     frame = surrogate_of(network=False).frame
     broken = Frame(**{**frame.arrays(), "history": 1, "offset": np.full(32, np.nan)})
     with pytest.raises(InputError, match="offset holds values that are not finite"):
-        export_onnx(Surrogate(broken), tmp_path / "model.onnx")
+        export_onnx(DenseStep(broken), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from exported import OPTIONS, bar, probe_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of
 
 from lln.export.torch import export_torch
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 
 
 @pytest.mark.parametrize("option", ["inputs and history", "no network", "zero angle", "paper", "residual-batchnorm"])
@@ -21,7 +21,7 @@ def test_the_step_survives(option, tmp_path):
 def test_a_model_switched_off_needs_no_network(tmp_path):
     plain, network = surrogate_of(network=False, linear=False), surrogate_of()
     plain.frame.gain[:] = 0.0
-    told = export_torch(Surrogate(plain.frame, network.members), tmp_path / "step.pt2")
+    told = export_torch(DenseStep(plain.frame, network.members), tmp_path / "step.pt2")
     assert told.export == 0.0
 
 

@@ -41,7 +41,7 @@ def test_a_step_that_forgets_cannot_be_undone():
     matrix[:, :n] = -np.eye(n)
     forgets = dataclasses.replace(frame, matrix=matrix, offset=np.zeros(n), gain=np.zeros(n))
     constant = type(forecaster)().assemble(
-        dataclasses.replace(forecaster.surrogate_, frame=forgets), forecaster.recipe_, forecaster.report_,
+        forecaster.surrogate_.replace(frame=forgets), forecaster.recipe_, forecaster.report_,
         forecaster.layout_, forecaster.training_, forecaster.last_window_,
     )  # fmt: skip
     with pytest.raises(InputError, match="no state was found whose successor under this model is the given one"):

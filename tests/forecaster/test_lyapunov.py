@@ -6,10 +6,10 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.evaluate import LyapunovSpectrum, lyapunov_spectrum
 from lln.fit.baselines import Linear
-from lln.forecaster.lyapunov import _Exact, learned_lyapunov, lyapunov_table, spectra_beside
+from lln.forecaster.lyapunov import learned_lyapunov, lyapunov_table, spectra_beside
 from lln.models import build
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
-from lln.step.surrogate import Surrogate
 from lln.systems import preset, simulate
 
 RNG = np.random.default_rng(0)
@@ -34,21 +34,7 @@ def surrogate(model="lens", history=2, inputs=1, members=2, dtype=torch.float32)
         build(model, features, n, **options, generator=torch.Generator().manual_seed(k)).to(dtype)
         for k in range(members)
     ]
-    return Surrogate(frame, tuple(networks))
-
-
-@pytest.mark.parametrize("model", ["lens", "mlp", "residual-batchnorm"])
-def test_step_and_jacobian_are_those_of_the_surrogate(model):
-    learned = surrogate(model, dtype=torch.float64)
-    exact = _Exact(learned, np.array([0.7]))
-    rows = RNG.standard_normal((5, 6)) * np.tile(learned.frame.scale, 2)
-    after = learned.rollout(rows.reshape(5, 2, 3), 1, np.full((5, 1, 1), 0.7))[:, 0]
-    np.testing.assert_allclose(exact.step(rows)[:, 3:], after, rtol=1e-10, atol=1e-10)
-    np.testing.assert_array_equal(exact.step(rows)[:, :3], rows[:, 3:])
-    for j in range(6):
-        move = 1e-6 * np.eye(6)[j] * np.tile(learned.frame.scale, 2)
-        slope = (exact.step(rows + move) - exact.step(rows - move)) / (2 * move[j])
-        np.testing.assert_allclose(exact.jacobian(rows)[:, :, j], slope, atol=1e-5, rtol=1e-6)
+    return DenseStep(frame, tuple(networks))
 
 
 def test_differences_serve_where_there_is_no_jacobian():
@@ -72,7 +58,7 @@ def test_a_linear_map_and_its_delayed_form_have_the_same_exponents():
     expected = np.log(np.hypot(0.97, 0.2)) / 0.5
     for history in (1, 2):
         linear = Linear(history, 1e-12 if history == 2 else 0.0).fit(dataset)
-        found = learned_lyapunov(Surrogate(linear.frame), np.array(states[:history]), 300, dt=0.5, transient=300)
+        found = learned_lyapunov(DenseStep(linear.frame), np.array(states[:history]), 300, dt=0.5, transient=300)
         np.testing.assert_allclose(found.exponents, expected, atol=1e-3)
 
 

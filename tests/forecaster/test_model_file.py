@@ -117,7 +117,7 @@ def test_no_pickle_inside(path):
 
 def test_the_header_can_be_read_alone(path):
     header = describe(path)
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["kind"] == "forecaster"
     assert header["data"]["names"] == ["x", "y", "z"]
     assert header["data"]["dt"] == 0.01

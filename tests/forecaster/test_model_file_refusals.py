@@ -91,7 +91,7 @@ def test_somebody_elses_safetensors(tmp_path):
 
 def test_a_newer_format(tmp_path, content):
     newer = changed(content, lambda h: h.update(format=99, lln="7.0"))
-    refuse(tmp_path, newer, r"written by lln 7\.0 in format 99, this lln .* reads up to format 1; update lln")
+    refuse(tmp_path, newer, r"written by lln 7\.0 in format 99, this lln .* reads up to format 2; update lln")
 
 
 def test_a_header_that_is_no_header(tmp_path, content):

@@ -12,6 +12,7 @@ from lln.fit.linear import (
     units_of_moments,
     units_of_pairs,
 )
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
 
 
@@ -38,15 +39,6 @@ def test_features_are_the_present_the_differences_and_the_inputs():
     )
     np.testing.assert_allclose(one.feature_rows(window, known), expected, rtol=1e-14)
     assert one.features == len(expected)
-
-
-def test_advance_adds_the_linear_part_and_the_correction():
-    one = frame()
-    state, features, correction = noise(3), noise(7, seed=2), noise(3, seed=3)
-    expected = state + one.scale * (one.matrix @ features + one.offset + one.gain * correction)
-    np.testing.assert_allclose(one.advance(state, features, correction), expected, rtol=1e-14)
-    without = state + one.scale * (one.matrix @ features + one.offset)
-    np.testing.assert_allclose(one.advance(state, features), without, rtol=1e-14)
 
 
 def _linear_system(n=4, steps=200, seed=0):
@@ -126,9 +118,9 @@ def test_spectral_radius_is_the_growth_of_a_long_rollout(history):
         np.zeros(n), np.ones(n), history, rng.uniform(0.5, 2, (history - 1, n)), np.zeros(0), np.ones(0),
         0.3 * rng.standard_normal((n, n * history)), np.zeros(n), np.zeros(n),
     )  # fmt: skip
-    past, logs = [rng.standard_normal(n) for _ in range(history)], []
+    past, logs, step = [rng.standard_normal(n) for _ in range(history)], [], DenseStep(one)
     for _ in range(4000):
-        after = one.advance(past[-1], one.feature_rows(np.stack(past)))
+        after = step.rollout(np.stack(past), 1)[0]
         size = np.linalg.norm(after)
         logs.append(np.log(size))
         past = [state / size for state in (*past[1:], after)]

@@ -8,8 +8,8 @@ import torch
 from lln.data.trajectory import simulated
 from lln.export.parts import Probe
 from lln.models import COMPARATORS, LensNetwork, build
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
-from lln.step.surrogate import Surrogate
 from lln.systems.presets import preset
 
 STARTS = (2500, 2600, 2700, 2800)
@@ -91,7 +91,7 @@ def surrogate_of(
                       matrix, np.zeros(n), np.ones(n))  # fmt: skip
     frame.gain[:] *= share
     if not network:
-        return Surrogate(frame)
+        return DenseStep(frame)
     sizes = {"width": 24, "depth": 6, **({"basis": 8} if model == "lens" else {}), **options}
     nets = tuple(
         trained(
@@ -101,7 +101,7 @@ def surrogate_of(
         )
         for seed in range(members)
     )
-    return Surrogate(frame, nets)
+    return DenseStep(frame, nets)
 
 
 def probe_of(system, surrogate, steps):

@@ -8,8 +8,8 @@ import torch
 from lln.export.parts import Probe
 from lln.models.convolution import sides
 from lln.models.field import FieldLensNetwork
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.field_surrogate import FieldSurrogate
 
 STEPS = 100
 
@@ -75,7 +75,7 @@ def field_of(
         with torch.no_grad():
             for block in networks[-1].blocks:
                 block.coefficients.mul_(8.0)
-    return FieldSurrogate(frame, tuple(networks))
+    return FieldStep(frame, tuple(networks))
 
 
 def field_probe(surrogate, steps=STEPS):

@@ -15,9 +15,9 @@ from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.models import FieldLensNetwork, build
 from lln.models.convolution import sides
+from lln.step.dense import DenseStep
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.field_surrogate import FieldSurrogate
-from lln.step.surrogate import Surrogate
 from lln.systems.presets import preset
 
 # The shortest fit there is; held-out rows stay unseen, so that there is something to score.
@@ -57,7 +57,7 @@ def made(data, history=1, members=2, linear=True, model="lens", held_out=0.2, **
     )  # fmt: skip
     recipe = Recipe(model=model, history=history, members=members, **sizes)
     return LensForecaster(model=model, history=history, **options).assemble(
-        Surrogate(frame, networks), recipe, report, Layout.of(data), Training.of(data, report.training_rows),
+        DenseStep(frame, networks), recipe, report, Layout.of(data), Training.of(data, report.training_rows),
         np.asarray(series.rows(len(series) - history, len(series))), (len(series) - 1) * data.dt,
     )  # fmt: skip
 
@@ -112,6 +112,6 @@ def convolved():
         np.array([[-0.1, 0.0], [0.0, -0.1]]), np.zeros(2), np.full(2, 0.05),
     )  # fmt: skip
     return LensForecaster().assemble(
-        FieldSurrogate(frame, networks), around.recipe_, around.report_, around.layout_, around.training_,
+        FieldStep(frame, networks), around.recipe_, around.report_, around.layout_, around.training_,
         around.last_window_, around.last_time_,
     )  # fmt: skip

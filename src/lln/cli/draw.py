@@ -24,7 +24,6 @@ def draw(
     from lln.core.atomic import whole_file
     from lln.core.errors import InputError
     from lln.plots.style import DPI, house_style
-    from lln.step.field_surrogate import FieldSurrogate
     from lln.view.drawing import architecture_figure
     from lln.view.rays import bench_of
 
@@ -37,7 +36,7 @@ def draw(
         raise InputError(f"--member must be below {count}, the number of members of this model, got {member}")
     bench = bench_of(forecaster.surrogate_, forecaster.last_window_, member=member)
     inside = "the lens network inside"
-    if isinstance(forecaster.surrogate_, FieldSurrogate):
+    if forecaster.surrogate_.kind == "field":
         inside = (
             f"the first of {len(forecaster.surrogate_.members[0].blocks)} blocks of lenses, at one point of the grid"
         )

@@ -21,16 +21,15 @@ from lln.export.onnx_field import add_field_step
 from lln.export.onnx_nodes import Nodes, add_step
 from lln.export.parts import Difference, Probe, field_stacks, stacks
 from lln.export.runtime import MISSING, onnxruntime
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.base import AnyStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 
 OPSET = 17
 IR = 8
 
 
 def export_onnx(
-    surrogate: Surrogate | FieldSurrogate,
+    surrogate: AnyStep,
     path: str | os.PathLike[str],
     *,
     rollout: bool = False,
@@ -93,7 +92,7 @@ def run(path: str | os.PathLike[str], probe: Probe, *, rollout: bool) -> Array:
     return np.stack(rows, axis=1)
 
 
-def step_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
+def step_graph(surrogate: AnyStep) -> Any:
     """The graph of one step."""
     from onnx import TensorProto, helper
 
@@ -106,7 +105,7 @@ def step_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
     return helper.make_graph(nodes.nodes, "step", feeds, [result], list(nodes.constants.values()))
 
 
-def rollout_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
+def rollout_graph(surrogate: AnyStep) -> Any:
     """The graph of a rollout: a Loop around the step, that carries the window and gathers the states."""
     from onnx import TensorProto, helper
 
@@ -147,8 +146,8 @@ def rollout_graph(surrogate: Surrogate | FieldSurrogate) -> Any:
     return helper.make_graph(outer.nodes, "rollout", feeds, [result], list(inner.constants.values()))
 
 
-def _step(nodes: Nodes, surrogate: Surrogate | FieldSurrogate, window: str, inputs: str, out: str) -> None:
-    if isinstance(surrogate, FieldSurrogate):
+def _step(nodes: Nodes, surrogate: AnyStep, window: str, inputs: str, out: str) -> None:
+    if surrogate.kind == "field":
         add_field_step(nodes, surrogate.frame, field_stacks(surrogate), window, inputs, out)
     else:
         add_step(nodes, surrogate.frame, stacks(surrogate), window, inputs, out)

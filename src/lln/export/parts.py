@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
 from lln.core.errors import InputError
+from lln.export.rounding import rounded_rollout
 from lln.models import LayerScaleMLP, LensNetwork, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
-from lln.models.base import StateNetwork
 from lln.models.field import FieldBlock, FieldLensNetwork
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.base import AnyStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4
-
-AnySurrogate = TypeVar("AnySurrogate", bound=Surrogate | FieldSurrogate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +120,13 @@ class DenseStack:
 Stack = LensStack | DenseStack
 
 
-def stacks(surrogate: Surrogate) -> tuple[Stack, ...]:
+def stacks(surrogate: AnyStep) -> tuple[Stack, ...]:
     """The networks whose mean corrects the frame: one for all lens members, one for each comparator, or none."""
-    if not surrogate.members or not surrogate.frame.gain.any():
+    check_exportable(surrogate)
+    if not surrogate.corrected:
         return ()
-    merged = in_float64(surrogate).merged()  # the mean's division by S rounds once, in the export's own precision
+    # In float64, so that the division by the number of members rounds once, in the precision of the export.
+    merged = surrogate.to_dtype(torch.float64).merged()
     if merged is not None:
         return (_lens(merged),)
     return tuple(_dense(member) for member in surrogate.members)
@@ -148,9 +145,10 @@ def _optics(network: LensNetwork | FieldBlock) -> Optics:
     return Optics(_array(network.coefficients), network.centers, network.sigma, network.length, network.lens_scale)
 
 
-def field_stacks(surrogate: FieldSurrogate) -> tuple[FieldStack, ...]:
+def field_stacks(surrogate: AnyStep) -> tuple[FieldStack, ...]:
     """The field networks whose mean corrects the frame, or none."""
-    if not surrogate.members or not surrogate.frame.gain.any():
+    check_exportable(surrogate)
+    if not surrogate.corrected:
         return ()
     return tuple(_field(member) for member in surrogate.members)
 
@@ -172,9 +170,8 @@ def _field(network: FieldLensNetwork) -> FieldStack:
     )
 
 
-def _dense(network: StateNetwork) -> DenseStack:
-    if not isinstance(network, PlainMLP):
-        raise InputError(f"{type(network).__name__} has no export; lens networks and lln's own comparators have one")
+def _dense(network: nn.Module) -> DenseStack:
+    assert isinstance(network, PlainMLP)
     layers = tuple(Linear.of(layer) for layer in network.hidden if isinstance(layer, nn.Linear))
     norms = None
     if isinstance(network, ResidualBatchNormMLP):
@@ -201,16 +198,13 @@ def _array(tensor: torch.Tensor) -> Array:
     return values
 
 
-def in_float64(surrogate: AnySurrogate) -> AnySurrogate:
-    """The same surrogate with its networks in float64 on the CPU: what exports are compared with."""
-    members = tuple(copy.deepcopy(member).cpu().double() for member in surrogate.members)
-    return replace(surrogate, members=members)  # type: ignore[arg-type]  # deepcopy keeps the kind of each
-
-
-def in_float32(surrogate: AnySurrogate) -> AnySurrogate:
-    """The same surrogate with its networks in float32 on the CPU: the rounding that exports are measured by."""
-    members = tuple(copy.deepcopy(member).cpu().float() for member in surrogate.members)
-    return replace(surrogate, members=members)  # type: ignore[arg-type]  # deepcopy keeps the kind of each
+def check_exportable(step: AnyStep) -> None:
+    """Refuse a step with networks that are not lln's own."""
+    for network in step.networks if step.corrected else ():
+        if not isinstance(network, LensNetwork | PlainMLP | FieldLensNetwork):
+            raise InputError(
+                f"{type(network).__name__} has no export; lens networks and lln's own comparators have one"
+            )
 
 
 @dataclass(frozen=True)
@@ -221,18 +215,22 @@ class Difference:
         what: the export, as its reader knows it.
         steps: length of the rollouts compared.
         export: largest difference of the export.
-        torch: largest difference of PyTorch in float32.
+        torch: largest difference of PyTorch in float32; of a step that is float64 throughout, the largest one that
+            rounding may cause (see `lln.export.rounding`).
+        double: whether the step is float64 throughout.
     """
 
     what: str
     steps: int
     export: float
     torch: float
+    double: bool = False
 
     def __str__(self) -> str:
+        usual = "rounding in float64" if self.double else "PyTorch in float32"
         return (
             f"{self.what}: at most {self.export:.1e} standard deviations from the float64 rollout over {self.steps} "
-            f"steps (PyTorch in float32: {self.torch:.1e})"
+            f"steps ({usual}: {self.torch:.1e})"
         )
 
 
@@ -245,9 +243,7 @@ class Probe:
     steps: int
 
     @classmethod
-    def of(
-        cls, surrogate: Surrogate | FieldSurrogate, window: Array | None = None, steps: int = CHECKED_STEPS
-    ) -> Probe:
+    def of(cls, surrogate: AnyStep, window: Array | None = None, steps: int = CHECKED_STEPS) -> Probe:
         """Starts near `window`, (H, n); where none is given, near the mean of the training states."""
         frame, source = surrogate.frame, np.random.default_rng(0)
         apart = source.standard_normal((CHECKED_STARTS, 1, frame.size)) * (0.05 if window is not None else 0.5)
@@ -264,13 +260,13 @@ class Probe:
         inputs = frame.input_mean + frame.input_scale * source.standard_normal(shape)
         return cls(paths, inputs if frame.inputs else None, steps)
 
-    def compare(self, what: str, surrogate: Surrogate | FieldSurrogate, exported: Array) -> Difference:
-        """Hold the export's states (B, steps, n) against the float64 rollout, beside PyTorch in float32."""
-        truth = in_float64(surrogate).rollout(self.window, self.steps, self.inputs)
-        usual = in_float32(surrogate).rollout(self.window, self.steps, self.inputs)
-        return Difference(
-            what, self.steps, *(_largest(states - truth, surrogate.frame.scale) for states in (exported, usual))
-        )
+    def compare(self, what: str, surrogate: AnyStep, exported: Array) -> Difference:
+        """Hold the export's states (B, steps, n) against the float64 rollout, beside the usual rounding."""
+        given, double = (self.window, self.steps, self.inputs), surrogate.dtype == torch.float64
+        truth = surrogate.to_dtype(torch.float64).rollout(*given)
+        usual = rounded_rollout(surrogate, *given) if double else surrogate.to_dtype(torch.float32).rollout(*given)
+        export, other = (_largest(states - truth, surrogate.frame.scale) for states in (exported, usual))
+        return Difference(what, self.steps, export, other, double)
 
 
 def _largest(difference: Array, scale: Array) -> float:

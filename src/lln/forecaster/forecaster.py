@@ -31,7 +31,6 @@ from lln.forecaster.starts import Start, read_inputs, read_start
 from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.frame import Array
-from lln.step.inverse import step_back
 from lln.systems import System, preset
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.fit.options import FitReport
-    from lln.step.field_surrogate import FieldSurrogate
-    from lln.step.surrogate import Surrogate
+    from lln.step.base import AnyStep
     from lln.view.page.inline import InlinePage
 
 
@@ -218,7 +216,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
 
     def assemble(
         self,
-        surrogate: Surrogate | FieldSurrogate,
+        surrogate: AnyStep,
         recipe: Recipe,
         report: FitReport,
         layout: Layout,
@@ -227,15 +225,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         last_time: float = 0.0,
     ) -> Self:
         """Make this a fitted forecaster out of its parts, as a file or another trainer gives them."""
-        # Products of matrices round differently for other strides in memory; a file keeps no strides, so none are kept.
-        whole: Any = surrogate
-        arrays = {
-            name: np.ascontiguousarray(value)
-            for name, value in vars(whole.frame).items()
-            if isinstance(value, np.ndarray)
-        }
-        frame = dataclasses.replace(whole.frame, **arrays)
-        self.surrogate_: Any = dataclasses.replace(whole, frame=frame)
+        self.surrogate_, frame = surrogate, surrogate.frame
         self.recipe_, self.report_ = recipe, report
         self.layout_, self.training_ = layout, training
         self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
@@ -279,7 +269,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         """
         start, steps = self._start(x0), whole("steps", steps, 1)
         known = read_inputs(inputs, self.layout_, steps, start.lead)
-        alone = [dataclasses.replace(self.surrogate_, members=(member,)) for member in self.surrogate_.members]
+        alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
         alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
         count = len(alone) if n is None else whole("n", n, 1)
         if count > len(alone):
@@ -308,7 +298,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         known = read_inputs(inputs, self.layout_, 1, start.lead)
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
-        before = [step_back(self.surrogate_, *both) for both in zip(windows, forcing, strict=True)]
+        before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
         states = np.reshape(before, (*start.lead, 1, self.layout_.size))
         return one_step(states, start, self.layout_, ahead=-self.history_)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +10,9 @@ import torch
 
 from lln.core.errors import InputError
 from lln.core.table import Table
-from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, value_and_jacobian
+from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum
+from lln.step.base import Step
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 from lln.systems import SpectralField, System, stepper
 
 # Networks compute in float32: differences have to be as much wider than in float64 as its rounding is coarser.
@@ -37,7 +36,7 @@ def learned_lyapunov(
     of the system it learned; the others tell how fast it forgets.
 
     Args:
-        surrogate: a `Surrogate`, or anything with its `frame` and `rollout`, whose Jacobian is taken by differences.
+        surrogate: a `Step`, or anything with its `frame` and `rollout`, whose Jacobian is taken by differences.
         windows: where orbits start, one (H, n) or several (..., H, n), on the attractor.
         steps: length of the orbits that are averaged over.
         dt: time that one step takes.
@@ -53,21 +52,30 @@ def learned_lyapunov(
         raise InputError(f"windows must be (..., {history}, {n}), oldest state first, got {given.shape}")
     starts = given[..., -history:, :].reshape(-1, history * n)
     forcing = None if inputs is None else np.asarray(inputs, dtype=np.float64).reshape(frame.inputs)
+    known = None if forcing is None else torch.from_numpy(forcing)
     # A whole Jacobian costs as much as n differences forth and back; of a few directions differences are cheaper.
-    whole = isinstance(surrogate, Surrogate) and n <= 4 * (n if count is None else count)
-    exact = _Exact(surrogate, forcing) if whole else None
+    exact = isinstance(surrogate, Step) and n <= 4 * (n if count is None else count)
+    merged = surrogate.merged_step() if exact else surrogate
 
-    def differences(rows: Array) -> Array:
+    def step(rows: Array) -> Array:
         now = None if forcing is None else np.broadcast_to(forcing, (len(rows), 1, frame.inputs))
         after = surrogate.rollout(rows.reshape(-1, history, n), 1, now)
         return np.concatenate([rows[:, n:], after[:, 0]], axis=1)
 
+    def jacobian(rows: Array) -> Array:
+        windows = torch.from_numpy(rows).to(merged.device).reshape(-1, history, n)
+        now = None if known is None else known.to(merged.device).expand(len(rows), -1)
+        # Each state of the window moves up by one place, and the last one makes its step.
+        whole = np.broadcast_to(np.eye(history * n, k=n), (len(rows), history * n, history * n)).copy()
+        whole[:, -n:] = merged.jacobian(windows, now).flatten(-2).cpu().numpy()
+        return whole
+
     return lyapunov_spectrum(
-        differences if exact is None else exact.step,
+        step,
         starts,
         steps,
         dt=dt,
-        jacobian=None if exact is None else exact.jacobian,
+        jacobian=jacobian if exact else None,
         count=n if count is None else count,
         transient=transient,
         every=every,
@@ -120,53 +128,3 @@ def lyapunov_table(spectra: Mapping[str, LyapunovSpectrum], title: str = "Lyapun
         cells = [f"{value:.3g} ± {error:.1g}" if np.isfinite(value) else "-" for value, error in pairs]
         rows.append([name, *cells, *["-"] * (most - len(cells)), found.dimension])
     return Table(columns, rows, title=title)
-
-
-class _Exact:
-    """A learned step as a map of flat windows, (B, H n) -> (B, H n), and its Jacobian.
-
-    In float64 but for the networks, which compute as they do in a rollout: their slopes are right to six digits, and
-    exponents are hardly ever known to more than three.
-    """
-
-    def __init__(self, surrogate: Surrogate, inputs: Array | None) -> None:
-        frame = self.frame = surrogate.frame
-        self.inputs = inputs
-        size = frame.history * frame.size
-        # Features depend linearly on the window: the images of the unit windows are the columns of their Jacobian.
-        self.slopes = (self._features(np.eye(size)) - self._features(np.zeros((1, size)))).T
-        merged = surrogate.merged()
-        networks = surrogate.members if merged is None else (merged,)
-        self.networks = [
-            copy.deepcopy(network).cpu().eval().requires_grad_(False) for network in networks if frame.gain.any()
-        ]
-
-    def step(self, rows: Array) -> Array:
-        n, features = self.frame.size, self._features(rows)
-        correction = None
-        if self.networks:
-            with torch.no_grad():
-                given = self._tensor(features)
-                correction = np.mean([network(given).double().numpy() for network in self.networks], axis=0)
-        after = self.frame.advance(rows[:, -n:], features, correction)
-        return np.concatenate([rows[:, n:], after], axis=1)
-
-    def jacobian(self, rows: Array) -> Array:
-        frame, n = self.frame, self.frame.size
-        matrix = np.broadcast_to(frame.matrix, (len(rows), *frame.matrix.shape))
-        for network in self.networks:
-            _, slopes = value_and_jacobian(network, self._tensor(self._features(rows)))
-            matrix = matrix + frame.gain[:, None] * slopes.double().numpy() / len(self.networks)
-        # Each state of the window moves up by one place, and the last one makes its step.
-        whole = np.broadcast_to(np.eye(rows.shape[1], k=n), (len(rows), rows.shape[1], rows.shape[1])).copy()
-        whole[:, -n:] = frame.scale[:, None] * (matrix @ self.slopes)
-        whole[:, -n:, -n:] += np.eye(n)
-        return whole
-
-    def _features(self, rows: Array) -> Array:
-        frame = self.frame
-        now = None if self.inputs is None else np.broadcast_to(self.inputs, (len(rows), frame.inputs))
-        return frame.feature_rows(rows.reshape(-1, frame.history, frame.size), now)
-
-    def _tensor(self, features: Array) -> torch.Tensor:
-        return torch.from_numpy(features).to(self.networks[0].readout.weight.dtype)

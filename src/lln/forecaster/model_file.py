@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ from lln.fit.options import FitReport, Recipe
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
-from lln.forecaster.model_parts import Tensors, read_surrogate, surrogate_record, surrogate_tensors
+from lln.step.read import step_of
 
-FORMAT = 1
+FORMAT = 2  # 2 adds polynomial, flow and bounds of a dense step
 KIND = "forecaster"
 _HEADER_BYTES = 64 << 20
 _BYTES = {"F64": 8, "F32": 4, "U64": 8, "I64": 8}
@@ -49,14 +48,14 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
         "versions": {name: version_of(name) for name in ("torch", "numpy")},
         "parameters": forecaster.get_params(),
         "recipe": forecaster.recipe_.record(),
-        **surrogate_record(surrogate),
+        **surrogate.record(),
         "data": forecaster.layout_.record(),
         "training": forecaster.training_.record(),
         "last_time": forecaster.last_time_,
         "report": forecaster.report_.record(),
     }
     tensors = {
-        **surrogate_tensors(surrogate),
+        **surrogate.arrays(),
         "last_window": forecaster.last_window_,
         "training.marks": forecaster.training_.marks,
     }
@@ -83,7 +82,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Le
     place = Path(path)
     header, tensors = _read(place)
     try:
-        return _READERS[header["format"]](header, tensors, torch.device(device))
+        return _forecaster(header, tensors, torch.device(device))
     except InputError as error:
         raise InputError(f"{place}: {error}", topic=error.topic) from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
@@ -100,7 +99,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     header, listing, begin = _head(path)
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     with path.open("rb") as file:
         for name, (dtype, shape, first, last) in listing.items():
             file.seek(begin + first)
@@ -109,6 +108,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     return header, tensors
 
 
+Tensors = dict[str, np.ndarray[Any, Any]]
 Listing = dict[str, tuple[str, tuple[int, ...], int, int]]
 
 
@@ -178,15 +178,22 @@ def _checked(path: Path, text: Any) -> dict[str, Any]:
             "update lln",
             topic="newer",
         )
-    if number not in _READERS:
+    if number not in _FORMATS:
         raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")
     return header
 
 
-def _read_1(header: dict[str, Any], tensors: Tensors, device: torch.device) -> LensForecaster:
-    """Format 1: the first."""
+def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) -> LensForecaster:
+    """Formats 1 and 2."""
     layout = Layout.from_record(header["data"])
-    surrogate = read_surrogate(header, tensors, layout, device)
+    if layout.space and layout.size != len(layout.channels) * math.prod(layout.space):
+        raise ValueError(f"{layout.size} coordinates do not fill a grid of {layout.space}")
+    surrogate = step_of(header, tensors, device)
+    sizes = (surrogate.frame.size, surrogate.frame.inputs)
+    if sizes != (layout.size, len(layout.input_names)):
+        raise ValueError(f"a step of {sizes[0]} coordinates and {sizes[1]} inputs does not fit the data")
+    if getattr(surrogate.frame, "space", layout.space) != layout.space:
+        raise ValueError(f"a step on a grid of {surrogate.frame.space} for data on a grid of {layout.space}")
     forecaster = LensForecaster(**{**header["parameters"], "device": str(device)})
     window = tensors["last_window"]
     if window.shape != (surrogate.frame.history, layout.size):
@@ -202,4 +209,4 @@ def _read_1(header: dict[str, Any], tensors: Tensors, device: torch.device) -> L
     )
 
 
-_READERS: dict[int, Callable[[dict[str, Any], Tensors, torch.device], LensForecaster]] = {1: _read_1}
+_FORMATS = (1, 2)

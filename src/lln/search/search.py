@@ -29,7 +29,6 @@ from lln.fit.options import Fit, Recipe
 from lln.fit.sizes import updates_for
 from lln.fit.trial import BATCH
 from lln.search import storage as shelf
-from lln.step.field_surrogate import FieldSurrogate
 
 OBJECTIVES = ("rollout", "parameters", "latency")
 STORAGE = "lln-search.db"
@@ -304,7 +303,7 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
                 raise shelf.optuna().TrialPruned
             # What the first rung chose about the past, the linear part and the grid need not be chosen again.
             whole_recipe = {**whole_recipe, "history": fit.recipe.history, "ridge": fit.recipe.ridge}
-            field = isinstance(fit.surrogate, FieldSurrogate) if field == "auto" else field
+            field = fit.surrogate.kind == "field" if field == "auto" else field
     fit = learn(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
     values = {"rollout": _error(fit), "parameters": float(fit.report.parameters)}
     if "latency" in job.objectives:

@@ -1,1 +1,1 @@
-"""What one step is: units, features, closed-form parts and networks; rollout, Jacobian, inverse."""
+"""One learned step: units, features, closed-form parts and networks; rollout, Jacobian, inverse."""

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.models.convolution import Sides, convolve
+from lln.models.convolution import Sides
 from lln.step.frame import Array
+from lln.step.polynomial import as_tensor
 
 CONSERVE = ("none", "mean", "flux")
 
@@ -133,43 +134,14 @@ class FieldFrame:
         moved = np.moveaxis(fields.numpy(), -1, -1 - len(self.space))
         return np.ascontiguousarray(moved).reshape(*fields.shape[: -len(self.space) - 1], -1)
 
-    def feature_fields(self, window: Sequence[Tensor], inputs: Tensor | None = None) -> Tensor:
-        """Features (..., *space, C H + m) of H fields, oldest first, and the inputs (..., m) of the present."""
-        mean, scale = torch.from_numpy(self.channel_mean), torch.from_numpy(self.channel_scale)
-        z = [(state - mean) / scale for state in window]
-        steps = torch.from_numpy(self.difference_scale)
-        parts = [z[-1], *((z[-j] - z[-j - 1]) / steps[j - 1] for j in range(1, self.history))]
-        if self.inputs:
-            if inputs is None:
-                raise InputError(f"the model knows {self.inputs} inputs, but none were given")
-            known = (inputs - torch.from_numpy(self.input_mean)) / torch.from_numpy(self.input_scale)
-            spread = known.reshape(*known.shape[:-1], *[1] * len(self.space), self.inputs)
-            parts.append(spread.expand(*z[-1].shape[:-1], self.inputs))
-        return torch.cat(parts, dim=-1)
-
     def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:
         """Features of flat windows: (..., H, n) and (..., m) -> (..., *space, C H + m)."""
-        states = [self.fields(window[..., k, :]) for k in range(self.history)]
-        known = None if inputs is None else torch.from_numpy(np.asarray(inputs, dtype=np.float64))
-        features: Array = self.feature_fields(states, known).numpy()
-        return features
-
-    def change(
-        self, features: Tensor, correction: Tensor | None = None, ratio: Sequence[float] | None = None
-    ) -> Tensor:
-        """The increment in the units of the data, (..., *space, C), from features and the networks' mean output."""
-        if self.matrix.any():
-            matrix, offset = torch.from_numpy(self.matrix), torch.from_numpy(self.offset)
-            change = convolve(features, matrix, offset, self.kernel, self.boundary, ratio)
-        else:
-            change = torch.from_numpy(self.offset).expand(*features.shape[:-1], self.channels)
-        if correction is not None:
-            gain = torch.from_numpy(self.gain)
-            change = change + gain * (divergence(correction, self, ratio) if self.conserve == "flux" else correction)
-        if self.conserve != "none":
-            axes = tuple(range(change.ndim - 1 - len(self.space), change.ndim - 1))
-            change = change - change.mean(dim=axes, keepdim=True)
-        return torch.from_numpy(self.channel_scale) * held(change, self.boundary)
+        given = (as_tensor(getattr(self, name)) for name in ("channel_mean", "channel_scale", "difference_scale"))
+        known = None if inputs is None or not self.inputs else as_tensor((inputs - self.input_mean) / self.input_scale)
+        rows: Array = point_features(
+            len(self.space), [self.fields(window[..., k, :]) for k in range(self.history)], known, *given
+        ).numpy()
+        return rows
 
     def arrays(self) -> dict[str, Any]:
         """Every array under its name, as files store them."""
@@ -186,6 +158,25 @@ class FieldFrame:
             "history": self.history,
             "conserve": self.conserve,
         }
+
+
+def point_features(
+    dimensions: int,
+    past: Sequence[Tensor],
+    inputs: Tensor | None,
+    channel_mean: Tensor,
+    channel_scale: Tensor,
+    difference_scale: Tensor | None,
+) -> Tensor:
+    """Features at every point: H fields (..., *space, C), standardised inputs (..., m) -> (..., *space, C H + m)."""
+    z = [(field - channel_mean) / channel_scale for field in past]
+    parts = [z[-1]]
+    if difference_scale is not None:
+        parts += [(z[-j] - z[-j - 1]) / difference_scale[j - 1] for j in range(1, len(z))]
+    if inputs is not None:
+        spread = inputs.reshape(*inputs.shape[:-1], *[1] * dimensions, inputs.shape[-1])
+        parts.append(spread.expand(*z[-1].shape[:-1], inputs.shape[-1]))
+    return torch.cat(parts, dim=-1)
 
 
 def held(change: Tensor, boundary: Sides) -> Tensor:

@@ -1,19 +1,20 @@
-"""The frame around a network, in float64: units, delay coordinates, known inputs, and the linear part of the step."""
+"""The arrays of a dense step, in float64: units, delay coordinates, known inputs, closed-form parts, bounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import torch
+from torch import Tensor
 
 from lln.step.polynomial import Array as Array
-from lln.step.polynomial import Flow, Polynomial, polynomial_arrays
+from lln.step.polynomial import Flow, Polynomial, as_tensor, polynomial_arrays
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What is known of one step without a network.
+    """The arrays of one step; `lln.step.dense.DenseStep` computes with them.
 
     With z = (x - mean) / scale, the features of a window of H states and the inputs u of the present are
 
@@ -83,25 +84,12 @@ class Frame:
         Returns:
             (..., F).
         """
-        z = (window - self.mean) / self.scale
-        parts = [z[..., -1, :]]
-        parts += [(z[..., -j, :] - z[..., -j - 1, :]) / self.difference_scale[j - 1] for j in range(1, self.history)]
+        states = delay_features(*map(as_tensor, (window, self.mean, self.scale, self.difference_scale)))
         if inputs is not None and self.inputs:
-            parts.append((inputs - self.input_mean) / self.input_scale)
-        return np.concatenate(parts, axis=-1)
-
-    def advance(self, state: Array, features: Array, correction: Array | None = None) -> Array:
-        """The next state: (..., n) from the present one, its features (..., F) and the network's output (..., n)."""
-        change = features @ self.matrix.T + self.offset
-        if self.polynomial is not None:
-            change = change + self.polynomial(features)
-        if self.flow is not None:
-            n, inputs = self.size, features[..., self.size * self.history :] if self.inputs else None
-            change = change + self.flow(features[..., :n], inputs)
-        if correction is not None:
-            change = change + self.gain * correction
-        after: Array = state + self.scale * change
-        return after if self.low is None or self.high is None else np.clip(after, self.low, self.high)
+            known = as_tensor((inputs - self.input_mean) / self.input_scale)
+            states = torch.cat([states, known.expand(*states.shape[:-1], -1)], dim=-1)
+        rows: Array = states.numpy()
+        return rows
 
     def arrays(self) -> dict[str, Any]:
         """Every array under its name, as files and exports store them."""
@@ -110,3 +98,12 @@ class Frame:
         if self.low is not None and self.high is not None:
             found |= {"low": self.low, "high": self.high}
         return found | polynomial_arrays(self.polynomial, self.flow)
+
+
+def delay_features(window: Tensor, mean: Tensor, scale: Tensor, difference_scale: Tensor | None) -> Tensor:
+    """The standardised present state and the scaled differences before it: (..., H, n) -> (..., H n)."""
+    z = (window - mean) / scale
+    if difference_scale is None or window.shape[-2] == 1:
+        return z[..., -1, :]
+    differences = (z[..., 1:, :] - z[..., :-1, :]).flip(-2) / difference_scale
+    return torch.cat([z[..., -1:, :], differences], dim=-2).flatten(-2)

@@ -1,18 +1,20 @@
-"""One step back: the state whose successor is known, where there is one and it can be found."""
+"""The inverse of a step: the state before a window, by Newton's method."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from lln.core.errors import InputError
 from lln.step.frame import Array
 
-# The networks work in float32 but the solve does not: a residual this small, in standard deviations, is rounding.
+if TYPE_CHECKING:
+    from lln.step.base import AnyStep
+
+# In standard deviations. The solve is in float64, where a residual this small is rounding.
 TOLERANCE = 1e-9
 _ITERATIONS = 50
 _HALVINGS = 12
@@ -20,26 +22,24 @@ _PROBE = 1e-6
 _LARGEST = 2048
 
 
-def step_back(surrogate: Any, window: Array, inputs: Array | None = None) -> Array:
+def step_back(step: AnyStep, window: Array, inputs: Array | None = None) -> Array:
     """The state before a window: x_{k-H} such that the step from x_{k-H}, ..., x_{k-1} leads to x_k.
 
     A learned step is no bijection in general, so this is Newton's method in float64, damped, from a straight
     continuation into the past. It refuses where it does not converge.
 
     Args:
-        surrogate: with `frame`, `members` and `rollout`.
+        step: any kind of step.
         window: one window (H, n), oldest first, the state to undo last.
         inputs: (m,), known inputs at the time before the last state.
 
     Returns:
         (n,) in float64.
     """
-    if surrogate.frame.size > _LARGEST:
-        raise InputError(
-            f"a step back solves for all {surrogate.frame.size} coordinates at once; up to {_LARGEST} will do"
-        )
-    double = dataclasses.replace(surrogate, members=tuple(copy.deepcopy(m).double() for m in surrogate.members))
-    scale, target = surrogate.frame.scale, window[-1]
+    if step.frame.size > _LARGEST:
+        raise InputError(f"a step back solves for all {step.frame.size} coordinates at once; up to {_LARGEST} will do")
+    double = step.to_dtype(torch.float64)
+    scale, target = step.frame.scale, window[-1]
     known = window[:-1]
 
     def residual(points: Array) -> Array:

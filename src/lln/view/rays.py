@@ -8,21 +8,17 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError
-from lln.export.parts import in_float64
 from lln.models import LensNetwork, Rays
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.ops.reference import lens_field
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.base import AnyStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 from lln.view.drawing import Bench
 
 SAMPLES = 241
 
 
-def bench_of(
-    surrogate: Surrogate | FieldSurrogate, window: Array, inputs: Array | None = None, member: int = 0
-) -> Bench:
+def bench_of(surrogate: AnyStep, window: Array, inputs: Array | None = None, member: int = 0) -> Bench:
     """The optical bench that the states of `window` (H, n) and inputs (m,) meet.
 
     Args:
@@ -34,10 +30,10 @@ def bench_of(
     frame = surrogate.frame
     known = frame.input_mean if inputs is None else inputs
     features = torch.from_numpy(frame.feature_rows(np.asarray(window, dtype=np.float64), known))
-    double = in_float64(surrogate)
+    double = surrogate.to_dtype(torch.float64)
     network = double.members[member] if double.members else None
     with torch.no_grad():
-        if isinstance(network, FieldLensNetwork) and isinstance(double, FieldSurrogate):
+        if isinstance(network, FieldLensNetwork):
             block = network.blocks[0]
             assert isinstance(block, FieldBlock)
             static = None if double.frame.static is None else torch.from_numpy(double.frame.static)

@@ -7,7 +7,7 @@ from browser import drive, needs_browser
 from exported import OPTIONS, SYSTEMS, bar, probe_of, states_of, surrogate_of
 
 from lln.data.series import Series
-from lln.export.parts import Probe, in_float64
+from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.surrogate import Surrogate
@@ -95,9 +95,9 @@ def test_switches_do_what_the_ablation_does_in_python(tmp_path):
     probe = probe_of("lorenz-28", surrogate, 20)
     file = written(tmp_path, "switches", surrogate, states_of("lorenz-28")[:80])
     told = drive(tmp_path, "rollouts", {"pages": [asked_for(file, probe, {part: False}) for part in parts]})
-    whole = in_float64(surrogate).rollout(probe.window, probe.steps)
+    whole = surrogate.to_dtype(torch.float64).rollout(probe.window, probe.steps)
     for part, one in zip(parts, told, strict=True):
-        right = in_float64(ablated(surrogate, part)).rollout(probe.window, probe.steps)
+        right = ablated(surrogate, part).to_dtype(torch.float64).rollout(probe.window, probe.steps)
         # Both are float64; the page's exponentials are good to 1e-12, and 20 steps of Lorenz grow that a little.
         np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-9, atol=1e-9)
         assert np.abs(right - whole).max() > 1e-3

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from lln.core.atomic import whole_file
 from lln.core.errors import InputError, choice
@@ -20,10 +21,9 @@ from lln.export.c.field import FieldModel
 from lln.export.c.plain import PlainModel
 from lln.export.c.source import Model, header, selftest, source
 from lln.export.c.text import PRECISIONS, identifier
-from lln.export.parts import Difference, Probe, field_stacks, in_float64, stacks
-from lln.step.field_surrogate import FieldSurrogate
+from lln.export.parts import Difference, Probe, field_stacks, stacks
+from lln.step.base import AnyStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 FAST = ("-O3", "-march=native")
@@ -45,7 +45,7 @@ class CExport:
 
 
 def export_c(
-    surrogate: Surrogate | FieldSurrogate,
+    surrogate: AnyStep,
     folder: str | os.PathLike[str],
     precision: str = "float",
     *,
@@ -71,7 +71,7 @@ def export_c(
     choice("precision", precision, PRECISIONS)
     model = _model(surrogate, identifier(name), precision)
     probe = Probe.of(surrogate, window)
-    truth = in_float64(surrogate).rollout(probe.window, probe.steps, probe.inputs)
+    truth = surrogate.to_dtype(torch.float64).rollout(probe.window, probe.steps, probe.inputs)
     # PyTorch's own rounding sets the scale of what is right; the floor is float64's, for frames without a network.
     usual = probe.compare("", surrogate, truth).torch
     files = [
@@ -106,8 +106,8 @@ def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[st
     return [(file, text.replace(guard, guard + told, 1).replace(include, include + check, 1)) for file, text in files]
 
 
-def _model(surrogate: Surrogate | FieldSurrogate, name: str, precision: str) -> Model:
-    if isinstance(surrogate, FieldSurrogate):
+def _model(surrogate: AnyStep, name: str, precision: str) -> Model:
+    if surrogate.kind == "field":
         return FieldModel(name, precision, surrogate.frame, field_stacks(surrogate))
     return PlainModel(name, precision, surrogate.frame, stacks(surrogate))
 
@@ -135,7 +135,7 @@ def compile_c(
     return program
 
 
-def replay(program: Path, probe: Probe, surrogate: Surrogate | FieldSurrogate, run: Sequence[str] = ()) -> Array:
+def replay(program: Path, probe: Probe, surrogate: AnyStep, run: Sequence[str] = ()) -> Array:
     """The states (B, steps, n) that a compiled self-test computes from the starts of `probe`.
 
     Args:

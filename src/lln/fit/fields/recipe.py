@@ -232,7 +232,7 @@ class FieldFitting:
         best, chosen, error = alone, 0.0, linear.error
         for index, share in enumerate(SHARES):
             self.say(Event("share", index, len(SHARES)))
-            tried = replace(surrogate, frame=_with_gain(surrogate.frame, share))
+            tried = surrogate.replace(frame=_with_gain(surrogate.frame, share))
             found = self._error(tried)
             # Held-out rollouts are few: networks must do clearly better there to be believed elsewhere.
             if found < error - (MARGIN if chosen == 0.0 else 0.0):

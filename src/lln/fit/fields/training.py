@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from lln.core.seeding import subseed
 from lln.data.series import Dataset
@@ -17,11 +16,12 @@ from lln.fit.fields.options import FieldOptions
 from lln.fit.options import Event, Recipe
 from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.train.checkpoint import Checkpoint
 from lln.train.loop import Trainer
 from lln.train.schedule import Schedule
-from lln.train.unrolled import StepFunction, Unroll, UnrolledBatches, unrolled_loss
+from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
 from lln.train.update import UpdateOptions
 
 MEMBERS = 2
@@ -114,7 +114,7 @@ class FieldTrainer:
             examples, frame.history, unroll, batch, seed, inputs=examples.inputs(), weights=examples.weights()
         )
         scale = torch.from_numpy(frame.channel_scale * frame.gain)
-        loss = unrolled_loss(field_step(frame, network), frame.history, unroll, scale=scale)
+        loss = unrolled_loss(FieldStep(frame, (network,)).advance_fields, frame.history, unroll, scale=scale)
         now = time.monotonic()
         seconds = None if self.deadline is None else _TRAINING * max(0.0, self.deadline - now) / ahead
         trainer = Trainer(network, batches, loss, Schedule(updates, rate, seconds=seconds), UpdateOptions(clip=1.0))
@@ -124,19 +124,6 @@ class FieldTrainer:
 
         trainer.run(self.kept, phase, say)
         self.updates += trainer.done
-
-
-def field_step(frame: FieldFrame, network: FieldLensNetwork) -> StepFunction:
-    """One step with gradients: H fields (B, *space, C) and inputs (B, m) -> (B, *space, C), float64 but the network."""
-    weight = network.readout.weight
-    static = None if frame.static is None else torch.from_numpy(frame.static).to(weight.device, weight.dtype)
-
-    def step(past: Sequence[Tensor], inputs: Tensor | None) -> Tensor:
-        features = frame.feature_fields(past, inputs)
-        correction = network(features.to(weight.device, weight.dtype), static=static)
-        return past[-1] + frame.change(features, correction.to(features))
-
-    return step
 
 
 def odd(points: int) -> int:

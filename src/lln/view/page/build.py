@@ -21,7 +21,6 @@ from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
-from lln.step.field_surrogate import FieldSurrogate
 from lln.view.page.payload import AnySurrogate, Numbers, whole_payload
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def forecaster_page(
         count = whole("members", members, 1)
         if count > len(surrogate.members):
             raise InputError(f"members = {count}, but this model has {len(surrogate.members)}; ask for fewer")
-        surrogate = _first_members(surrogate, count)
+        surrogate = surrogate.replace(members=surrogate.members[:count])
     layout, truth = forecaster.layout_, []
     if data is None:
         runs = [Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")]
@@ -116,12 +115,6 @@ def forecaster_page(
         region=forecaster.region_,
         numbers=numbers_of(forecaster, surrogate, truth),
     )
-
-
-def _first_members(surrogate: AnySurrogate, count: int) -> AnySurrogate:
-    if isinstance(surrogate, FieldSurrogate):
-        return replace(surrogate, members=surrogate.members[:count])
-    return replace(surrogate, members=surrogate.members[:count])
 
 
 def _mean_inputs(forecaster: LensForecaster) -> Any:

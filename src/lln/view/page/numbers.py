@@ -30,7 +30,7 @@ _REPORT = {
 }
 
 
-_KINDS = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
+_KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
 
 
 def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:

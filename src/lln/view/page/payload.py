@@ -22,12 +22,11 @@ from lln.export.parts import (
     stacks,
 )
 from lln.forecaster.layout import Layout
-from lln.step.field_surrogate import FieldSurrogate
-from lln.step.surrogate import Surrogate
+from lln.step.base import AnyStep
 
 FORMAT = 1
 
-AnySurrogate = Surrogate | FieldSurrogate
+AnySurrogate = AnyStep
 Numbers = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
 
@@ -46,7 +45,7 @@ def model_part(surrogate: AnySurrogate) -> dict[str, Any]:
     frame = surrogate.frame
     known = {"size": frame.size, "history": frame.history, "inputs": frame.inputs}
     arrays = {name: packed(values) for name, values in frame.arrays().items()}
-    if isinstance(surrogate, FieldSurrogate):
+    if surrogate.kind == "field":
         space = {**surrogate.frame.record(), "channels": surrogate.frame.channels}
         return {"frame": {"kind": "field", **space, **known, "arrays": arrays}, "network": _field_network(surrogate)}
     return {"frame": {"kind": "plain", **known, "arrays": arrays}, "network": _network(surrogate)}
@@ -113,7 +112,7 @@ def whole_payload(
     }
 
 
-def _network(surrogate: Surrogate) -> dict[str, Any] | None:
+def _network(surrogate: AnyStep) -> dict[str, Any] | None:
     networks = stacks(surrogate)
     if not networks:
         return None
@@ -178,7 +177,7 @@ def _dense(stack: DenseStack) -> dict[str, Any]:
     return {name: packed(values) for name, values in arrays.items()}
 
 
-def _field_network(surrogate: FieldSurrogate) -> dict[str, Any] | None:
+def _field_network(surrogate: AnyStep) -> dict[str, Any] | None:
     networks = field_stacks(surrogate)
     if not networks:
         return None

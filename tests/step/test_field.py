@@ -9,8 +9,8 @@ from lln.core.errors import InputError
 from lln.fit.fields.linear import PatchRegression
 from lln.models import FieldLensNetwork
 from lln.models.convolution import convolve, sides
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free, held
-from lln.step.field_surrogate import FieldSurrogate
 
 
 def frame(space=(12,), channels=1, *, boundary="periodic", kernel=3, history=1, inputs=0, **more):
@@ -52,7 +52,7 @@ def networks(frame, count=2, **options):
 
 def surrogate(*args, **more):
     built = frame(*args, **more)
-    return FieldSurrogate(built, networks(built))
+    return FieldStep(built, networks(built))
 
 
 def start(built, *lead, seed=1, space=None):
@@ -99,7 +99,7 @@ def test_a_shifted_start_gives_the_shifted_rollout(space):
     straight, shifted = model.rollout(window, 20), model.rollout(moved(window), 20)
     # networks round in float32 and count a twentieth; twenty steps add their errors up
     assert np.allclose(shifted, moved(straight), rtol=0, atol=20 * 0.05 * 1e-5)
-    linear = FieldSurrogate(model.frame)
+    linear = FieldStep(model.frame)
     assert np.allclose(linear.rollout(moved(window), 20), moved(linear.rollout(window, 20)), rtol=0, atol=1e-12)
 
 
@@ -121,7 +121,7 @@ def test_conserved_means_stay(conserve, boundary, steps):
     # enough damping that ten thousand steps stay finite, and a network that pushes all the time
     built = frame((8,), 1, boundary=boundary, conserve=conserve, gain=np.full(1, 0.02))
     built = dataclasses.replace(built, matrix=np.array([[0.1, -0.2, 0.1]]), offset=np.full(1, 0.3))
-    model = FieldSurrogate(built, networks(built, 1, blocks=1))
+    model = FieldStep(built, networks(built, 1, blocks=1))
     window = start(built) + 5.0
     states = model.rollout(window, steps)
     means = states.mean(axis=1)
@@ -210,7 +210,7 @@ def test_the_frame_as_plain_values():
     record |= {"space": tuple(record["space"]), "boundary": sides(record["boundary"], 2), "kernel": (3, 3)}
     again = FieldFrame(**record, **arrays)
     window = start(built)
-    assert np.array_equal(FieldSurrogate(again).rollout(window, 3), FieldSurrogate(built).rollout(window, 3))
+    assert np.array_equal(FieldStep(again).rollout(window, 3), FieldStep(built).rollout(window, 3))
 
 
 def test_what_does_not_fit_is_named():
@@ -229,9 +229,9 @@ def test_static_fields_reach_the_networks():
     rng = np.random.default_rng(0)
     built = dataclasses.replace(frame((8,), 1), static=rng.normal(size=(8, 1)))
     members = networks(built, 1, static=1)
-    with_field = FieldSurrogate(built, members)
+    with_field = FieldStep(built, members)
     window = start(built)
-    other = FieldSurrogate(dataclasses.replace(built, static=-built.static), members)
+    other = FieldStep(dataclasses.replace(built, static=-built.static), members)
     assert not np.allclose(with_field.rollout(window, 1), other.rollout(window, 1))
     with pytest.raises(InputError, match="static fields rolls out on the grid of training alone"):
         with_field.rollout(start(built, space=(16,)), 1, space=(16,))

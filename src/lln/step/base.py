@@ -1,0 +1,166 @@
+"""The abstract step: what training, judging, forecasts and exports ask of a learned step."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lln.core.errors import InputError
+from lln.core.memory import afford
+from lln.step.field_frame import FieldFrame
+from lln.step.frame import Array, Frame
+from lln.step.loop import roll
+from lln.step.polynomial import as_tensor
+
+# Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
+ROLLOUT_COPIES = 3
+
+FrameT = TypeVar("FrameT", Frame, FieldFrame)
+NetworkT = TypeVar("NetworkT", bound=nn.Module)
+
+
+class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
+    """One learned step: ``x_{k+1} = x_k + increment(features(x_{k-H+1}, ..., x_k, u_k))``.
+
+    Everything is float64 but the networks, which compute in the type of their parameters. All buffers lie on the
+    device of the first network.
+
+    Args:
+        frame: units, history, inputs and closed-form parts.
+        members: networks whose mean output, times the frame's gain, is added to the closed-form parts.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, frame: FrameT, members: Iterable[NetworkT] = ()) -> None:
+        super().__init__()
+        self.frame: FrameT = frame
+        self.networks = nn.ModuleList(members)
+        parameter = next(self.networks.parameters(), None)
+        self.dtype = torch.float64 if parameter is None else parameter.dtype
+        self.device = torch.device("cpu") if parameter is None else parameter.device
+        self.corrected = bool(len(self.networks)) and bool(frame.gain.any())
+        self.linear = bool(frame.matrix.any())
+        self.eval()
+
+    @property
+    def members(self) -> tuple[NetworkT, ...]:
+        """The networks."""
+        return tuple(self.networks)  # type: ignore[arg-type]  # ModuleList forgets the type
+
+    def merged(self) -> NetworkT | None:
+        """One network that computes the mean of all members, where there is one."""
+        return None
+
+    def merged_step(self) -> Self:
+        """The same step with its members merged, where they can be."""
+        return self
+
+    @abstractmethod
+    def features(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """What closed-form parts and networks see: windows (..., H, n) and inputs (..., m) -> features."""
+
+    @abstractmethod
+    def closed_form(self, features: Tensor) -> Tensor:
+        """The increment of the closed-form parts alone, in the units of the data: features -> (..., n)."""
+
+    @abstractmethod
+    def increment(self, features: Tensor) -> Tensor:
+        """The whole increment in the units of the data: features -> (..., n)."""
+
+    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """The next state: windows (..., H, n), oldest first, and inputs of the present (..., m) -> (..., n)."""
+        return window[..., -1, :] + self.increment(self.features(window, inputs))
+
+    def forward(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """The same as `advance`."""
+        return self.advance(window, inputs)
+
+    def rollout(self, window: Array, steps: int, inputs: NDArray[Any] | None = None) -> Array:
+        """The states after a window.
+
+        Args:
+            window: (..., H, n), oldest first.
+            steps: how many.
+            inputs: known inputs (..., steps, m), the first for the step that leaves the window; None without inputs.
+
+        Returns:
+            (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
+        """
+        self._check(window)
+        afford(f"a rollout of {steps:,} steps", (*window.shape[:-2], steps, window.shape[-1]), copies=ROLLOUT_COPIES)
+        with torch.no_grad():
+            known = None if inputs is None else self._at(inputs)
+            states: Array = self._roll(self._at(window), steps, known).cpu().numpy()
+        return states
+
+    def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
+        """The states (..., steps, n); subclasses may have a faster way."""
+        return roll(self, window, steps, inputs)
+
+    def jacobian(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """The derivative of the next state by the states of the window: (..., H, n) -> (..., n, H, n).
+
+        Every window is repeated for each output, so that one backward pass gives all of them.
+        """
+        lead, (history, n) = window.shape[:-2], window.shape[-2:]
+        points = window.detach().reshape(1, -1, history, n).repeat(n, 1, 1, 1).requires_grad_()
+        known = None if inputs is None else inputs.reshape(1, -1, inputs.shape[-1]).expand(n, -1, -1)
+        with torch.enable_grad():
+            after = self.advance(points, known)
+            slopes = torch.autograd.grad(after.diagonal(dim1=0, dim2=2).sum(), points)[0]
+        return slopes.transpose(0, 1).reshape(*lead, n, history, n)
+
+    def inverse(self, window: Array, inputs: Array | None = None) -> Array:
+        """The state before one window (H, n), whose last state is the one to undo; see `lln.step.inverse`."""
+        from lln.step.inverse import step_back
+
+        return step_back(self, window, inputs)
+
+    def replace(self, frame: FrameT | None = None, members: Iterable[NetworkT] | None = None) -> Self:
+        """The same step with another frame or other members."""
+        return type(self)(self.frame if frame is None else frame, self.members if members is None else members)
+
+    def to_dtype(self, dtype: torch.dtype) -> Self:
+        """A copy whose networks compute on the CPU in `dtype`."""
+        return self.replace(members=[copy.deepcopy(member).cpu().to(dtype) for member in self.members])
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Everything but the arrays, as plain values."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The frame's arrays and the members' tensors, by the names under which files store them."""
+        found = {f"frame.{name}": value for name, value in self.frame.arrays().items()}
+        for index, member in enumerate(self.networks):
+            found |= {f"member.{index}.{name}": t.detach().cpu().numpy() for name, t in member.state_dict().items()}
+        return found
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, record: Any, arrays: Any, device: torch.device | str = "cpu") -> Self:
+        """The step that `record` and `arrays` describe; ValueError or InputError where they do not fit together."""
+
+    def _keep(self, name: str, values: Array | None) -> None:
+        """Register a float64 buffer, or None for an array that is missing or empty: no export could hold it."""
+        if values is None or not values.size:
+            setattr(self, name, None)
+        else:
+            self.register_buffer(name, as_tensor(values).to(self.device), persistent=False)
+
+    def _at(self, values: NDArray[Any]) -> Tensor:
+        return as_tensor(np.asarray(values)).to(self.device)
+
+    def _check(self, window: Array) -> None:
+        if window.shape[-2] != self.frame.history:
+            raise InputError(f"the model looks at {self.frame.history} states at a time, got {window.shape[-2]}")
+
+
+AnyStep = Step[Any, Any]

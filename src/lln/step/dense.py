@@ -1,0 +1,153 @@
+"""The step of a state of n coordinates: delay features, closed-form parts, networks, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from lln.core.errors import InputError
+from lln.models import LensNetwork
+from lln.step.base import Step
+from lln.step.frame import Frame, delay_features
+from lln.step.polynomial import FlowPart, PolynomialPart
+from lln.step.stored import dense_frame, network_record, read_members
+
+
+class DenseStep(Step[Frame, Any]):
+    """One step of a state of n coordinates; the formula is in `Frame`.
+
+    Arrays of the frame may have leading dimensions that broadcast against those of windows and features, (..., 1, n):
+    then one step stands for many that differ in these arrays.
+
+    Args:
+        frame: units, delay coordinates, inputs, closed-form parts and bounds.
+        members: networks of one shape, F -> n; their mean corrects the closed-form parts.
+    """
+
+    kind = "dense"
+    mean: Tensor
+    scale: Tensor
+    difference_scale: Tensor | None
+    input_mean: Tensor
+    input_scale: Tensor
+    matrix: Tensor
+    offset: Tensor
+    gain: Tensor
+    low: Tensor | None
+    high: Tensor | None
+
+    def __init__(self, frame: Frame, members: Iterable[nn.Module] = ()) -> None:
+        super().__init__(frame, members)
+        for name in (
+            "mean", "scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset", "gain", "low", "high",
+        ):  # fmt: skip
+            self._keep(name, getattr(frame, name))
+        self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
+        self.flow = None if frame.flow is None else FlowPart(frame.flow).to(self.device)
+        self._merged: tuple[tuple[Any, ...], Self] | None = None
+
+    def features(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """Windows (..., H, n) and inputs (..., m) -> (..., F)."""
+        states = delay_features(window, self.mean, self.scale, self.difference_scale)
+        if not self.frame.inputs:
+            return states
+        if inputs is None:
+            raise InputError(f"the model knows {self.frame.inputs} inputs, but none were given")
+        known = (inputs - self.input_mean) / self.input_scale
+        return torch.cat([states, known.expand(*states.shape[:-1], -1)], dim=-1)
+
+    def closed_form(self, features: Tensor) -> Tensor:
+        """The increment of the closed-form parts alone: (..., F) -> (..., n)."""
+        return self.scale * self._standard(features)
+
+    def increment(self, features: Tensor) -> Tensor:
+        """The whole increment: (..., F) -> (..., n)."""
+        change = self._standard(features)
+        if self.corrected:
+            change = change + self.gain * self.correction(features)
+        return self.scale * change
+
+    def correction(self, features: Tensor) -> Tensor:
+        """The mean of the networks, in float64: (..., F) -> (..., n)."""
+        rows = features.to(self.dtype)
+        outputs = [network(rows) for network in self.networks]
+        total = outputs[0] if len(outputs) == 1 else torch.stack(outputs).sum(dim=0)
+        return total.double() / len(outputs)
+
+    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """The next state, within the bounds: (..., H, n) and (..., m) -> (..., n)."""
+        after = super().advance(window, inputs)
+        return after if self.low is None and self.high is None else torch.clamp(after, self.low, self.high)
+
+    def merged(self) -> LensNetwork | None:
+        """All lens members as one: the mean of S networks of width h is one network of width S h.
+
+        Rays never mix inside a stack, so members sit side by side and the readout takes their mean. None where members
+        are no lens networks.
+        """
+        lenses = [member for member in self.members if isinstance(member, LensNetwork)]
+        if not lenses or len(lenses) < len(self.networks):
+            return None
+        return merge(lenses)
+
+    def merged_step(self) -> Self:
+        """The same step with its lens members merged; kept until the weights change."""
+        if not self.corrected:
+            return self
+        key = tuple((tensor.data_ptr(), tensor._version) for tensor in self.networks.parameters())
+        if self._merged is None or self._merged[0] != key:
+            whole = self.merged()
+            self._merged = (key, self if whole is None else self.replace(members=[whole]))
+        return self._merged[1]
+
+    def record(self) -> dict[str, Any]:
+        """Everything but the arrays, as plain values."""
+        return {
+            "surrogate": self.kind,
+            "frame": {"history": self.frame.history},
+            "network": network_record(self.members),
+        }
+
+    @classmethod
+    def from_arrays(cls, record: Mapping[str, Any], arrays: Mapping[str, Any], device: Any = "cpu") -> Self:
+        """The step that `record` and `arrays` describe."""
+        frame = dense_frame(record["frame"], arrays)
+        return cls(frame, read_members(record["network"], arrays, (frame.features, frame.size), device))
+
+    def _standard(self, features: Tensor) -> Tensor:
+        """The standardised increment of the closed-form parts."""
+        change = self.offset if not self.linear else features @ self.matrix.mT + self.offset
+        if self.polynomial is not None:
+            change = change + self.polynomial(features)
+        if self.flow is not None:
+            states = self.frame.size * self.frame.history
+            inputs = features[..., states:] if self.frame.inputs else None
+            change = change + self.flow(features[..., : self.frame.size], inputs)
+        return change
+
+    def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
+        return super(DenseStep, self.merged_step())._roll(window, steps, inputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_merged": None}
+
+
+def merge(lenses: list[LensNetwork]) -> LensNetwork:
+    """Lens networks of one shape side by side, as the one network that computes their mean."""
+    first, part = lenses[0], 1.0 / len(lenses)
+    whole = LensNetwork(**{**first.config(), "width": first.width * len(lenses)}, generator=torch.Generator())
+    whole.to(first.coefficients.device, first.coefficients.dtype).backend = first.backend
+    with torch.no_grad():
+        whole.embed_position.weight.copy_(torch.cat([lens.embed_position.weight for lens in lenses]))
+        whole.embed_position.bias.copy_(torch.cat([lens.embed_position.bias for lens in lenses]))
+        if whole.embed_angle is not None:
+            angles = [lens.embed_angle for lens in lenses if lens.embed_angle is not None]
+            whole.embed_angle.weight.copy_(torch.cat([angle.weight for angle in angles]))
+            whole.embed_angle.bias.copy_(torch.cat([angle.bias for angle in angles]))
+        whole.coefficients.copy_(torch.cat([lens.coefficients for lens in lenses], dim=1))
+        whole.readout.weight.copy_(torch.cat([lens.readout.weight for lens in lenses], dim=1) * part)
+        whole.readout.bias.copy_(torch.stack([lens.readout.bias for lens in lenses]).mean(dim=0))
+    return whole.eval().requires_grad_(False)

@@ -1,0 +1,146 @@
+"""The step of fields on a grid: features at every point, a convolution as the linear part, networks that points share.
+
+Flat states (..., n) run through the channels, and within a channel through space in C order. Inside, a field is
+(..., *space, C), channels last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lln.core.errors import InputError
+from lln.models.convolution import convolve
+from lln.models.field import FieldLensNetwork
+from lln.step.base import Step
+from lln.step.field_frame import FieldFrame, divergence, held, point_features
+from lln.step.frame import Array
+from lln.step.stored import field_frame, network_record, read_members
+
+
+class FieldStep(Step[FieldFrame, FieldLensNetwork]):
+    """One step of a field; the formula is in `FieldFrame`.
+
+    Args:
+        frame: units, delay channels, inputs, boundaries, conservation and the linear part.
+        members: field networks of one shape; their mean corrects the linear part.
+        space: points of the grid of states, on the domain of training; None is the grid of training. Kernels keep
+            their physical extent.
+    """
+
+    kind = "field"
+    channel_mean: Tensor
+    channel_scale: Tensor
+    difference_scale: Tensor | None
+    input_mean: Tensor
+    input_scale: Tensor
+    matrix: Tensor
+    offset: Tensor
+    gain: Tensor
+    static: Tensor | None
+
+    def __init__(
+        self, frame: FieldFrame, members: Iterable[FieldLensNetwork] = (), space: Sequence[int] | None = None
+    ) -> None:
+        super().__init__(frame, members)
+        self.space, self.ratio = frame.space if space is None else tuple(space), frame.ratio(space)
+        self.free = all(side != "dirichlet" for pair in frame.boundary for side in pair)
+        for name in ("channel_mean", "channel_scale", "difference_scale", "input_mean", "input_scale", "matrix"):
+            self._keep(name, getattr(frame, name))
+        for name in ("offset", "gain", "static"):
+            self._keep(name, getattr(frame, name))
+        if self.static is not None and self.space != frame.space:
+            raise InputError("a model with static fields rolls out on the grid of training alone; give no other space")
+
+    def on(self, space: Sequence[int] | None) -> FieldStep:
+        """The same step on another grid of the same domain."""
+        return self if space is None else FieldStep(self.frame, self.members, space)
+
+    def fields(self, flat: Tensor) -> Tensor:
+        """Flat states (..., n) as fields (..., *space, C)."""
+        channels, size = self.frame.channels, self.frame.channels * math.prod(self.space)
+        if flat.shape[-1] != size:
+            raise InputError(
+                f"a grid of {' x '.join(map(str, self.space))} points and {channels} channels needs {size} numbers a "
+                f"state, got {flat.shape[-1]}"
+            )
+        grid: Tensor = flat.unflatten(-1, (channels, *self.space))
+        return grid.movedim(-1 - len(self.space), -1)
+
+    def flat(self, fields: Tensor) -> Tensor:
+        """Fields (..., *space, C) as flat states (..., n)."""
+        return fields.movedim(-1, -1 - len(self.space)).flatten(-1 - len(self.space))
+
+    def features(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """Flat windows (..., H, n) and inputs (..., m) -> (..., *space, C H + m)."""
+        return self.point_features([self.fields(state) for state in window.unbind(-2)], inputs)
+
+    def point_features(self, past: Sequence[Tensor], inputs: Tensor | None = None) -> Tensor:
+        """Features at every point: H fields (..., *space, C), oldest first, and inputs (..., m)."""
+        if self.frame.inputs and inputs is None:
+            raise InputError(f"the model knows {self.frame.inputs} inputs, but none were given")
+        known = (inputs - self.input_mean) / self.input_scale if self.frame.inputs and inputs is not None else None
+        units = (self.channel_mean, self.channel_scale, self.difference_scale)
+        return point_features(len(self.space), past, known, *units)
+
+    def closed_form(self, features: Tensor) -> Tensor:
+        """The increment of the linear part alone: (..., *space, C H + m) -> (..., n)."""
+        return self.flat(self._change(features, None))
+
+    def increment(self, features: Tensor) -> Tensor:
+        """The whole increment: (..., *space, C H + m) -> (..., n)."""
+        return self.flat(self._change(features, self.correction(features) if self.corrected else None))
+
+    def advance_fields(self, past: Sequence[Tensor], inputs: Tensor | None = None) -> Tensor:
+        """`advance` for H fields (..., *space, C), oldest first, and inputs (..., m) -> (..., *space, C)."""
+        features = self.point_features(past, inputs)
+        change = self._change(features, self.correction(features) if self.corrected else None)
+        return past[-1] + change
+
+    def correction(self, features: Tensor) -> Tensor:
+        """The mean of the networks, in float64."""
+        rows = features.to(self.dtype)
+        static = None if self.static is None else self.static.to(self.dtype)
+        outputs = [network(rows, static=static, ratio=self.ratio).double() for network in self.networks]
+        return outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
+
+    def rollout(
+        self, window: Array, steps: int, inputs: NDArray[Any] | None = None, *, space: Sequence[int] | None = None
+    ) -> Array:
+        """As `Step.rollout`; `space` is the window's grid on the domain of training, None the grid of training."""
+        return super(FieldStep, self.on(space)).rollout(window, steps, inputs)
+
+    def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
+        """Physical width of a kernel along each axis: the widest of the linear part's and the networks'."""
+        sizes = [self.frame.kernel, *(member.kernel for member in self.members[:1])]
+        return tuple((max(axis) - 1) * step for axis, step in zip(zip(*sizes, strict=True), spacing, strict=True))
+
+    def record(self) -> dict[str, Any]:
+        """Everything but the arrays, as plain values."""
+        return {"surrogate": self.kind, "frame": self.frame.record(), "network": network_record(self.members)}
+
+    @classmethod
+    def from_arrays(cls, record: Mapping[str, Any], arrays: Mapping[str, Any], device: Any = "cpu") -> Self:
+        """The step that `record` and `arrays` describe."""
+        frame = field_frame(record["frame"], arrays)
+        return cls(frame, read_members(record["network"], arrays, (frame.features, frame.outputs), device))
+
+    def _change(self, features: Tensor, correction: Tensor | None) -> Tensor:
+        """The increment (..., *space, C) in the units of the data."""
+        frame = self.frame
+        if self.linear:
+            change = convolve(features, self.matrix, self.offset, frame.kernel, frame.boundary, self.ratio)
+        else:
+            change = self.offset.expand(*features.shape[:-1], frame.channels)
+        if correction is not None:
+            flows = divergence(correction, frame, self.ratio) if frame.conserve == "flux" else correction
+            change = change + self.gain * flows
+        if frame.conserve != "none":
+            axes = tuple(range(change.ndim - 1 - len(self.space), change.ndim - 1))
+            change = change - change.mean(dim=axes, keepdim=True)
+        return self.channel_scale * (change if self.free else held(change, frame.boundary))

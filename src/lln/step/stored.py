@@ -1,0 +1,130 @@
+"""Frames and networks from plain values and arrays that may come from anybody's file.
+
+A configuration is believed as far as the arrays bear it out. What does not fit raises ValueError or InputError.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lln.core.errors import choice
+from lln.models.base import StateNetwork
+from lln.models.convolution import sides
+from lln.models.factory import build, name_of
+from lln.models.files import believe
+from lln.step.field_frame import CONSERVE, FieldFrame
+from lln.step.frame import Frame
+from lln.step.polynomial import Flow, Polynomial
+
+Arrays = Mapping[str, NDArray[Any]]
+Shapes = dict[str, tuple[int, ...]]
+
+MOST_SUBSTEPS = 1000
+
+
+def network_record(members: Sequence[Any]) -> dict[str, Any]:
+    """Name, configuration and number of the networks."""
+    return {
+        "model": name_of(members[0]) if members else None,
+        "config": members[0].config() if members else {},
+        "members": len(members),
+    }
+
+
+def dense_frame(record: Mapping[str, Any], arrays: Arrays) -> Frame:
+    """The frame of a dense step."""
+    n, m, history = len(arrays["frame.mean"]), len(arrays["frame.input_mean"]), int(record["history"])
+    shapes: Shapes = {
+        "mean": (n,), "scale": (n,), "difference_scale": (history - 1, n), "input_mean": (m,), "input_scale": (m,),
+        "matrix": (n, n * history + m), "offset": (n,), "gain": (n,),
+    }  # fmt: skip
+    given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
+    if given & {"low", "high"}:
+        shapes |= {"low": (n,), "high": (n,)}
+    polynomial = flow = None
+    if given & {"polynomial_table", "polynomial_weights"}:
+        polynomial = _polynomial("polynomial", arrays, n, n * history + m)
+        given -= {"polynomial_table", "polynomial_weights"}
+    if given & {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}:
+        offset, substeps = _checked("flow_offset", arrays, (n,)), _checked("flow_substeps", arrays, (1,), np.int64)
+        if not 1 <= substeps[0] <= MOST_SUBSTEPS:
+            raise ValueError(f"frame.flow_substeps should be from 1 to {MOST_SUBSTEPS}, got {substeps[0]}")
+        flow = Flow(_polynomial("flow", arrays, n, n + m), offset, int(substeps[0]))
+        given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
+    found = _all(given, arrays, shapes)
+    if "low" in found and not (found["low"] <= found["high"]).all():
+        raise ValueError("frame.low is above frame.high")
+    return Frame(history=history, polynomial=polynomial, flow=flow, **found)
+
+
+def field_frame(record: Mapping[str, Any], arrays: Arrays) -> FieldFrame:
+    """The frame of a field step."""
+    c, m, history = len(arrays["frame.channel_mean"]), len(arrays["frame.input_mean"]), int(record["history"])
+    space, kernel = (tuple(map(int, record[key])) for key in ("space", "kernel"))
+    if len(kernel) != len(space) or not all(size > 0 for size in (*space, *kernel)):
+        raise ValueError(f"a kernel of {kernel} points on a grid of {space}")
+    shapes: Shapes = {
+        "channel_mean": (c,), "channel_scale": (c,), "difference_scale": (history - 1, c), "input_mean": (m,),
+        "input_scale": (m,), "matrix": (c, math.prod(kernel) * (c * history + m)), "offset": (c,), "gain": (c,),
+    }  # fmt: skip
+    given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
+    if "static" in given:
+        shapes["static"] = (*space, arrays["frame.static"].shape[-1])
+    conserve = choice("conservation", str(record["conserve"]), CONSERVE)
+    found = _all(given, arrays, shapes)
+    return FieldFrame(space, sides(record["boundary"], len(space)), kernel, history, conserve=conserve, **found)
+
+
+def _all(given: set[str], arrays: Arrays, shapes: Shapes) -> dict[str, Any]:
+    """The float64 arrays of `shapes`, and no others."""
+    if given - set(shapes):
+        raise ValueError(f"frame.{min(given - set(shapes))} is not an array of this kind of step")
+    return {name: _checked(name, arrays, shape) for name, shape in shapes.items()}
+
+
+def _checked(name: str, arrays: Arrays, shape: tuple[int, ...], dtype: type[np.generic] = np.float64) -> NDArray[Any]:
+    values = arrays[f"frame.{name}"]
+    if values.shape != shape or values.dtype != dtype:
+        raise ValueError(f"frame.{name} should be {np.dtype(dtype)} of shape {shape}, got {values.dtype}{values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"frame.{name} holds numbers that are not finite")
+    return values
+
+
+def _polynomial(name: str, arrays: Arrays, size: int, features: int) -> Polynomial:
+    """A polynomial whose monomials are products of earlier ones and of features that exist."""
+    count = len(arrays[f"frame.{name}_table"])
+    table = _checked(f"{name}_table", arrays, (count, 2), np.int64)
+    parent, factor = table.T
+    if not ((parent >= -1) & (parent < np.arange(count)) & (factor >= 0) & (factor < features)).all():
+        raise ValueError(f"frame.{name}_table names a monomial or a feature that does not exist")
+    return Polynomial(table, _checked(f"{name}_weights", arrays, (size, count)))
+
+
+def read_members(
+    network: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, int], device: torch.device | str
+) -> tuple[Any, ...]:
+    """The networks, each from its tensors; `sizes` are those of a network's input and output."""
+    return tuple(_member(index, network, arrays, sizes).to(device) for index in range(int(network["members"])))
+
+
+def _member(index: int, network: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, int]) -> StateNetwork:
+    mark = f"member.{index}."
+    state = {name.removeprefix(mark): torch.from_numpy(t) for name, t in arrays.items() if name.startswith(mark)}
+    dtypes = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1:
+        raise ValueError(f"member {index} should have tensors of one floating type, got {len(dtypes)} types")
+    model, config = str(network["model"]), dict(network["config"])
+    believe(model, config, state)
+    if (config["n_in"], config["n_out"]) != sizes:
+        raise ValueError(f"member {index} maps {config['n_in']} to {config['n_out']} numbers, not {sizes}")
+    # A generator of its own, so that opening a file does not change anybody's random numbers.
+    member = build(model, **config, generator=torch.Generator())
+    member.to(dtypes.pop()).load_state_dict(state)
+    return member.eval()
