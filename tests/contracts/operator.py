@@ -22,6 +22,9 @@ SIZES = [
     (33, 20, 4, 12, 0.5),
     (3, 130, 2, 16, 0.3),
     (4, 48, 6, 5, 4.0),
+    (6, 17, 1, 16, 100.0),
+    (6, 17, 40, 40, 24.0),
+    (6, 17, 3, 16, 7500.0),
 ]
 # (position, ratio): where every ray starts, in and far outside the control points, for single and grouped grids.
 FAR = list(itertools.product((0.0, 3.0, 1e3, 1e30), (1.0, 0.5)))

@@ -1,74 +1,61 @@
-"""Which backend serves a call, and why the others do not."""
+"""Which backend serves a call, and the call itself."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from lln.core.errors import InputError
-from lln.ops import factored, reference
-from lln.ops.cpu import backend as cpu_backend
-from lln.ops.grid import Grid, even_grid
-from lln.ops.triton import backend as triton_backend
-
-BACKENDS = ("triton", "cpu", "eager", "reference")
-# Every control point is written out in the machine code, which takes long to compile: 12 s for 200 of them.
-MOST_BASIS = 128
+from lln.core.errors import InputError, choice
+from lln.core.registry import Registry
+from lln.ops.backends import Backend, Call, Cpu, Eager, Gradients, Optics, Reference, Triton, grid_precision
+from lln.ops.grid import even_grid
 
 
-@dataclass(frozen=True)
-class Call:
-    """What the choice depends on: where the operands live, their type, and their sizes."""
+class Backends(Registry[Backend]):
+    """The backends by name; a new one takes effect at once."""
 
-    device: torch.device
-    dtype: torch.dtype
-    members: int
-    batch: int
-    depth: int
-    width: int
-    grid: Grid | str
+    def register(self, name: str, item: Backend) -> Backend:
+        """Add a backend, or replace one of the same name."""
+        if name == "auto" or not isinstance(item, Backend):
+            raise InputError(
+                f"backend {name!r} cannot be registered: it needs a name other than 'auto' and must be an instance of "
+                "lln.ops.backends.Backend"
+            )
+        _served.cache_clear()
+        return super().register(name, item)
 
-    @classmethod
-    def of(cls, y: Tensor, coefficients: Tensor, centers: tuple[float, ...], sigma: float) -> Call:
-        """The call with operands y (S, B, h) and coefficients (S, D, h, K)."""
-        precision = "float64" if y.dtype == torch.float64 else "float32"
-        members, batch, width = y.shape
-        grid = even_grid(centers, sigma, precision)
-        return cls(y.device, y.dtype, members, batch, coefficients.shape[1], width, grid)
+    def ranked(self) -> list[tuple[str, Backend]]:
+        """Names and backends, the one to try first in front."""
+        return sorted(((name, self.get(name)) for name in self), key=lambda item: item[1].rank)
+
+
+registry = Backends(
+    "backend", "lln.backends", {"triton": Triton(), "cpu": Cpu(), "eager": Eager(), "reference": Reference()}
+)
 
 
 def refusal(backend: str, call: Call) -> str | None:
     """Why `backend` cannot serve `call`, in one sentence; None if it can."""
-    if backend == "reference":
-        return None
-    if isinstance(call.grid, str):
-        return call.grid
-    if backend == "eager":
-        return (
-            None
-            if call.dtype in (torch.float32, torch.float64)
-            else f"it computes in float32 or float64, not {call.dtype}"
-        )
-    if call.dtype != torch.float32:
-        return f"it computes in float32, not {call.dtype}"
-    if backend == "triton":
-        return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
-    if call.device.type != "cpu":
-        return f"the operands are on {call.device}"
-    if call.grid.basis > MOST_BASIS:
-        return f"it is compiled for up to {MOST_BASIS} control points, not {call.grid.basis}"
-    return cpu_backend.unavailable()
+    return registry.get(backend).refusal(call)
 
 
 def choose(call: Call) -> str:
-    """The fastest backend that serves `call`."""
-    if call.dtype == torch.float64 or call.batch * call.width * call.depth * call.members == 0:
+    """The first backend that serves `call`; the reference where there is nothing to compute."""
+    if call.batch * call.width * call.depth * call.members == 0:
         return "reference"
-    return next(backend for backend in BACKENDS if refusal(backend, call) is None)
+    # In float64 the eager form rounds exponents of a hundred bits and more, which the reference does not.
+    skipped = ("eager",) if call.dtype == torch.float64 else ()
+    fit = (name for name, backend in registry.ranked() if name not in skipped and backend.refusal(call) is None)
+    return next(fit)
+
+
+def check_backend(backend: str) -> None:
+    """Refuse a name that is neither "auto" nor a known backend."""
+    if backend != "auto" and backend not in registry:
+        choice("backend", backend, ("auto", *registry.names()))
 
 
 def resolve(backend: str, call: Call) -> str:
@@ -83,12 +70,18 @@ def resolve(backend: str, call: Call) -> str:
 
 @lru_cache(maxsize=1024)
 def _served(
-    backend: str, device: torch.device, dtype: torch.dtype, empty: bool, centers: tuple[float, ...], sigma: float
-) -> tuple[str, Grid | str]:
-    """Backend and grid of a call: remembered, since the next call is mostly like the last."""
-    grid = even_grid(centers, sigma, "float64" if dtype == torch.float64 else "float32")
-    size = 0 if empty else 1
-    return resolve(backend, Call(device, dtype, size, size, size, size, grid)), grid
+    backend: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    centers: tuple[float, ...],
+    sigma: float,
+    length: float,
+    scale: float,
+) -> tuple[Backend, Optics]:
+    """Backend and optics of a call that is not empty: remembered, since the next call is mostly like the last."""
+    grid = even_grid(centers, sigma, grid_precision(dtype))
+    name = resolve(backend, Call(device, dtype, 1, 1, 1, 1, grid))
+    return registry.get(name), Optics(centers, sigma, length, scale, grid)
 
 
 def forward(
@@ -102,23 +95,10 @@ def forward(
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     """The stack's outputs for (S, B, h) rays and (S, D, h, K) lenses, new tensors."""
-    if not y.numel():
-        return torch.empty_like(y), torch.empty_like(theta)
-    serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
-    if serves == "reference" or isinstance(grid, str):
-        pairs = [
-            reference.lens_transport(*operands, centers, sigma, length, scale)
-            for operands in zip(y, theta, coefficients, strict=True)
-        ]
-        return _stacked([y for y, _ in pairs], y), _stacked([theta for _, theta in pairs], theta)
-    y, theta, coefficients = y.contiguous(), theta.contiguous(), coefficients.contiguous()
-    if serves == "cpu":
-        out = (torch.empty_like(y), torch.empty_like(theta))
-        rays = (y, theta, coefficients)
-        cpu_backend.transport("forward", rays, out, grid, length, scale, torch.get_num_threads())
-        return out
-    run = triton_backend.forward if serves == "triton" else factored.forward
-    return run(y, theta, coefficients, grid, length, scale)
+    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
+    if not coefficients.numel() or not y.numel():
+        return y.clone(), theta.clone()
+    return serves.forward((y.contiguous(), theta.contiguous()), coefficients.contiguous(), optics)
 
 
 def backward(
@@ -133,56 +113,13 @@ def backward(
     scale: float,
     backend: str,
     from_outputs: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Gradients:
     """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
-    if not y.numel():
-        return torch.empty_like(y), torch.empty_like(theta), torch.zeros_like(coefficients)
-    serves, grid = _served(backend, y.device, y.dtype, not coefficients.numel() * y.numel(), centers, sigma)
-    if serves == "reference" or isinstance(grid, str):
-        return _reference_backward(
-            y, theta, grad_y, grad_theta, coefficients, centers, sigma, length, scale, from_outputs
-        )
-    y, theta, grad_y, grad_theta = y.contiguous(), theta.contiguous(), grad_y.contiguous(), grad_theta.contiguous()
-    coefficients = coefficients.contiguous()
-    if serves == "cpu":
-        out = (torch.empty_like(y), torch.empty_like(theta), torch.empty_like(coefficients))
-        kind, given = "inverse" if from_outputs else "backward", (y, theta, grad_y, grad_theta, coefficients)
-        cpu_backend.transport(kind, given, out, grid, length, scale, torch.get_num_threads())
-        return out
-    run = triton_backend.backward if serves == "triton" else factored.backward
-    return run(y, theta, grad_y, grad_theta, coefficients, grid, length, scale, from_outputs=from_outputs)
-
-
-def _reference_backward(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    coefficients: Tensor,
-    centers: tuple[float, ...],
-    sigma: float,
-    length: float,
-    scale: float,
-    from_outputs: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    columns: list[tuple[Tensor, ...]] = []
-    for start_y, start_theta, g_y, g_theta, lenses in zip(y, theta, grad_y, grad_theta, coefficients, strict=True):
-        rays = (start_y, start_theta)
-        if from_outputs:
-            rays = reference.inverse_transport(*rays, lenses, centers, sigma, length, scale)
-        with torch.enable_grad():
-            leaves = [t.detach().requires_grad_() for t in (*rays, lenses)]
-            ends = reference.lens_transport(leaves[0], leaves[1], leaves[2], centers, sigma, length, scale)
-            grads = torch.autograd.grad(ends, leaves, (g_y, g_theta), materialize_grads=True)
-        columns.append(grads)
-    grads_y, grads_theta, grads_lenses = (
-        (list(column) for column in zip(*columns, strict=True)) if columns else ([], [], [])
-    )
-    return _stacked(grads_y, y), _stacked(grads_theta, theta), _stacked(grads_lenses, coefficients)
-
-
-def _stacked(parts: list[Tensor], like: Tensor) -> Tensor:
-    return torch.stack(parts) if parts else torch.empty_like(like)
+    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
+    if not coefficients.numel() or not y.numel():
+        return grad_y.clone(), grad_theta.clone(), torch.zeros_like(coefficients)
+    rays, grads = (y.contiguous(), theta.contiguous()), (grad_y.contiguous(), grad_theta.contiguous())
+    return serves.backward(rays, grads, coefficients.contiguous(), optics, from_outputs)
 
 
 def _alone() -> None:

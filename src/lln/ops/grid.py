@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +34,10 @@ LOG2E = math.log2(math.e)
 
 # working precision -> (smallest normal exponent MIN, PEAK, TAIL), in bits
 _RANGES = {"float32": (126, 94, 5.5), "float64": (1022, 880, 9.0)}
+
+# Where sigma exceeds this many spacings, Gaussians far from y count as much as the nearest, and the i-th power of E
+# carries i times its rounding error into them. Groups then reach this many centres from their anchor at most.
+_WIDE, _WIDE_REACH = 3.5, 3
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class Grid:
         clamp: |z| is clamped here; beyond it 2^(C - z^2) is zero.
         groups: one group where the range allows, else several.
         spacing: distance from one centre to the next, signed.
+        wide: whether sigma exceeds the spacing by so much that groups are kept short (see `_WIDE`).
     """
 
     kappa: float
@@ -79,6 +86,7 @@ class Grid:
     clamp: float
     groups: tuple[Group, ...]
     spacing: float
+    wide: bool = False
 
     @property
     def basis(self) -> int:
@@ -88,7 +96,7 @@ class Grid:
     @property
     def gamma_low(self) -> float:
         """What rounding took from gamma."""
-        return 2.0 * self.kappa * self.spacing - self.gamma
+        return float(2 * Fraction(self.kappa) * Fraction(self.spacing) - Fraction(self.gamma))
 
 
 @lru_cache(maxsize=256)
@@ -98,7 +106,7 @@ def even_grid(centers: tuple[float, ...], sigma: float, precision: str = "float3
         return "the centres are not finite"
     rounded = np.dtype(precision).type
     last = len(centers) - 1
-    spacing = (centers[-1] - centers[0]) / max(last, 1)
+    spacing = float((centers[-1] - centers[0]) / max(last, 1))
     rounding = 2.0 * float(np.finfo(rounded).eps) * max(abs(centers[0]), abs(centers[-1]))
     if any(abs(center - (centers[0] + k * spacing)) > rounding for k, center in enumerate(centers)):
         return "the centres are not equally spaced"
@@ -111,6 +119,9 @@ def even_grid(centers: tuple[float, ...], sigma: float, precision: str = "float3
     # The largest X with sqrt(MIN + PEAK - X^2) >= X + TAIL, and how many centres fit on one side of an anchor.
     widest = (math.sqrt(2.0 * (least + peak) - tail**2) - tail) / 2.0
     reach = min(last, int(2.0 * widest / abs(gamma))) if gamma else last
+    wide = bool(sigma > _WIDE * abs(spacing))
+    if wide:
+        reach = min(reach, _WIDE_REACH)
     while True:
         parts = np.array_split(np.arange(last + 1), math.ceil((last + 1) / (2 * reach + 1)))
         farthest = max(len(part) // 2 for part in parts)
@@ -119,12 +130,21 @@ def even_grid(centers: tuple[float, ...], sigma: float, precision: str = "float3
         if farthest == 0 or abs(gamma) * clamp <= least:
             break
         reach = farthest - 1  # E itself would overflow before z is clamped
-    groups = tuple(_group(centers, int(part[0]), len(part), kappa * spacing, offset) for part in parts)
-    return Grid(kappa, gamma, offset, clamp, groups, spacing)
+    groups = tuple(_group(centers, int(part[0]), len(part), (kappa, spacing), offset) for part in parts)
+    return Grid(kappa, gamma, offset, clamp, groups, spacing, wide)
 
 
-def _group(centers: tuple[float, ...], first: int, count: int, step: float, offset: int) -> Group:
+def _group(centers: tuple[float, ...], first: int, count: int, step: tuple[float, float], offset: int) -> Group:
     below = (count - 1) // 2
     above = count - 1 - below
-    weights = tuple(2.0 ** (-((step * i) ** 2) - offset) for i in range(-below, above + 1))
+    weights = tuple(_weight(step, i, offset) for i in range(-below, above + 1))
     return Group(first, below, above, float(centers[first + below]), weights)
+
+
+def _weight(step: tuple[float, float], i: int, offset: int) -> float:
+    """w_i, rounded once: its exponent reaches hundreds of bits, of which float64 would lose the last that count."""
+    work = Context(prec=40)
+    distance = work.multiply(work.multiply(Decimal(step[0]), Decimal(step[1])), Decimal(i))
+    bits = -work.multiply(distance, distance)
+    value = float(work.power(Decimal(2), bits)) if bits > -10_000 else 0.0
+    return math.ldexp(value, -offset)

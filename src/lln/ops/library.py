@@ -8,14 +8,17 @@ plain floats, known without reading a device; a caller who has only a tensor whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
+from torch.autograd import forward_ad
 
 from lln.core.errors import InputError
+from lln.ops import derivatives
 from lln.ops import dispatch as backends
 
 _OPTICS = "Tensor? points, float[] centers, float sigma, float length, float scale, str backend"
@@ -31,17 +34,20 @@ Optics = tuple[Tensor | None, tuple[float, ...], float, float, float, str]
 
 def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, inverse: bool) -> tuple[Tensor, Tensor]:
     """The operator on (..., h) rays and (D, h, K) lenses, or on (S, ..., h) and (S, D, h, K)."""
-    operands = (*_folded(y, theta, coefficients), inverse, *optics)
-    # torch.func transforms need the class (and hide `requires_grad`); tracing is content with the operator.
-    wrapped = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    out: tuple[Tensor, Tensor] = _Transport.apply(*operands) if wrapped else torch.ops.lln.transport(*operands)
+    operands = _folded(y, theta, coefficients)
+    # torch.func transforms and dual tensors need the class; tracing is content with the operator.
+    wrapped = not torch.compiler.is_compiling() and not _is_tracing()
+    if wrapped:
+        out = _Transport.apply(*operands, _Rest(inverse, _Stack(*optics)))
+    else:
+        out = torch.ops.lln.transport(*operands, inverse, *optics)
     return out[0].reshape(y.shape), out[1].reshape(y.shape)
 
 
 def _folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The operands as (S, B, h), (S, B, h), (S, D, h, K)."""
-    members = coefficients.shape[0] if coefficients.ndim == 4 else 1
-    shape = (members, -1, y.shape[-1])
+    members, lead = (coefficients.shape[0], y.shape[1:-1]) if coefficients.ndim == 4 else (1, y.shape[:-1])
+    shape = (members, math.prod(lead), y.shape[-1])
     return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
 
 
@@ -109,10 +115,10 @@ def _as_rows(operand: Tensor, dim: int | None, size: int) -> Tensor:
     return _front(operand, dim, size).transpose(0, 1).flatten(1, 2)
 
 
-def _from_rows(operand: Tensor, size: int) -> Tensor:
+def _from_rows(operand: Tensor, size: int, rows: int) -> Tensor:
     """(S, V * B, h) -> (V, S, B, h)."""
-    members, rows, width = operand.shape
-    return operand.reshape(members, size, rows // size, width).transpose(0, 1)
+    members, _, width = operand.shape
+    return operand.reshape(members, size, rows, width).transpose(0, 1)
 
 
 @torch.library.register_vmap("lln::transport", lib=_library)
@@ -123,10 +129,12 @@ def _vmap_transport(
     if dims[2] is None:
         rays = [_as_rows(t, d, size) for t, d in zip((y, theta), dims, strict=False)]
         out = torch.ops.lln.transport(*rays, coefficients, *optics)
-        return (_from_rows(out[0], size), _from_rows(out[1], size)), (0, 0)
+        rows = _front(y, dims[0], size).shape[2]
+        return (_from_rows(out[0], size, rows), _from_rows(out[1], size, rows)), (0, 0)
     operands = [_as_members(t, d, size) for t, d in zip((y, theta, coefficients), dims, strict=False)]
     out = torch.ops.lln.transport(*operands, *optics)
-    return (out[0].unflatten(0, (size, -1)), out[1].unflatten(0, (size, -1))), (0, 0)
+    members = _front(coefficients, dims[2], size).shape[1]
+    return (out[0].unflatten(0, (size, members)), out[1].unflatten(0, (size, members))), (0, 0)
 
 
 @torch.library.register_vmap("lln::transport_backward", lib=_library)
@@ -138,68 +146,130 @@ def _vmap_backward(
     tensors, optics = operands[:5], operands[5:]
     members = [_as_members(t, d, size) for t, d in zip(tensors, dims, strict=False)]
     out = torch.ops.lln.transport_backward(*members, *optics)
-    grad_y, grad_theta, grad_coefficients = (t.unflatten(0, (size, -1)) for t in out)
+    count = _front(tensors[4], dims[4], size).shape[1]
+    grad_y, grad_theta, grad_coefficients = (t.unflatten(0, (size, count)) for t in out)
     return (grad_y, grad_theta, grad_coefficients), (0, 0, 0)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Keep the stack's inputs (or, for the exact inverse, its outputs) and nothing in between."""
-    y, theta, coefficients, ctx.inverse, *ctx.optics = inputs
-    ends = output if ctx.inverse else (y, theta)
-    ctx.save_for_backward(*ends, coefficients)
+class _Stack(NamedTuple):
+    """What a stack has beside its coefficients; `points` is None unless only a tensor of the centres is known."""
+
+    points: Tensor | None
+    centers: tuple[float, ...]
+    sigma: float
+    length: float
+    scale: float
+    backend: str
+
+    def optics(self) -> derivatives.Optics:
+        """The same without the backend."""
+        return (self.centers if self.points is None else self.points), self.sigma, self.length, self.scale
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """The arguments of the classes below that are no tensors, opaque to torch's tree functions."""
+
+    inverse: bool
+    stack: _Stack
+
+
+def _save(ctx: Any, tensors: Sequence[Tensor], output: tuple[Tensor, Tensor], rest: _Rest) -> None:
+    """Keep the stack's inputs (for the exact inverse also its outputs) and nothing in between."""
+    ctx.rest = rest
+    ctx.save_for_backward(*tensors, *(output if rest.inverse else ()))
 
 
 def _gradients(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    y, theta, coefficients = ctx.saved_tensors
-    operands = (y, theta, grad_y, grad_theta, coefficients, ctx.inverse, *ctx.optics)
-    wrapped = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    run = _Once.apply if wrapped else torch.ops.lln.transport_backward
-    grads: tuple[Tensor, Tensor, Tensor] = run(*operands)
-    return grads
+    y, theta, coefficients, *ends = ctx.saved_tensors
+    # A gradient that may be differentiated again starts from the inputs, which its graph leads to.
+    again = torch.is_grad_enabled()
+    inverse = bool(ends) and not again
+    operands = (*(ends if inverse else (y, theta)), grad_y, grad_theta, coefficients)
+    if again and not torch.compiler.is_compiling():
+        grads = _Gradient.apply(*operands, _Rest(False, ctx.rest.stack))
+    else:
+        grads = torch.ops.lln.transport_backward(*operands, inverse, *ctx.rest.stack)
+    return cast("tuple[Tensor, Tensor, Tensor]", grads)
 
 
-def _all_gradients(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
-    return (*_gradients(ctx, grad_y, grad_theta), None, *(None for _ in ctx.optics))
-
-
-def _refuse(ctx: Any, *grads: Any) -> NoReturn:
-    del ctx, grads
-    raise InputError(
-        "the fused lens transport is differentiable once only; for second derivatives use "
-        "lens_transport(..., backend='reference'), or set network.backend = 'reference'"
+def _second(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Backward of the gradient."""
+    if ctx.rest.inverse:
+        raise InputError(
+            "gradients by the inverse map are differentiable once only; use lens_transport(..., backward='recompute')"
+        )
+    y, theta, grad_y, grad_theta, coefficients = ctx.saved_tensors
+    given = (y, theta, coefficients)
+    (h_y, h_theta, h_lenses), (v_y, v_theta) = derivatives.hessian_product(
+        given, (grad_y, grad_theta), _filled(cotangents, given), ctx.rest.stack.optics()
     )
+    return h_y, h_theta, v_y, v_theta, h_lenses
+
+
+def _filled(directions: Sequence[Tensor | None], like: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Directions with zeros in place of those that are missing."""
+    first, second, third = (torch.zeros_like(t) if v is None else v for v, t in zip(directions, like, strict=True))
+    return first, second, third
 
 
 class _Transport(torch.autograd.Function):
-    """The transport with its gradient, for eager code and every torch.func transform."""
+    """The transport with its gradient and tangent, for eager code and every torch.func transform."""
 
     generate_vmap_rule = True
-    setup_context = staticmethod(_save)
 
     @staticmethod
-    def forward(*operands: Any) -> tuple[Tensor, Tensor]:
-        out: tuple[Tensor, Tensor] = torch.ops.lln.transport(*operands)
+    def forward(y: Tensor, theta: Tensor, coefficients: Tensor, rest: _Rest) -> tuple[Tensor, Tensor]:
+        out: tuple[Tensor, Tensor] = torch.ops.lln.transport(y, theta, coefficients, rest.inverse, *rest.stack)
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
-        return _all_gradients(ctx, grad_y, grad_theta)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _save(ctx, inputs[:3], output, inputs[3])
+        ctx.save_for_forward(*inputs[:3])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        return (*_gradients(ctx, *grads), None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor, Tensor]:
+        given = ctx.saved_tensors[:3]
+        return derivatives.tangent(given, _filled(tangents[:3], given), ctx.rest.stack.optics())
 
 
-class _Once(torch.autograd.Function):
-    """The backward, with its own gradient refused in words."""
+class _Gradient(torch.autograd.Function):
+    """The gradient of the transport as a function of its own, which has derivatives of any order."""
 
     generate_vmap_rule = True
-    backward = staticmethod(_refuse)
 
     @staticmethod
     def forward(*operands: Any) -> tuple[Tensor, Tensor, Tensor]:
-        out: tuple[Tensor, Tensor, Tensor] = torch.ops.lln.transport_backward(*operands)
+        *tensors, rest = operands
+        out: tuple[Tensor, Tensor, Tensor] = torch.ops.lln.transport_backward(*tensors, rest.inverse, *rest.stack)
         return out
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is kept: there is no second derivative."""
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        del output
+        *tensors, ctx.rest = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> tuple[Tensor | None, ...]:
+        return (*_second(ctx, *cotangents), None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor, Tensor, Tensor]:
+        y, theta, grad_y, grad_theta, coefficients = ctx.saved_tensors
+        given, incoming = (y, theta, coefficients), (grad_y, grad_theta)
+        along = _filled((tangents[0], tangents[1], tangents[4]), given)
+        first, _ = derivatives.hessian_product(given, incoming, along, ctx.rest.stack.optics())
+        changes = [torch.zeros_like(y) if t is None else t for t in tangents[2:4]]
+        second = _Gradient.apply(y, theta, *changes, coefficients, ctx.rest)
+        h_y, h_theta, h_lenses = (a + b for a, b in zip(first, second, strict=True))
+        return h_y, h_theta, h_lenses
 
 
 class _PlainTransport(torch.autograd.Function):
@@ -210,24 +280,28 @@ class _PlainTransport(torch.autograd.Function):
         ctx: Any, y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
     ) -> tuple[Tensor, Tensor]:
         """Positions and angles behind the stack."""
-        folded = _folded(y, theta, coefficients)
-        ends = backends.forward(*folded, *optics)
-        ctx.save_for_backward(*(ends if inverse else folded[:2]), folded[2])
-        ctx.inverse, ctx.optics, ctx.shapes = inverse, optics, (y.shape, theta.shape, coefficients.shape)
-        return ends[0].view(y.shape), ends[1].view(y.shape)
+        ends = backends.forward(*_folded(y, theta, coefficients), *optics)
+        out = ends[0].view(y.shape), ends[1].view(y.shape)
+        ctx.save_for_backward(y, theta, coefficients, *(out if inverse else ()))
+        ctx.optics = optics
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of positions, angles and coefficients."""
-        y, theta, coefficients = ctx.saved_tensors
-        incoming = (grad_y.reshape(y.shape), grad_theta.reshape(y.shape))
-        if torch.is_grad_enabled():
-            grads = _Once.apply(y, theta, *incoming, coefficients, ctx.inverse, None, *ctx.optics)
+        y, theta, coefficients, *ends = ctx.saved_tensors
+        again = torch.is_grad_enabled()
+        first, second = ends if ends and not again else (y, theta)
+        first, second, lenses = _folded(first, second, coefficients)
+        incoming = (grad_y.reshape(first.shape), grad_theta.reshape(first.shape))
+        if again:
+            grads = _Gradient.apply(first, second, *incoming, lenses, _Rest(False, _Stack(None, *ctx.optics)))
         else:
             centers, sigma, length, scale, backend = ctx.optics
-            optics = (centers, sigma, length, scale, backend)
-            grads = backends.backward(y, theta, *incoming, coefficients, *optics, ctx.inverse)
-        shaped = (grad.reshape(shape) for grad, shape in zip(grads, ctx.shapes, strict=True))
+            grads = backends.backward(
+                first, second, *incoming, lenses, centers, sigma, length, scale, backend, bool(ends)
+            )
+        shaped = (grad.reshape(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True))
         return (*shaped, None, *(None for _ in ctx.optics))
 
 
@@ -243,21 +317,52 @@ def plain_transport(
 
 
 def plain(*tensors: Tensor) -> bool:
-    """Whether nothing but eager autograd looks at these tensors: no tracing, no transform, no subclass."""
+    """Whether nothing but eager autograd looks at these tensors: no tracing, transform, dual number or subclass."""
     return (
         all(type(tensor) in _ORDINARY for tensor in tensors)
         and not torch.compiler.is_compiling()
         and not _transforms_active()
         and not _modes_active()
+        and not _is_tracing()
+        and forward_ad._current_level < 0
     )
+
+
+def transformed(tensor: Tensor) -> bool:
+    """Whether `tensor` is a dual number, is wrapped by a torch.func transform, or is being compiled."""
+    if torch.compiler.is_compiling():
+        return True
+    if _wrapped(tensor):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 _ORDINARY = (Tensor, torch.nn.Parameter)
 # torch's own classes ask these; if a release drops one, the operator is taken, which is always right.
 _transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _modes_active: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_wrapped: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+_is_tracing: Callable[[], bool] = getattr(torch._C, "_is_tracing", lambda: False)  # by torch.jit.trace
 
 
 # The operators carry gradients of their own as well: traced and exported programs call them without the classes above.
-torch.library.register_autograd("lln::transport", _all_gradients, setup_context=_save, lib=_library)
-torch.library.register_autograd("lln::transport_backward", _refuse, lib=_library)
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    _save(ctx, inputs[:3], output, _Rest(inputs[3], _Stack(*inputs[4:])))
+
+
+def _setup_gradient(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    del output
+    ctx.rest = _Rest(inputs[5], _Stack(*inputs[6:]))
+    ctx.save_for_backward(*inputs[:5])
+
+
+def _op_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    return (*_gradients(ctx, *grads), *[None] * 7)
+
+
+def _op_second(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+    return (*_second(ctx, *cotangents), *[None] * 7)
+
+
+torch.library.register_autograd("lln::transport", _op_gradients, setup_context=_setup, lib=_library)
+torch.library.register_autograd("lln::transport_backward", _op_second, setup_context=_setup_gradient, lib=_library)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 Centers = Tensor | Sequence[float]
+Number = float | Tensor
 
 
 def lens_transport(
@@ -22,9 +23,9 @@ def lens_transport(
     theta: Tensor,
     coefficients: Tensor,
     centers: Centers,
-    sigma: float,
-    length: float,
-    scale: float = 1.0,
+    sigma: Number,
+    length: Number,
+    scale: Number = 1.0,
     *,
     backend: str = "reference",
     backward: str = "autograd",
@@ -57,9 +58,9 @@ def inverse_transport(
     theta: Tensor,
     coefficients: Tensor,
     centers: Centers,
-    sigma: float,
-    length: float,
-    scale: float = 1.0,
+    sigma: Number,
+    length: Number,
+    scale: Number = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Undo `lens_transport` layer by layer: take the refraction back, then fly back (eq. 10)."""
     for layer in coefficients.flip(0).unbind(0):
@@ -68,18 +69,18 @@ def inverse_transport(
     return y, theta
 
 
-def lens_field(y: Tensor, layer: Tensor, centers: Centers, sigma: float) -> Tensor:
+def lens_field(y: Tensor, layer: Tensor, centers: Centers, sigma: Number) -> Tensor:
     """phi(y) of one lens: y (..., h), layer (h, K) -> (..., h) (eq. 7)."""
     return (_basis(y, centers, sigma) * layer).sum(-1)
 
 
-def lens_slope(y: Tensor, layer: Tensor, centers: Centers, sigma: float) -> Tensor:
+def lens_slope(y: Tensor, layer: Tensor, centers: Centers, sigma: Number) -> Tensor:
     """phi'(y), the diagonal of the lens Jacobian H: y (..., h), layer (h, K) -> (..., h)."""
     offset = (y.unsqueeze(-1) - _as_tensor(centers, y)) / sigma
     return (-2.0 / sigma * offset * torch.exp(-offset.square()) * layer).sum(-1)
 
 
-def _basis(y: Tensor, centers: Centers, sigma: float) -> Tensor:
+def _basis(y: Tensor, centers: Centers, sigma: Number) -> Tensor:
     return torch.exp(-((y.unsqueeze(-1) - _as_tensor(centers, y)) / sigma).square())
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from lln.core.errors import InputError
 from lln.core.memory import afford
-from lln.ops import dispatch as backends
+from lln.ops.backends import Call
 from lln.ops.cpu import rollout as cpu_rollout
 from lln.ops.cpu.backend import Array
+from lln.ops.dispatch import resolve
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
 
@@ -116,8 +117,8 @@ def rollout(
         return starts.new_empty(members, steps, *starts.shape[1:])
     with torch.no_grad():
         rays = starts.new_empty(members, starts.shape[1], width)
-        call = backends.Call.of(rays, networks.coefficients, networks.centers, networks.sigma)
-        serves = backends.resolve(networks.backend, call)
+        call = Call.of(rays, networks.coefficients, networks.centers, networks.sigma)
+        serves = resolve(networks.backend, call)
         if serves == "cpu" and isinstance(call.grid, Grid):
             return _on_cpu(networks, starts, steps, call.grid, increments, scaling)
         if serves == "triton":
@@ -129,7 +130,7 @@ def _on_cpu(
     networks: Networks, starts: Tensor, steps: int, grid: Grid, increments: bool, scaling: Scaling | None
 ) -> Tensor:
     def array(tensor: Tensor) -> Array:
-        values: Array = tensor.detach().to(torch.float32).contiguous().numpy()
+        values: Array = tensor.detach().to(starts.dtype).contiguous().numpy()
         return values
 
     parameters = cpu_rollout.Network(

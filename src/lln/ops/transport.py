@@ -9,23 +9,25 @@ from torch import Tensor
 
 from lln.core.checks import finite, positive
 from lln.core.errors import InputError, choice
-from lln.ops import dispatch as backends
 from lln.ops import library, reference
+from lln.ops.dispatch import check_backend
 
 BACKWARDS = ("recompute", "inverse")
-_NAMES = ("auto", *backends.BACKENDS)
 _HALVES = (torch.float16, torch.bfloat16)
 _FLOATS = (*_HALVES, torch.float32, torch.float64)
+
+Centers = Tensor | Sequence[float]
+Number = float | Tensor
 
 
 def lens_transport(
     y: Tensor,
     theta: Tensor,
     coefficients: Tensor,
-    centers: Tensor | Sequence[float],
-    sigma: float,
-    length: float,
-    scale: float = 1.0,
+    centers: Centers,
+    sigma: Number,
+    length: Number,
+    scale: Number = 1.0,
     *,
     backend: str = "auto",
     backward: str = "recompute",
@@ -43,7 +45,8 @@ def lens_transport(
         length: propagation distance L of one layer.
         scale: lens scale s.
         backend: "auto" takes the fastest that serves the call (`lln.ops.explain` says which); or one by name:
-            "triton", "cpu", "eager", "reference". Only "reference" has second derivatives.
+            "triton", "cpu", "eager", "reference", or one that another package registered. The reference serves
+            whenever `centers`, `sigma`, `length` or `scale` is a tensor that is differentiated.
         backward: gradients without stored activations, from the inputs run forward again ("recompute", the exact
             gradient of what was computed), or from the outputs carried back by the inverse map ("inverse", a little
             faster, with the rounding drift that `lln.ops.drift` measures).
@@ -51,17 +54,23 @@ def lens_transport(
     Returns:
         Positions and angles after the last layer, each (..., h).
     """
-    if backend not in _NAMES or backward not in BACKWARDS:
-        choice("backend", backend, _NAMES)
+    if backward not in BACKWARDS:
         choice("backward", backward, BACKWARDS)
+    check_backend(backend)
     check_transport(y, theta, coefficients, centers)
-    sigma, length, scale = positive("sigma", sigma), finite("length", length), finite("scale", scale)
     dtype = common_dtype(y, theta, coefficients)
     work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
     y, theta, lenses = _as(y, work), _as(theta, work), _as(coefficients, work)
-    if _wants_reference(backend, work, centers):
-        return _reference(y, theta, lenses, centers, sigma, length, scale)
-    ends = _fused(y, theta, lenses, centers, (sigma, length, scale, backend), backward == "inverse")
+    numbers = (sigma, length, scale)
+    if backend == "reference" or any(map(_differentiated, (centers, *numbers))):
+        checks = (("sigma", positive), ("length", finite), ("scale", finite))
+        checked = [
+            n if _differentiated(n) else check(name, n) for n, (name, check) in zip(numbers, checks, strict=True)
+        ]
+        ends = _reference(y, theta, lenses, _tensor_or_floats(centers), *checked)
+    else:
+        optics = (positive("sigma", sigma), finite("length", length), finite("scale", scale), backend)
+        ends = _fused(y, theta, lenses, centers, optics, backward == "inverse")
     return ends if work == dtype else (ends[0].to(dtype), ends[1].to(dtype))
 
 
@@ -69,7 +78,7 @@ def _fused(
     y: Tensor,
     theta: Tensor,
     coefficients: Tensor,
-    centers: Tensor | Sequence[float],
+    centers: Centers,
     optics: tuple[float, float, float, str],
     inverse: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -80,13 +89,15 @@ def _fused(
     return library.transport(y, theta, coefficients, (None, _floats(centers), *optics), inverse)
 
 
-def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Tensor | Sequence[float]) -> None:
+def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> None:
     """Refuse operands that do not fit together, with one sentence each."""
     for name, value in (("y", y), ("theta", theta), ("coefficients", coefficients)):
         if not isinstance(value, Tensor):
             raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
         if value.dtype not in _FLOATS:
             raise InputError(f"{name} must be floating point, got {value.dtype}; convert it with .float()")
+        if value.layout != torch.strided or value.is_nested or value.is_quantized:
+            raise InputError(f"{name} must be an ordinary dense tensor, got layout {value.layout}; use .to_dense()")
         if value.device != y.device:
             raise InputError(f"{name} is on {value.device} but y is on {y.device}; move all operands to one device")
     if coefficients.ndim not in (3, 4):
@@ -103,6 +114,8 @@ def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Ten
         raise InputError(f"coefficients must have at least one member and one unit, got {tuple(coefficients.shape)}")
     if basis < 1:
         raise InputError("coefficients must have at least one basis function (K >= 1), got K = 0")
+    if isinstance(centers, str) or not isinstance(centers, (Tensor, Sequence)):
+        raise InputError(f"centers must be a tensor or a sequence of numbers, got {type(centers).__name__}")
     shape = tuple(centers.shape) if isinstance(centers, Tensor) else (len(centers),)
     if shape != (basis,):
         raise InputError(f"centers must have shape ({basis},) to fit coefficients (D, h, K), got {shape}")
@@ -120,21 +133,21 @@ def common_dtype(*tensors: Tensor) -> torch.dtype:
     return dtype
 
 
-def _wants_reference(backend: str, work: torch.dtype, centers: Tensor | Sequence[float]) -> bool:
-    """Whether plain torch operations serve the call, so that any number of derivatives can be taken."""
-    if backend == "reference" or (isinstance(centers, Tensor) and centers.requires_grad):
-        return True
-    return backend == "auto" and work == torch.float64
+def _differentiated(value: object) -> bool:
+    """Whether gradients, tangents or a transform may follow this value: plain torch operations must then serve."""
+    if isinstance(value, Tensor):
+        return value.requires_grad or library.transformed(value)
+    return isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) and _differentiated(v) for v in value)
 
 
 def _reference(
     y: Tensor,
     theta: Tensor,
     coefficients: Tensor,
-    centers: Tensor | Sequence[float],
-    sigma: float,
-    length: float,
-    scale: float,
+    centers: Centers,
+    sigma: Number,
+    length: Number,
+    scale: Number,
 ) -> tuple[Tensor, Tensor]:
     if coefficients.ndim == 3:
         return reference.lens_transport(y, theta, coefficients, centers, sigma, length, scale)
@@ -143,7 +156,19 @@ def _reference(
     return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
 
 
-def _floats(centers: Tensor | Sequence[float]) -> tuple[float, ...]:
-    if type(centers) is tuple:
+def _tensor_or_floats(centers: Centers) -> Centers:
+    """A sequence that holds differentiated tensors as one tensor."""
+    if isinstance(centers, Tensor):
         return centers
-    return tuple(centers.tolist()) if isinstance(centers, Tensor) else tuple(map(float, centers))
+    return torch.stack([torch.as_tensor(c) for c in centers]) if _differentiated(centers) else _floats(centers)
+
+
+def _floats(centers: Centers) -> tuple[float, ...]:
+    if isinstance(centers, Tensor):
+        return tuple(centers.tolist())
+    if type(centers) is tuple and all(type(center) is float for center in centers):
+        return centers
+    try:
+        return tuple(map(float, centers))
+    except (TypeError, ValueError):
+        raise InputError(f"centers must be numbers, got {centers!r:.80}") from None

@@ -2,7 +2,7 @@
 
 S ensemble members with their own coefficients go through one call. Work is cut into tasks (a block of units of one
 member), and a thread owns whole tasks, so no two threads add to the same gradient and the bits do not depend on how
-many threads there are. All arrays are C-contiguous float32. Nothing of LLVM is imported before the first call.
+many threads there are. All arrays are C-contiguous, float32 or float64. LLVM is not imported before the first call.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from lln.ops.cpu.threads import run, scratch
@@ -26,18 +27,20 @@ from lln.ops.grid import Grid
 if TYPE_CHECKING:
     from lln.ops.cpu.kernels import Kernel
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 
 _LLVMLITE = (0, 46)  # the first whose LLVM reads untyped pointers without being told
 
 # Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
 _THREAD_WORK = 100_000
-# A wide tile packs four times the coefficients of a tall one; beyond this many floats that no longer fits the cache.
-_WIDE_SCRATCH = 2**20
-# Very deep stacks run on fewer threads rather than hold more scratch than this many floats (32 MiB) in all.
-_ALL_SCRATCH = 2**23
+# A wide tile packs four times the coefficients of a tall one; beyond this many bytes that no longer fits the cache.
+_WIDE_SCRATCH = 2**22
+# Very deep stacks run on fewer threads rather than hold more scratch than this many bytes in all.
+_ALL_SCRATCH = 2**25
 # The gradient keeps the factors of all lenses of a tile up to this depth, beyond it only the positions.
 KEPT_DEPTH = 2048
+
+_DOUBLES = (np.dtype(np.float64), torch.float64)
 
 _level: str | None = None
 
@@ -189,13 +192,14 @@ def transport(
         for operand in outputs:
             _array(operand).fill(0.0)
         return
-    plan = _plan(kind, batch, units, depth, grid, length, scale, _level)
+    precision = "float64" if inputs[0].dtype in _DOUBLES else "float32"
+    plan = _plan(kind, batch, units, depth, grid, length, scale, precision, _level)
     width = plan.kernel.width
     if units < width:
-        narrow, outputs = outputs, [np.empty(_widened(a.shape, width), np.float32) for a in outputs]
+        narrow, outputs = outputs, [np.empty(_widened(a.shape, width), precision) for a in outputs]
         inputs = [_padded(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
-    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.floats)
+    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.scratch)
     pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
     if threads <= 1:
@@ -237,29 +241,37 @@ class _Plan:
     function: Any
     constants: Array
     address: int
-    floats: int
+    scratch: int
 
     def call(self, pointers: Sequence[int], sizes: Sequence[int], part: Sequence[int]) -> None:
-        address, _owner = scratch(self.floats)
+        address, _owner = scratch(self.scratch)
         self.function(*pointers, address, *sizes, *part)
 
 
 @lru_cache(maxsize=256)
 def _plan(
-    kind: str, batch: int, units: int, depth: int, grid: Grid, length: float, scale: float, name: str | None
+    kind: str,
+    batch: int,
+    units: int,
+    depth: int,
+    grid: Grid,
+    length: float,
+    scale: float,
+    precision: str,
+    name: str | None,
 ) -> _Plan:
     from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel
     from lln.ops.cpu.lens import Shape
 
-    goal, shape = target(name), Shape.of(grid)
-    wide = Kernel(kind, shape, WIDE, goal, False)
-    fits = batch < TALL.rows and units >= wide.width and wide.scratch(depth) <= _WIDE_SCRATCH
-    keeps = kind == "backward" and len(shape.groups) == 1 and depth <= KEPT_DEPTH
+    goal, shape, size = target(name), Shape.of(grid), np.dtype(precision).itemsize
+    wide = Kernel(kind, shape, WIDE, goal, False, precision)
+    fits = batch < TALL.rows and units >= wide.width and size * wide.scratch(depth) <= _WIDE_SCRATCH
+    keeps = kind == "backward" and not shape.far and depth <= KEPT_DEPTH
     tall = LONG if kind == "forward" and goal.lanes == 16 and batch >= LONG.rows else TALL
-    kernel = Kernel(kind, shape, WIDE if fits else tall, goal, keeps)
-    numbers = constants(grid, length, scale)
-    return _Plan(kernel, _function(kernel), numbers, numbers.ctypes.data, kernel.scratch(depth))
+    kernel = Kernel(kind, shape, WIDE if fits else tall, goal, keeps, precision)
+    numbers = constants(grid, length, scale, precision)
+    return _Plan(kernel, _function(kernel), numbers, numbers.ctypes.data, size * kernel.scratch(depth))
 
 
 @lru_cache(maxsize=256)
@@ -273,25 +285,25 @@ def _function(kernel: Kernel) -> Any:
 
 
 @lru_cache(maxsize=256)
-def constants(grid: Grid, length: float, scale: float) -> Array:
-    """The numbers that a kernel reads, in the order of `cpu_lens`."""
-    limit = min(grid.clamp / grid.kappa, float(np.finfo(np.float32).max))
+def constants(grid: Grid, length: float, scale: float, precision: str = "float32") -> Array:
+    """The numbers that a kernel reads, in the order of `lens.py`."""
+    limit = min(grid.clamp / grid.kappa, float(np.finfo(precision).max))
     twist = 2.0 * grid.kappa * math.log(2.0)
     index = 2.0 / (grid.gamma * math.log(2.0)) if grid.gamma else 0.0
     scalars = (length, grid.kappa, grid.gamma, grid.gamma_low, grid.offset, limit, twist, index)
     weights = [scale * weight for group in grid.groups for weight in group.weights]
     anchors = [group.anchor for group in grid.groups]
-    rounded = [_rounded(anchor, grid) for anchor in anchors]
+    rounded = [_rounded(anchor, grid, precision) for anchor in anchors]
     shifts = [grid.kappa * (r - anchor) for r, anchor in zip(rounded, anchors, strict=True)]
     with np.errstate(over="ignore", under="ignore"):
-        return np.array([*scalars, *weights, *rounded, *shifts], np.float64).astype(np.float32)
+        return np.array([*scalars, *weights, *rounded, *shifts], np.float64).astype(precision)
 
 
-def _rounded(anchor: float, grid: Grid) -> float:
+def _rounded(anchor: float, grid: Grid, precision: str) -> float:
     """An anchor with no more binary places than positions at the end of the grid have: their difference is exact."""
     groups = (grid.groups[0], grid.groups[-1])
     ends = [g.anchor + i * grid.spacing for g, i in zip(groups, (-groups[0].below, groups[1].above), strict=True)]
-    place = float(np.spacing(np.float32(max(map(abs, ends)))))
+    place = float(np.spacing(np.dtype(precision).type(max(map(abs, ends)))))
     return round(anchor / place) * place
 
 
@@ -301,6 +313,6 @@ def _widened(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
 
 def _padded(array: Array, width: int) -> Array:
     """Zeros behind the units, up to `width` of them."""
-    out = np.zeros(_widened(array.shape, width), np.float32)
+    out = np.zeros(_widened(array.shape, width), array.dtype)
     out[:, :, : array.shape[2]] = array
     return out

@@ -41,6 +41,7 @@ class Kernel:
         form: the tile's.
         target: the processor's.
         keeps: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
+        precision: "float32" or "float64".
     """
 
     kind: str
@@ -48,14 +49,15 @@ class Kernel:
     form: Form
     target: Target
     keeps: bool
+    precision: str = "float32"
 
     @property
     def width(self) -> int:
         """Units in a block."""
-        return self.form.columns * self.target.lanes
+        return self.form.columns * self.target.width(self.precision)
 
     def scratch(self, depth: int) -> int:
-        """Floats of scratch that one call needs."""
+        """Numbers of scratch that one call needs."""
         packed = depth * self.shape.basis * self.width
         if self.kind == "forward":
             return packed
@@ -85,7 +87,8 @@ def emit(kernel: Kernel, name: str) -> ir.Module:
     module = ir.Module(name=name)
     module.triple = kernel.target.triple
     pointers = FORWARD if kernel.kind == "forward" else BACKWARD
-    code = Code(module, name, [*((p, POINTER) for p in pointers), *((s, INT) for s in SIZES)], kernel.target)
+    arguments = [*((p, POINTER) for p in pointers), *((s, INT) for s in SIZES)]
+    code = Code(module, name, arguments, kernel.target, kernel.precision)
     _Transport(kernel, code).emit()
     code.finish()
     return module
@@ -192,6 +195,8 @@ class _Transport(Block):
         with code.loop_down(args["depth"]) as layer:
             coefficients = self.layer(self.packed, layer)
             change, before = code.constant(0.0), theta.get()
+            single = len(self.kernel.shape.groups) == 1
+            bent = before if single else code.constant(0.0)
             for group in range(len(self.kernel.shape.groups)):
                 factors = self._recall(y, layer, path, group)
                 # The slope is a sum over distances to the centres: a Horner scheme for the derivative would subtract
@@ -200,10 +205,11 @@ class _Transport(Block):
                     self._gather(k, value, grad_theta.get(), layer, sums)
                     change = code.fma(value * coefficients(k), distance, change)
                 if self.kernel.kind == "inverse":
-                    before = self.lens.bend(factors, before, coefficients, group, back=True)
+                    bent = self.lens.bend(factors, bent, coefficients, group, back=True)
             grad_y.set(code.fma(grad_theta.get(), change * self.lens.twist, grad_y.get()))
             grad_theta.set(code.fma(self.lens.length, grad_y.get(), grad_theta.get()))
             if self.kernel.kind == "inverse":
+                before = bent if single else before + bent
                 theta.set(before)
                 y.set(code.fma(-self.lens.length, before, y.get()))
         self.store(grad_y.get(), lines("grad_y_out", sink))

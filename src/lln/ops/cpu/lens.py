@@ -6,65 +6,23 @@ Everything here is emitted once per tile and layer; the loops over layers, rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from llvmlite import ir
 
+from lln.ops.cpu.functions import EXP2, polynomial
 from lln.ops.cpu.simd import Code, Tile
-from lln.ops.grid import LOG2E, Grid
-
-# 2^f = 1 + f (c1 + c2 f + ...) on [-1/2, 1/2]: the best fit in relative error, which is 2e-9. One degree less would
-# err by 9e-8, more than rounding does, and the outermost Gaussian takes the sixth power of that.
-EXP2 = (
-    0.6931472028550453,
-    0.24022647913632128,
-    0.055503324711589724,
-    0.009618437357427498,
-    0.00133988744036809,
-    0.0001535336195104794,
-)
-
-# Adding 1.5 * 2^23 rounds to an integer, which then sits in the lowest bits; 127 more is the bias of an exponent.
-MAGIC = 1.5 * 2.0**23 + 127.0
+from lln.ops.grid import Grid
 
 # A kernel's array of constants begins with: L, kappa, gamma, its remainder, C, the clamp (of y - anchor), 2 kappa ln 2
 # (of the slope) and 2 / (gamma ln 2) (from log E to an index). There follow the weights, folded with the scale, the
 # anchors, and kappa times what rounding added to these.
 SCALARS = 8
 
-# tanh x = x (1 + x^2 (t1 + t2 x^2 + ...)) for |x| <= 0.625, where 1 - 2 / (1 + e^2x) would lose digits; error 4e-9.
-TANH = (-0.33333282, 0.13331442, -0.05373971, 0.02063909, -0.00570499)
-_TANH_LIMIT = 0.625
+_FAR = 8.0  # |z_i| of one group that float32 can hold stay below
 
 Layer = Callable[[int], Tile]
-
-
-def polynomial(code: Code, coefficients: Sequence[float], x: Tile) -> Tile:
-    """Horner's scheme, constant term first."""
-    value = code.constant(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        value = code.fma(value, x, code.constant(c))
-    return value
-
-
-def exp2(code: Code, x: Tile) -> Tile:
-    """2^x for |x| < 126."""
-    magic = code.constant(MAGIC)
-    bits = x + magic
-    f = x - (bits - magic)
-    return code.fma(polynomial(code, EXP2, f), f, code.constant(1.0)) * code.power(bits)
-
-
-def tanh(code: Code, x: Tile) -> Tile:
-    """The hyperbolic tangent to the last digit or two."""
-    one, two = code.constant(1.0), code.constant(2.0)
-    limit = code.constant(40.0)  # 2^40 is infinite for our purposes
-    power = code.at_least(code.at_most(x * code.constant(2.0 * LOG2E), limit), -limit)
-    far = one - two / (exp2(code, power) + one)
-    square = x * x
-    near = code.fma(polynomial(code, TANH, square) * square, x, x)
-    return code.where_less(square, code.constant(_TANH_LIMIT**2), near, far)
 
 
 @dataclass(frozen=True)
@@ -73,14 +31,20 @@ class Shape:
 
     Attributes:
         groups: (first, below, above) of every group.
+        wide: whether Gaussians far from y count as much as the nearest.
+        far: whether centres lie so far from their anchor that rounding of z must not reach the slope.
     """
 
     groups: tuple[tuple[int, int, int], ...]
+    wide: bool = False
+    far: bool = False
 
     @classmethod
     def of(cls, grid: Grid) -> Shape:
         """The shape of `grid`."""
-        return cls(tuple((group.first, group.below, group.above) for group in grid.groups))
+        groups = tuple((group.first, group.below, group.above) for group in grid.groups)
+        farthest = max(above for _, _, above in groups)
+        return cls(groups, grid.wide, len(groups) > 1 or abs(grid.gamma) * farthest / 2.0 > _FAR)
 
     @property
     def basis(self) -> int:
@@ -115,8 +79,9 @@ class Lens:
         self.length, self._kappa, self._gamma, self._gamma_low, offset, self._limit, self.twist, self._index = (
             code.splat(code.load_scalar(constants, k)) for k in range(SCALARS)
         )
-        self._magic = code.constant(MAGIC)
-        self._top = offset + self._magic  # exact: both are integers below 2^24
+        self._exp2 = EXP2[code.precision]
+        self._magic = code.constant(code.magic)
+        self._top = offset + self._magic  # exact: both are integers that the precision holds
         self._slip = self._gamma * code.constant(-math.log(2.0))
         first, count = SCALARS + shape.basis, len(shape.groups)
         anchors = [code.splat(code.load_scalar(constants, first + k)) for k in range(2 * count)]
@@ -136,13 +101,14 @@ class Lens:
         if not (below or above):
             return Factors(z, self._prefactor(z, None), z, z)
         rest = code.exact_fma(distance, self._kappa, -z) + shift
-        grouped = len(self.shape.groups) > 1  # anchors far from zero, narrow Gaussians: more to lose
-        if grouped:
+        if self.shape.far:
             rest = code.fma(self._lost(y, anchor), self._kappa, rest)
         nearest = z * self._index
         up, down, slip = self._both_powers(z, rest, nearest)
-        prefactor = self._prefactor(z, (nearest, code.fma(self._slip, rest, slip)))
-        return Factors(z, prefactor, up, down, rest if grouped else None)
+        # In a wide grid no centre stands out, and correcting E for one of them would wrong the others.
+        lost = self._slip * rest if self.shape.wide else code.fma(self._slip, rest, slip)
+        prefactor = self._prefactor(z, (nearest, lost))
+        return Factors(z, prefactor, up, down, rest if self.shape.far else None)
 
     def _lost(self, y: Tile, anchor: Tile) -> Tile:
         """What rounding took from y - anchor where y is the smaller.
@@ -151,7 +117,7 @@ class Lens:
         """
         code = self.code
         lost = y - ((y - anchor) + anchor)
-        bound = self._limit * code.constant(2.0**-24)
+        bound = self._limit * code.constant(2.0**-24 if code.precision == "float32" else 2.0**-53)
         lost = code.where_less(lost, bound, lost, bound)
         return code.where_less(-bound, lost, lost, -bound)
 
@@ -166,7 +132,7 @@ class Lens:
         f = code.exact_fma(-z, z, self._top - bits)
         if correction is not None:
             f = code.fma(*correction, f)
-        return code.exact_fma(polynomial(code, EXP2, f), f, code.constant(1.0)) * code.power(bits)
+        return code.exact_fma(polynomial(code, self._exp2, f), f, code.constant(1.0)) * code.power(bits)
 
     def _both_powers(self, z: Tile, rest: Tile, nearest: Tile) -> tuple[Tile, Tile, Tile]:
         """E = 2^(gamma (z + rest)), 1 / E, and the rounding error of the greater of them, for `_prefactor`."""
@@ -175,7 +141,7 @@ class Lens:
         f = code.fma(self._gamma_low, z, code.exact_fma(self._gamma, z, self._magic - bits))
         f = code.fma(self._gamma, rest, f)
         square = f * f
-        even, odd = (polynomial(code, EXP2[k::2], square) for k in (0, 1))
+        even, odd = (polynomial(code, self._exp2[k::2], square) for k in (0, 1))
         one = code.constant(1.0)
         rise, fall = code.fma(odd, f, even), code.fma(odd, -f, even)
         up, down = code.exact_fma(rise, f, one), code.exact_fma(fall, -f, one)
@@ -184,10 +150,17 @@ class Lens:
         return up * code.power(bits), down * code.power(bits, negative=True), slip
 
     def refract(self, y: Tile, theta: Tile, layer: Layer) -> Tile:
-        """The angles behind a lens, theta + s phi(y), with the K packed coefficients of the layer."""
-        for group in range(len(self.shape.groups)):
-            theta = self.bend(self.factors(y, group), theta, layer, group)
-        return theta
+        """The angles behind a lens, theta + s phi(y), with the K packed coefficients of the layer.
+
+        The groups are summed before they are added to the angles, so that there is one rounding at the angles' size.
+        """
+        last = len(self.shape.groups) - 1
+        if not last:
+            return self.bend(self.factors(y, 0), theta, layer, 0)
+        total = self.code.constant(0.0)
+        for group in range(last + 1):
+            total = self.bend(self.factors(y, group), total, layer, group)
+        return theta + total
 
     def bend(self, factors: Factors, theta: Tile, layer: Layer, group: int, back: bool = False) -> Tile:
         """The angles with what one group adds to them; or, back, without it."""

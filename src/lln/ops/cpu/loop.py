@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from lln.ops.cpu.functions import tanh
 from lln.ops.cpu.kernels import Block, Form
-from lln.ops.cpu.lens import Shape, tanh
+from lln.ops.cpu.lens import Shape
 from lln.ops.cpu.pack import pack
 from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
 
@@ -40,6 +41,7 @@ class Loop:
         target: the processor's.
         angles: whether the initial angles are embedded; zero otherwise.
         increments: whether the readout is added to the state or replaces it.
+        precision: "float32" or "float64".
     """
 
     shape: Shape
@@ -47,14 +49,20 @@ class Loop:
     target: Target
     angles: bool
     increments: bool
+    precision: str = "float32"
+
+    @property
+    def lanes(self) -> int:
+        """Numbers in a vector."""
+        return self.target.width(self.precision)
 
     @property
     def width(self) -> int:
         """Units in a block."""
-        return self.form.columns * self.target.lanes
+        return self.form.columns * self.lanes
 
     def scratch(self, units: int, depth: int, padded: int) -> int:
-        """Floats of scratch that one call needs: lenses, positions, and three states of every row."""
+        """Numbers of scratch that one call needs: lenses, positions, and three states of every row."""
         return units * depth * self.shape.basis + self.form.rows * (units + 3 * padded)
 
 
@@ -62,7 +70,8 @@ def emit(loop: Loop, name: str) -> ir.Module:
     """The module that holds the loop as the function `name`."""
     module = ir.Module(name=name)
     module.triple = loop.target.triple
-    code = Code(module, name, [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)], loop.target)
+    arguments = [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)]
+    code = Code(module, name, arguments, loop.target, loop.precision)
     _Writer(loop, code).write()
     code.finish()
     return module

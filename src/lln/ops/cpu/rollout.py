@@ -85,12 +85,14 @@ def rollout(
     """
     members, batch, size = starts.shape
     depth, width = network.coefficients.shape[1:3]
-    states = np.empty((members, steps, batch, size), np.float32)
+    states = np.empty((members, steps, batch, size), starts.dtype)
     if not states.size:
         return states
-    loop, function = _compiled(grid, batch, network.angle_weight is not None, increments, forced_level())
+    loop, function = _compiled(
+        grid, batch, network.angle_weight is not None, increments, str(starts.dtype), forced_level()
+    )
     units = width + -width % loop.width
-    padded = size + -size % loop.target.lanes
+    padded = size + -size % loop.lanes
     position = _embedding(network.position_weight, network.position_bias, units)
     angle = position
     if network.angle_weight is not None and network.angle_bias is not None:
@@ -99,13 +101,13 @@ def rollout(
     readout = _padded(network.readout_weight, 2, units)
     arrays = (np.ascontiguousarray(starts), states, position, angle, lenses, readout)
     table = _table(network.readout_bias, scaling, padded)
-    numbers = constants(grid, length, scale)
+    numbers = constants(grid, length, scale, loop.precision)
     pointers = [array.ctypes.data for array in (*arrays, table, numbers)]
     sizes = (batch, size, padded, units, depth, steps)
-    floats = loop.scratch(units, depth, padded)
+    room = starts.itemsize * loop.scratch(units, depth, padded)
 
     def call(member: int, first: int, last: int) -> None:
-        address, _owner = scratch(floats)
+        address, _owner = scratch(room)
         function(*pointers, address, *sizes, member, first, last)
 
     threads = max(1, min(threads, members * batch * width * depth * steps // _THREAD_WORK))
@@ -121,14 +123,16 @@ def rollout(
 
 
 @lru_cache(maxsize=64)
-def _compiled(grid: Grid, batch: int, angles: bool, increments: bool, level: str | None) -> tuple[Loop, Any]:
+def _compiled(
+    grid: Grid, batch: int, angles: bool, increments: bool, precision: str, level: str | None
+) -> tuple[Loop, Any]:
     from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import TALL, WIDE
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.loop import Loop
 
     form = TALL if batch >= TALL.rows else WIDE
-    loop = Loop(Shape.of(grid), form, target(level), angles, increments)
+    loop = Loop(Shape.of(grid), form, target(level), angles, increments, precision)
     return loop, _function(loop)
 
 
@@ -143,7 +147,7 @@ def _function(loop: Loop) -> Any:
 def _embedding(weight: Array, bias: Array, units: int) -> Array:
     """(S, 1 + n, units): bias, then the columns of the weight; zeros behind the last unit."""
     members, width, size = weight.shape
-    out = np.zeros((members, 1 + size, units), np.float32)
+    out = np.zeros((members, 1 + size, units), weight.dtype)
     out[:, 0, :width] = bias
     out[:, 1:, :width] = weight.transpose(0, 2, 1)
     return out
@@ -152,7 +156,7 @@ def _embedding(weight: Array, bias: Array, units: int) -> Array:
 def _padded(array: Array, axis: int, units: int) -> Array:
     if array.shape[axis] == units:
         return np.ascontiguousarray(array)
-    out = np.zeros((*array.shape[:axis], units, *array.shape[axis + 1 :]), np.float32)
+    out = np.zeros((*array.shape[:axis], units, *array.shape[axis + 1 :]), array.dtype)
     out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
     return out
 
@@ -160,7 +164,7 @@ def _padded(array: Array, axis: int, units: int) -> Array:
 def _table(bias: Array, scaling: Scaling | None, padded: int) -> Array:
     """The rows of `cpu_loop`'s scaling; padding is scaled by one."""
     members, size = bias.shape
-    out = np.zeros((members, 5, padded), np.float32)
+    out = np.zeros((members, 5, padded), bias.dtype)
     out[:, 2:4] = 1.0
     out[:, 0, :size] = bias
     if scaling is not None:

@@ -8,6 +8,7 @@ loop of the machine.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Target:
 
     Attributes:
         name: "avx512", "avx2" or "baseline".
-        lanes: floats in a vector.
+        lanes: float32 numbers in a vector.
         fused: whether the processor multiplies and adds with one rounding.
         x86: whether subnormals are switched by the control register of x86.
         triple: LLVM's name of the platform.
@@ -40,6 +41,10 @@ class Target:
     x86: bool
     triple: str
     cpu: str
+
+    def width(self, precision: str) -> int:
+        """Numbers of that precision in a vector; four at least, which packing needs."""
+        return self.lanes if precision == "float32" else max(4, self.lanes // 2)
 
 
 class Tile:
@@ -93,11 +98,19 @@ class Code:
         name: its name; `name` is the symbol to call.
         arguments: name and type of every argument, in order.
         target: what it is compiled for.
+        precision: of the numbers, "float32" or "float64"; `as_precision` gives the same body with the other.
     """
 
-    def __init__(self, module: ir.Module, name: str, arguments: Sequence[tuple[str, ir.Type]], target: Target) -> None:
-        self.module, self.target, self.lanes = module, target, target.lanes
-        self.vector = ir.VectorType(FLOAT, target.lanes)
+    def __init__(
+        self,
+        module: ir.Module,
+        name: str,
+        arguments: Sequence[tuple[str, ir.Type]],
+        target: Target,
+        precision: str = "float32",
+    ) -> None:
+        self.module, self.target = module, target
+        self._set(precision)
         signature = ir.FunctionType(VOID, [kind for _, kind in arguments])
         body = ir.Function(module, signature, f"{name}_body")
         body.linkage = "internal"
@@ -110,6 +123,24 @@ class Code:
                 value.add_attribute("noalias")
         self.builder = ir.IRBuilder(body.append_basic_block("entry"))
         self._enter(name, signature, body)
+
+    def _set(self, precision: str) -> None:
+        single = precision == "float32"
+        self.precision, self.lanes = precision, self.target.width(precision)
+        self.scalar, self._whole = (FLOAT, INT32) if single else (DOUBLE, INT)
+        self.bytes, self._mantissa, self._bias = (4, 23, 127) if single else (8, 52, 1023)
+        self.vector = ir.VectorType(self.scalar, self.lanes)
+
+    def as_precision(self, precision: str) -> Code:
+        """The same function body, with numbers of another precision."""
+        other = copy.copy(self)
+        other._set(precision)
+        return other
+
+    @property
+    def magic(self) -> float:
+        """Adding this rounds to an integer m and leaves the biased exponent of 2^m in the lowest bits."""
+        return float(1.5 * 2.0**self._mantissa + self._bias)
 
     def _enter(self, name: str, signature: ir.FunctionType, body: ir.Function) -> None:
         """The symbol to call: switches subnormals off around the body, which LLVM therefore cannot move out."""
@@ -144,16 +175,18 @@ class Code:
         """The sum a * b + c, with one rounding where the processor can."""
         if not self.target.fused:
             return a * b + c
-        kind = f"llvm.fma.v{self.lanes}f32"
+        kind = f"llvm.fma.v{self.lanes}f{8 * self.bytes}"
         function = self.module.globals.get(kind) or ir.Function(
             self.module, ir.FunctionType(self.vector, [self.vector] * 3), kind
         )
         return self.each(lambda *parts: self.builder.call(function, parts), a, b, c)
 
     def exact_fma(self, a: Tile, b: Tile, c: Tile) -> Tile:
-        """The sum a * b + c with one rounding on every processor: without the instruction, by way of float64."""
+        """The sum a * b + c with one rounding, or as good as one, on every processor."""
         if self.target.fused:
             return self.fma(a, b, c)
+        if self.precision == "float64":
+            return self._compensated(a, b, c)
         wide = ir.VectorType(DOUBLE, self.lanes)
 
         def one(*parts: ir.Value) -> ir.Value:
@@ -161,6 +194,21 @@ class Code:
             return self.builder.fptrunc(self.builder.fadd(self.builder.fmul(x, y), z), self.vector)
 
         return self.each(one, a, b, c)
+
+    def _compensated(self, a: Tile, b: Tile, c: Tile) -> Tile:
+        """A * b + c with the rounding errors of product and sum added at the end (Dekker, Knuth)."""
+        split = self.constant(2.0**27 + 1.0)
+        product = a * b
+        halves = []
+        for factor in (a, b):
+            big = factor * split
+            high = big - (big - factor)
+            halves.append((high, factor - high))
+        (a1, a2), (b1, b2) = halves
+        lost = a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+        total = product + c
+        back = total - product
+        return total + (((product - (total - back)) + (c - back)) + lost)
 
     def at_most(self, x: Tile, limit: Tile) -> Tile:
         """min(x, limit), where NaN stays NaN."""
@@ -179,9 +227,10 @@ class Code:
         return self.each(one, x, limit, then, otherwise)
 
     def power(self, bits: Tile, negative: bool = False) -> Tile:
-        """2^m (or 2^-m) from a float whose lowest bits hold the biased exponent m + 127."""
-        whole = ir.VectorType(INT32, self.lanes)
-        shift, twice = (ir.Constant(whole, [value] * self.lanes) for value in (23, 254 << 23))
+        """2^m (or 2^-m) from a number whose lowest bits hold the biased exponent of 2^m."""
+        whole = ir.VectorType(self._whole, self.lanes)
+        values = (self._mantissa, 2 * self._bias << self._mantissa)
+        shift, twice = (ir.Constant(whole, [value] * self.lanes) for value in values)
 
         def one(part: ir.Value) -> ir.Value:
             exponent = self.builder.shl(self.builder.bitcast(part, whole), shift)
@@ -222,25 +271,25 @@ class Code:
         return self.builder.extract_element(part, ir.Constant(INT32, 0))
 
     def at(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
-        """The address of float number `offset` behind `pointer`."""
-        return self.builder.gep(pointer, [self.number(offset)], source_etype=FLOAT)
+        """The address of number `offset` behind `pointer`."""
+        return self.builder.gep(pointer, [self.number(offset)], source_etype=self.scalar)
 
     def load(self, pointer: ir.Value, offset: ir.Value | int = 0) -> Tile:
         """One vector from memory."""
-        return Tile(self, [self.builder.load(self.at(pointer, offset), typ=self.vector, align=4)])
+        return Tile(self, [self.builder.load(self.at(pointer, offset), typ=self.vector, align=self.bytes)])
 
     def load_short(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
-        """Four floats from memory."""
-        return self.builder.load(self.at(pointer, offset), typ=ir.VectorType(FLOAT, 4), align=4)
+        """Four numbers from memory."""
+        return self.builder.load(self.at(pointer, offset), typ=ir.VectorType(self.scalar, 4), align=self.bytes)
 
     def load_scalar(self, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
-        """One float from memory."""
-        return self.builder.load(self.at(pointer, offset), typ=FLOAT, align=4)
+        """One number from memory."""
+        return self.builder.load(self.at(pointer, offset), typ=self.scalar, align=self.bytes)
 
     def store(self, value: Tile | ir.Value, pointer: ir.Value, offset: ir.Value | int = 0) -> None:
         """A tile of one part, a short vector or a scalar to memory."""
         part = value.parts[0] if isinstance(value, Tile) else value
-        self.builder.store(part, self.at(pointer, offset), align=4)
+        self.builder.store(part, self.at(pointer, offset), align=self.bytes)
 
     def number(self, value: ir.Value | int) -> ir.Value:
         """An integer of the machine."""

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 from numpy.typing import NDArray
 
-# Scratch of up to this many floats stays with its thread for the next call; more is given back.
-_KEPT = 2**20
-_LINE = 16  # floats in a cache line; vectors that straddle two lines are slow
+# Scratch of up to this many bytes stays with its thread for the next call; more is given back.
+_KEPT = 2**22
+_LINE = 64  # bytes in a cache line; vectors that straddle two lines are slow
 
 _local = threading.local()
 _lock = threading.Lock()
@@ -40,23 +40,23 @@ def _do(jobs: Sequence[Callable[[], None]]) -> None:
         job()
 
 
-def scratch(floats: int) -> tuple[int, NDArray[np.float32]]:
-    """Address and owner of memory for this thread, valid while the owner lives and until the thread asks again."""
-    buffer: NDArray[np.float32] | None = getattr(_local, "buffer", None)
-    if buffer is None or buffer.size < floats + _LINE:
-        if floats > _KEPT:
+def scratch(size: int) -> tuple[int, NDArray[np.uint8]]:
+    """Address and owner of `size` bytes for this thread, valid while the owner lives until the thread asks again."""
+    buffer: NDArray[np.uint8] | None = getattr(_local, "buffer", None)
+    if buffer is None or buffer.size < size + _LINE:
+        if size > _KEPT:
             # Straight from the system and back to it: from the heap it would lie between tensors of a similar size,
             # and what it leaves when it is freed could not be given back.
-            large = np.frombuffer(mmap.mmap(-1, 4 * (floats + _LINE)), np.float32)
+            large = np.frombuffer(mmap.mmap(-1, size + _LINE), np.uint8)
             return _aligned(large), large
-        buffer = np.empty(floats + _LINE, np.float32)
+        buffer = np.empty(size + _LINE, np.uint8)
         _local.buffer, _local.address = buffer, _aligned(buffer)
     return _local.address, buffer
 
 
-def _aligned(buffer: NDArray[np.float32]) -> int:
+def _aligned(buffer: NDArray[np.uint8]) -> int:
     address = int(buffer.ctypes.data)
-    return address + -address % (4 * _LINE)
+    return address + -address % _LINE
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -1,0 +1,211 @@
+"""The implementations of the transport: what a backend must offer, and the four that ship with lln.
+
+A package outside adds one by an entry point in the group `lln.backends`, or by `lln.ops.backends.registry.register`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lln.ops import factored, reference
+from lln.ops.cpu import backend as cpu_backend
+from lln.ops.grid import Grid, even_grid
+from lln.ops.triton import backend as triton_backend
+
+# Every control point is written out in the machine code, which takes long to compile: 12 s for 200 of them.
+MOST_BASIS = 128
+
+Pair = tuple[Tensor, Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor]
+
+
+class Optics(NamedTuple):
+    """What a stack has beside its coefficients: control points, sigma, length L, scale s, and the factored grid.
+
+    `grid` is a sentence where the control points cannot be factored.
+    """
+
+    centers: tuple[float, ...]
+    sigma: float
+    length: float
+    scale: float
+    grid: Grid | str
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the choice of a backend depends on: device, type and sizes of the operands, and the grid."""
+
+    device: torch.device
+    dtype: torch.dtype
+    members: int
+    batch: int
+    depth: int
+    width: int
+    grid: Grid | str
+
+    @classmethod
+    def of(cls, y: Tensor, coefficients: Tensor, centers: tuple[float, ...], sigma: float) -> Call:
+        """The call with operands y (S, B, h) and coefficients (S, D, h, K)."""
+        members, batch, width = y.shape
+        grid = even_grid(centers, sigma, grid_precision(y.dtype))
+        return cls(y.device, y.dtype, members, batch, coefficients.shape[1], width, grid)
+
+
+def grid_precision(dtype: torch.dtype) -> str:
+    """The precision of the factored grid for operands of type `dtype`."""
+    return "float64" if dtype == torch.float64 else "float32"
+
+
+class Backend(ABC):
+    """An implementation of the transport for contiguous rays (S, B, h) and coefficients (S, D, h, K).
+
+    S, B, h, D and K are at least one. Results are new tensors.
+
+    Attributes:
+        rank: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
+    """
+
+    rank: ClassVar[int]
+
+    @abstractmethod
+    def refusal(self, call: Call) -> str | None:
+        """Why this backend cannot serve `call`, in one sentence; None if it can."""
+
+    @abstractmethod
+    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
+        """Positions and angles behind the last layer."""
+
+    @abstractmethod
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
+        """Gradients of positions, angles and coefficients.
+
+        Args:
+            rays: positions and angles in front of the stack, or behind it if `from_outputs`.
+            grads: gradients of positions and angles behind the stack.
+            coefficients: (S, D, h, K).
+            optics: the rest of the stack.
+            from_outputs: whether `rays` are to be carried back by the inverse map.
+        """
+
+
+def _grid(optics: Optics) -> Grid:
+    if isinstance(optics.grid, str):
+        raise TypeError(optics.grid)  # `refusal` has said so before
+    return optics.grid
+
+
+class Reference(Backend):
+    """The formula as the paper writes it, member by member."""
+
+    rank: ClassVar[int] = 40
+
+    def refusal(self, call: Call) -> str | None:
+        """See `Backend.refusal`."""
+        del call
+        return None
+
+    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
+        """See `Backend.forward`."""
+        centers, sigma, length, scale, _ = optics
+        members = zip(*rays, coefficients, strict=True)
+        ends = [reference.lens_transport(*operands, centers, sigma, length, scale) for operands in members]
+        return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
+
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
+        """See `Backend.backward`."""
+        centers, sigma, length, scale, _ = optics
+        members = []
+        for y, theta, grad_y, grad_theta, lenses in zip(*rays, *grads, coefficients, strict=True):
+            start = (y, theta)
+            if from_outputs:
+                start = reference.inverse_transport(y, theta, lenses, centers, sigma, length, scale)
+            with torch.enable_grad():
+                leaves = [t.detach().requires_grad_() for t in (*start, lenses)]
+                ends = reference.lens_transport(leaves[0], leaves[1], leaves[2], centers, sigma, length, scale)
+                members.append(torch.autograd.grad(ends, leaves, (grad_y, grad_theta), materialize_grads=True))
+        first, second, third = (torch.stack(list(column)) for column in zip(*members, strict=True))
+        return first, second, third
+
+
+class Eager(Backend):
+    """The factored algebra in torch operations."""
+
+    rank: ClassVar[int] = 30
+
+    def refusal(self, call: Call) -> str | None:
+        """See `Backend.refusal`."""
+        if isinstance(call.grid, str):
+            return call.grid
+        allowed = call.dtype in (torch.float32, torch.float64)
+        return None if allowed else f"it computes in float32 or float64, not {call.dtype}"
+
+    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
+        """See `Backend.forward`."""
+        return factored.forward(*rays, coefficients, _grid(optics), optics.length, optics.scale)
+
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
+        """See `Backend.backward`."""
+        grid, length, scale = _grid(optics), optics.length, optics.scale
+        return factored.backward(*rays, *grads, coefficients, grid, length, scale, from_outputs=from_outputs)
+
+
+class Cpu(Backend):
+    """The machine code of `lln.ops.cpu`."""
+
+    rank: ClassVar[int] = 20
+
+    def refusal(self, call: Call) -> str | None:
+        """See `Backend.refusal`."""
+        if isinstance(call.grid, str):
+            return call.grid
+        if call.dtype not in (torch.float32, torch.float64):
+            return f"it computes in float32 or float64, not {call.dtype}"
+        if call.device.type != "cpu":
+            return f"the operands are on {call.device}"
+        if call.grid.basis > MOST_BASIS:
+            return f"it is compiled for up to {MOST_BASIS} control points, not {call.grid.basis}"
+        return cpu_backend.unavailable()
+
+    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
+        """See `Backend.forward`."""
+        out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]))
+        numbers = (_grid(optics), optics.length, optics.scale, torch.get_num_threads())
+        cpu_backend.transport("forward", (*rays, coefficients), out, *numbers)
+        return out
+
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
+        """See `Backend.backward`."""
+        out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]), torch.empty_like(coefficients))
+        kind, given = "inverse" if from_outputs else "backward", (*rays, *grads, coefficients)
+        numbers = (_grid(optics), optics.length, optics.scale, torch.get_num_threads())
+        cpu_backend.transport(kind, given, out, *numbers)
+        return out
+
+
+class Triton(Backend):
+    """The GPU kernels of `lln.ops.triton`."""
+
+    rank: ClassVar[int] = 10
+
+    def refusal(self, call: Call) -> str | None:
+        """See `Backend.refusal`."""
+        if isinstance(call.grid, str):
+            return call.grid
+        if call.dtype != torch.float32:
+            return f"it computes in float32, not {call.dtype}"
+        return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
+
+    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
+        """See `Backend.forward`."""
+        return triton_backend.forward(*rays, coefficients, _grid(optics), optics.length, optics.scale)
+
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
+        """See `Backend.backward`."""
+        grid, length, scale = _grid(optics), optics.length, optics.scale
+        return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, from_outputs=from_outputs)
