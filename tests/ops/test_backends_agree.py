@@ -1,13 +1,17 @@
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 
 import lln
 from lln.ops import backends, dispatch, drift, explain
 from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu.compile import levels
 from tests.contracts.operator import (
     FAR,
+    NAMES,
     SIZES,
     assert_far_tails,
     assert_twice_naive,
@@ -167,6 +171,45 @@ def test_half_precision_is_computed_in_float32():
     assert torch.equal(y, exact.bfloat16())
 
 
+LONG = np.longdouble
+
+
+def exact(case):
+    """Outputs and gradients in extended precision, by plain loops."""
+    tensors = (case.y, case.theta, case.coefficients, case.grad_y, case.grad_theta)
+    y, theta, lenses, grad_y, grad_theta = (t.double().numpy().astype(LONG) for t in tensors)
+    centers, sigma, length, scale = np.array(case.centers, LONG), LONG(case.sigma), LONG(case.length), LONG(case.scale)
+    path, grads = [], np.zeros_like(lenses)
+    for lens in lenses:
+        y = y + length * theta
+        path.append(y)
+        theta = theta + scale * (lens * np.exp(-(((y[..., None] - centers) / sigma) ** 2))).sum(-1)
+    for k in reversed(range(len(lenses))):
+        offset = (path[k][..., None] - centers) / sigma
+        basis = np.exp(-(offset**2))
+        grads[k] = scale * (grad_theta[..., None] * basis).sum(0)
+        grad_y = grad_y + scale * (lenses[k] * (-2 / sigma) * offset * basis).sum(-1) * grad_theta
+        grad_theta = grad_theta + length * grad_y
+    return y, theta, grad_y, grad_theta, grads
+
+
+@pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="no extended precision here")
+@pytest.mark.parametrize("level", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("size", SIZES)
+def test_float64_errs_near_its_rounding(size, level):
+    if cpu_backend.unavailable() or level not in levels():
+        pytest.skip("no such kernels here")
+    case = make_case(*size)
+    with cpu_backend.forced(level):
+        results = run(case, torch.float64, backend="cpu")
+    # Twice the error of the naive form. The factored form takes the centres as equally spaced, which the rounding of
+    # the centres themselves is not: their error of eps |c| shifts a Gaussian by that over sigma.
+    rounding = np.finfo(np.float64).eps * (1.0 + max(map(abs, case.centers)) / case.sigma)
+    for name, ours, plain, truth in zip(NAMES, results, naive(case, torch.float64), exact(case), strict=True):
+        error, allowed = (float(np.linalg.norm((t.numpy() - truth).astype(float))) for t in (ours, plain))
+        assert error <= 2.0 * allowed + rounding * float(np.linalg.norm(truth.astype(float))), name
+
+
 def test_uneven_centres_go_to_the_reference():
     case = make_case()
     uneven = (*case.centers[:-1], case.centers[-1] + 0.1)
@@ -187,8 +230,10 @@ def test_explain_names_every_backend():
     assert said.reasons[said.serves] == "serves"
     assert "the operands are on cpu" in said.reasons["triton"]
     wide = explain(case.y.double(), case.theta.double(), case.coefficients.double(), case.centers, case.sigma)
-    assert wide.serves == "reference"
-    assert wide.reasons["cpu"] == "it computes in float32, not torch.float64"
+    assert wide.serves == said.serves
+    call = backends.Call.of(case.y[None], case.coefficients[None], case.centers, case.sigma)
+    half = dataclasses.replace(call, dtype=torch.float16)
+    assert dispatch.refusal("cpu", half) == "it computes in float32 or float64, not torch.float16"
 
 
 def test_drift_grows_with_the_path_and_not_with_depth():
@@ -211,6 +256,9 @@ def test_drift_grows_with_the_path_and_not_with_depth():
         ({"coefficients": torch.zeros(37, 12)}, r"coefficients must have shape \(D, h, K\)"),
         ({"centers": (0.0, 1.0)}, r"centers must have shape \(12,\)"),
         ({"theta": torch.zeros(7, 37, device="meta")}, "theta is on meta but y is on cpu; move all operands to one"),
+        ({"centers": ("a",) * 12}, r"centers must be numbers, got \('a', 'a'"),
+        ({"centers": "abcdefghijkl"}, "centers must be a tensor or a sequence of numbers, got str"),
+        ({"y": torch.zeros(7, 37).to_sparse()}, "y must be an ordinary dense tensor, got layout torch.sparse_coo"),
         ({"sigma": 0.0}, "sigma must be above zero, got 0.0"),
         ({"sigma": math.nan}, "sigma must be a finite number, got nan"),
         ({"length": math.inf}, "length must be a finite number, got inf"),

@@ -328,10 +328,15 @@ def plain(*tensors: Tensor) -> bool:
     )
 
 
+def compiles_tangents() -> bool:
+    """Whether torch.compile is tracing forward-mode derivatives, which an opaque operator would lose."""
+    return torch.compiler.is_compiling() and forward_ad._current_level >= 0
+
+
 def transformed(tensor: Tensor) -> bool:
-    """Whether `tensor` is a dual number, is wrapped by a torch.func transform, or is being compiled."""
+    """Whether `tensor` is a dual number or is wrapped by a torch.func transform."""
     if torch.compiler.is_compiling():
-        return True
+        return False
     if _wrapped(tensor):
         return True
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None

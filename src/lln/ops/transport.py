@@ -62,7 +62,7 @@ def lens_transport(
     work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
     y, theta, lenses = _as(y, work), _as(theta, work), _as(coefficients, work)
     numbers = (sigma, length, scale)
-    if backend == "reference" or any(map(_differentiated, (centers, *numbers))):
+    if backend == "reference" or any(map(_differentiated, (centers, *numbers))) or library.compiles_tangents():
         checks = (("sigma", positive), ("length", finite), ("scale", finite))
         checked = [
             n if _differentiated(n) else check(name, n) for n, (name, check) in zip(numbers, checks, strict=True)
@@ -136,7 +136,8 @@ def common_dtype(*tensors: Tensor) -> torch.dtype:
 def _differentiated(value: object) -> bool:
     """Whether gradients, tangents or a transform may follow this value: plain torch operations must then serve."""
     if isinstance(value, Tensor):
-        return value.requires_grad or library.transformed(value)
+        traced = torch.compiler.is_compiling() and not value.ndim  # a number that must not be read while tracing
+        return value.requires_grad or traced or library.transformed(value)
     return isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) and _differentiated(v) for v in value)
 
 
