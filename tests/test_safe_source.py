@@ -38,6 +38,7 @@ NETWORK_MODULES = {
 }
 NETWORK = {
     "search/storage.py": "the database of a search, at the address that --storage names",
+    "view/page/inline.py": "opens a page on this machine in the user's browser",
     "core/workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.

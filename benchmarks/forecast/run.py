@@ -25,7 +25,7 @@ from benchmarks.forecast.data import NONLINEAR, Problem, noisy_problem, problem_
 from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
 from lln.core.workers.base import Task
-from lln.core.workers.local import LocalCrew
+from lln.core.workers.local import LocalPool
 from lln.fit.choose import LinearChoice, choose_linear
 from lln.fit.holdout import folds
 from lln.fit.linear import RIDGES
@@ -298,8 +298,8 @@ def main(words: Sequence[str], program: str = "python -m benchmarks.forecast.run
     waiting = [task for task in wanted if not rows.done(task)]
     failed = 0
     if waiting:
-        with LocalCrew(options.jobs) as crew:
-            for finished in crew.run(run_task, [Task(str(index), task) for index, task in enumerate(waiting)]):
+        with LocalPool(options.jobs) as pool:
+            for finished in pool.run(run_task, [Task(str(index), task) for index, task in enumerate(waiting)]):
                 failed += not _keep(finished, waiting, rows)
     from benchmarks.forecast.table import show
 

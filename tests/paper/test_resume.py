@@ -47,8 +47,8 @@ def stop_in_the_middle(folder, moment, sign):
 
 
 def uninterrupted(folder):
-    with Store(folder) as store, closing(Inline()) as crew:
-        run_study(load_study(SMOKE), store, crew)
+    with Store(folder) as store, closing(Inline()) as pool:
+        run_study(load_study(SMOKE), store, pool)
         store.settle()
     return (folder / "records.jsonl").read_bytes()
 

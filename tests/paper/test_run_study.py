@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.core.workers import LocalCrew
+from lln.core.workers import LocalPool
 from lln.core.workers.local import call
 from lln.models import build
 from lln.paper.expand import RunSpec, expand
@@ -144,9 +144,9 @@ def test_a_study_runs_to_its_end_and_nothing_twice(tmp_path):
 
 def test_two_runs_on_workers_give_the_same_bytes_as_one_process(tmp_path):
     study = SMOKE["SMOKE"]
-    for folder, crew in (("inline", Inline()), ("two", LocalCrew(2))):
-        with Store(tmp_path / folder) as store, closing(crew):
-            run_study(study, store, crew)
+    for folder, pool in (("inline", Inline()), ("two", LocalPool(2))):
+        with Store(tmp_path / folder) as store, closing(pool):
+            run_study(study, store, pool)
             store.settle()
     for name in ("records.jsonl", "blocks.json"):
         assert (tmp_path / "inline" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

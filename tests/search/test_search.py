@@ -1,19 +1,24 @@
 import gc
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from lln.core.errors import InputError
+from lln.forecaster.forecaster import LensForecaster
+from lln.search import owners
 from lln.search import search as module
-from lln.search import storage as shelf
+from lln.search import storage as store
 from lln.search.search import OBJECTIVES, RANGES, SPACE, search
 
 optuna = pytest.importorskip("optuna")
@@ -128,15 +133,16 @@ def test_a_killed_search_resumes_with_the_trial_that_was_cut_off(tmp_path):
     found = search(data, 2, storage=storage, resume=True, fixed={"history": 1, "members": 1, "epochs": 2, "depth": 2})
     assert found.trials[0].state == "failed"
     assert sum(trial.state in ("complete", "pruned") for trial in found.trials) == 2
-    with shelf.opened(shelf.storage_url(storage)) as kept:
-        retried = [t for t in optuna.load_study(study_name="lln", storage=kept).trials if shelf.RETRY in t.user_attrs]
-    assert [trial.user_attrs[shelf.RETRY] for trial in retried] == [0]
+    with store.open_storage(store.storage_url(storage)) as kept:
+        retried = [t for t in optuna.load_study(study_name="lln", storage=kept).trials if store.RETRY in t.user_attrs]
+    assert [trial.user_attrs[store.RETRY] for trial in retried] == [0]
     assert retried[0].params == params
     # What still runs is left alone.
-    with shelf.opened(shelf.storage_url(storage)) as kept:
+    url = store.storage_url(storage)
+    with store.open_storage(url) as kept:
         study = optuna.load_study(study_name="lln", storage=kept)
-        shelf.own(study.ask())
-        assert shelf.retry_lost(study) == 0
+        owners.own(study.ask(), url)
+        assert store.retry_lost(study, url) == 0
 
 
 def _running(storage, child, seconds=120.0):
@@ -146,7 +152,7 @@ def _running(storage, child, seconds=120.0):
         assert child.poll() is None, child.stderr.read()
         if storage.exists():
             try:
-                with shelf.opened(shelf.storage_url(storage)) as kept:
+                with store.open_storage(store.storage_url(storage)) as kept:
                     trials = optuna.load_study(study_name="lln", storage=kept).trials
             except (KeyError, InputError):  # begun, but not all of it is written
                 trials = []
@@ -211,9 +217,9 @@ def test_a_damaged_storage_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(InputError, match="not a whole SQLite file"):
         small(tmp_path, 1, resume=True)
     path.write_bytes(whole)
-    with closing(sqlite3.connect(path)) as shelf_file:
-        shelf_file.execute("UPDATE trial_values SET value = value / 2")
-        shelf_file.commit()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE trial_values SET value = value / 2")
+        database.commit()
     with pytest.raises(InputError, match="trial 0 of the search 'lln' is not what its checksum says"):
         small(tmp_path, 1, resume=True)
 
@@ -223,3 +229,76 @@ def test_a_budget_of_time_is_kept_though_the_clock_is_set_back(tmp_path, monkeyp
     began, usual = time.monotonic(), time.time
     monkeypatch.setattr("time.time", lambda: usual() - 3600 * (time.monotonic() - began > 0.5))
     assert small(tmp_path, "1s").trials
+
+
+RUNNING = """
+import sys
+import optuna
+from lln.search import owners, storage
+url = storage.storage_url(sys.argv[1])
+with storage.open_storage(url) as opened:
+    study = optuna.load_study(study_name="lln", storage=opened)
+    owners.own(study.ask(), url)
+    print("running", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_trial_of_another_container_with_the_same_host_name_is_left_alone(tmp_path):
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
+        pytest.skip("no name spaces of processes here")
+    small(tmp_path, 1)
+    url = store.storage_url(tmp_path / "s.db")
+    words = ["unshare", "-pf", sys.executable, "-c", RUNNING, str(tmp_path / "s.db")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"running\n"
+        with store.open_storage(url) as opened:
+            study = optuna.load_study(study_name="lln", storage=opened)
+            assert store.retry_lost(study, url) == 0
+        other.kill()
+        other.wait()
+    deadline = time.monotonic() + 20  # the process inside the name space ends with its parent
+    with store.open_storage(url) as opened:
+        study = optuna.load_study(study_name="lln", storage=opened)
+        while (lost := store.retry_lost(study, url)) == 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert lost == 1
+    assert not list(tmp_path.glob(".s.db.*"))
+
+
+def test_an_owner_is_judged_by_its_heartbeat_where_there_is_no_file():
+    def gone(**attributes):
+        return owners.gone(SimpleNamespace(user_attrs=attributes), "postgresql://host/db")
+
+    assert not gone(owner="beat-0123", beat=time.time())
+    assert gone(owner="beat-0123", beat=time.time() - 2 * owners.SILENT_SECONDS)
+    assert gone()
+
+
+def test_a_search_that_was_refused_at_its_start_can_be_started_again(tmp_path):
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        small(tmp_path, 1, scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(InputError, match="no stretch of"):
+        search(pendulum()[:9], 1, storage=tmp_path / "s.db", fixed=FIXED)
+    assert len(small(tmp_path, 1).trials) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense://me:s3cr3t@host/name", "nonsense://me:a@s3cr3t/b@host/n", "nonsense://host/n?password=s3cr3t&x=1"],
+)
+def test_no_password_of_a_storage_appears_in_a_message(url):
+    with pytest.raises(InputError, match="cannot be opened as a search's storage") as refused:
+        search(pendulum(), 1, storage=url, fixed=FIXED)
+    assert "s3cr3t" not in "".join(traceback.format_exception(refused.value))
+    assert "***" in str(refused.value)
+
+
+def test_options_come_as_keywords_or_as_an_estimator(tmp_path):
+    estimator = LensForecaster(**FIXED, random_state=3)
+    found = small(tmp_path, 1, fixed=FIXED, random_state=3)
+    same = search(pendulum(), 1, storage=tmp_path / "e.db", fixed=estimator)
+    assert same.trials == found.trials
+    assert same.fixed == FIXED
+    with pytest.raises(InputError, match="keyword arguments of LensForecaster or an estimator"):
+        search(pendulum(), 1, storage=tmp_path / "f.db", fixed="epochs=3")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from lln.core.workers import Crew
+    from lln.core.workers import Pool
     from lln.paper.reproduce import Listener, Progress
     from lln.paper.spec import Study
 
@@ -63,10 +63,10 @@ def reproduce(
         studies = [shortened(one) for one in studies]
     folder = out or Path("results/quick" if quick else "results/paper")
     began, failed = time.perf_counter(), 0
-    with Store(folder) as store, _shown() as listener, closing(_crew(jobs, scheduler)) as crew:
+    with Store(folder) as store, _shown() as listener, closing(_pool(jobs, scheduler)) as pool:
         known = store.done
         for one in studies:
-            progress = run_study(one, store, crew, listener)
+            progress = run_study(one, store, pool, listener)
             failed += progress.failed
             _summary(one, progress)
         store.settle()
@@ -96,10 +96,10 @@ def _studies(names: list[str], file: Path | None) -> list[Study]:
     return [known[code] for code in ORDER if code in wanted]
 
 
-def _crew(jobs: int, scheduler: str | None) -> Crew:
-    from lln.core.workers import DaskCrew, LocalCrew
+def _pool(jobs: int, scheduler: str | None) -> Pool:
+    from lln.core.workers import DaskPool, LocalPool
 
-    return LocalCrew(jobs) if scheduler is None else DaskCrew(scheduler)
+    return LocalPool(jobs) if scheduler is None else DaskPool(scheduler)
 
 
 def _summary(study: Study, progress: Progress) -> None:

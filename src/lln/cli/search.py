@@ -20,7 +20,7 @@ from lln.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lln.search.search import Found
+    from lln.search.results import SearchResult
 
 
 def search(
@@ -60,6 +60,7 @@ def search(
     from lln.cli.console import interrupted, model_file, shown
     from lln.cli.reading import Selection, recipe_choices
     from lln.search.search import search as run
+    from lln.search.storage import without_password
 
     if out is not None:
         model_file(out, *data)
@@ -76,14 +77,16 @@ def search(
                 objectives=_objectives(objective),
                 jobs=jobs,
                 scheduler=scheduler,
-                seed=seed,
+                random_state=seed,
                 resume=resume,
                 fixed=recipe_choices(choices),
                 progress=progress,
                 **words,
             )
     except KeyboardInterrupt:
-        interrupted(f"the trials that ended are in {storage}, and the same command with --resume goes on")
+        interrupted(
+            f"the trials that ended are in {without_password(storage)}, and the same command with --resume goes on"
+        )
     except RuntimeError as error:
         typer.echo(f"lln: {error}", err=True)
         raise typer.Exit(1) from None
@@ -97,7 +100,7 @@ def _objectives(names: list[str] | None) -> tuple[str, ...]:
     return ("rollout", *(name for name in names or () if name != "rollout"))
 
 
-def _show(found: Found, as_json: bool) -> None:
+def _show(found: SearchResult, as_json: bool) -> None:
     if as_json:
         import json
 
@@ -115,7 +118,7 @@ def _word(value: Any) -> str:
     return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _fit(found: Found, data: Any, words: dict[str, Any], out: Path, seed: int) -> None:
+def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, seed: int) -> None:
     from lln.cli.fit import train
     from lln.data.dataset import as_dataset
     from lln.forecaster.forecaster import LensForecaster

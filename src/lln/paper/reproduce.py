@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lln.core.provenance import provenance
-from lln.core.workers import Crew, Task
+from lln.core.workers import Pool, Task
 from lln.paper.expand import RunSpec, expand
 from lln.paper.records import DONE, FAILED, Entry, Record, Store, Timing, read_records
 from lln.paper.run import execute
@@ -48,7 +48,7 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-def run_study(study: Study, store: Store, crew: Crew, listener: Listener | None = None) -> Progress:
+def run_study(study: Study, store: Store, pool: Pool, listener: Listener | None = None) -> Progress:
     """Bring `study` to its end in the folder of `store`.
 
     Returns:
@@ -57,11 +57,11 @@ def run_study(study: Study, store: Store, crew: Crew, listener: Listener | None 
     show = listener or (lambda _: None)
     progress, began = Progress(study.block), time.perf_counter()
     runs = expand(study)
-    _run_stage(study.block, runs, store, crew, progress, show, began)
+    _run_stage(study.block, runs, store, pool, progress, show, began)
     if study.confirm is not None:
         more = confirmations(runs, read_records(store.folder), study.confirm)
         runs = [*runs, *more]
-        _run_stage(study.block, runs, store, crew, progress, show, began)
+        _run_stage(study.block, runs, store, pool, progress, show, began)
     return progress
 
 
@@ -69,7 +69,7 @@ def _run_stage(
     block: str,
     runs: Sequence[RunSpec],
     store: Store,
-    crew: Crew,
+    pool: Pool,
     progress: Progress,
     show: Listener,
     began: float,
@@ -83,7 +83,7 @@ def _run_stage(
     stamp = provenance(*PACKAGES)
     clock, spent, left = time.perf_counter(), 0.0, sum(run.cost for run in todo)
     tasks = [Task(run.digest, run.content) for run in todo]
-    for finished in crew.run(execute, tasks) if tasks else ():
+    for finished in pool.run(execute, tasks) if tasks else ():
         run = wanted[finished.key]
         store.add(_record(run.content, finished.value, finished.error), Timing(run.digest, finished.seconds, stamp))
         spent, left = spent + run.cost, left - run.cost
@@ -92,7 +92,7 @@ def _run_stage(
         else:
             progress.failed += 1
             progress.errors.append(f"{describe(run)}: {finished.error}")
-        progress.running = crew.running
+        progress.running = pool.running
         progress.seconds = time.perf_counter() - began
         progress.seconds_left = left * (time.perf_counter() - clock) / spent
         show(progress)

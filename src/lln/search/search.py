@@ -1,7 +1,7 @@
-"""Which sizes and which training fit these data best: a search by Optuna over the recipe's open choices.
+"""Search for the options of `LensForecaster` that give the lowest error on held-out rollouts.
 
-Trials live in a database (SQLite by default, any Optuna storage URL), so a search that was killed goes on where it
-was, and workers of a Dask cluster share it. Needs the extra `search`.
+Optuna proposes the trials and keeps them in a database (SQLite by default, any Optuna storage URL). A search that was
+killed resumes from it, and workers of a Dask cluster share it. Needs the extra `search`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ import numpy as np
 from lln.core.checks import positive, whole
 from lln.core.errors import InputError, choice
 from lln.core.seeding import subseed
-from lln.core.table import Table
-from lln.core.workers import Crew, DaskCrew, LocalCrew, Task
+from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.dataset import Dataset, as_dataset
 from lln.fit.learn import learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.sizes import updates_for
 from lln.fit.trial import BATCH
-from lln.search import storage as shelf
+from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.keywords import keyword_options
+from lln.search import owners
+from lln.search import storage as store
+from lln.search.results import SearchResult, Trial, front_of
 
 OBJECTIVES = ("rollout", "parameters", "latency")
 STORAGE = "lln-search.db"
 NAME = "lln"
-# What is tried for a choice that the caller leaves open: a list to choose from, or a range on a logarithmic scale.
+# Values that are tried for an option that the caller leaves open: a list, or a range on a logarithmic scale.
 SPACE: Mapping[str, tuple[Any, ...]] = {
     "width": (16, 32, 64, 96, 128, 192, 256),
     "basis": (6, 8, 12, 16, 24),
@@ -44,10 +47,9 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "horizon": (0.25, 4.0),
     "learning_rate": (1e-3, 1e-2),
 }
-# A trial is first trained for a part of its epochs with one member; what falls behind there is given up.
+# Fractions of the epochs after which a trial with one member is compared with the others and may be stopped.
 RUNGS = (0.1, 0.3)
 _TRIALS_AT_MOST = 1000
-_SHOWN = 10
 _BEAT_SECONDS = 15.0
 _LATENCY_STEPS, _LATENCY_TIMES = 50, 7
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -57,98 +59,19 @@ Listener = Callable[["Progress"], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search stands, for whoever shows it.
+    """State of a search.
 
     Attributes:
         phase: "search".
-        done: trials that came to an end.
-        total: trials that the budget allows; None if it is a time.
-        message: the best error so far.
+        done: number of trials that ended.
+        total: number of trials in the budget; None if the budget is a time.
+        message: the lowest error so far, in words.
     """
 
     phase: str
     done: int
     total: int | None
     message: str
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One set of choices and what came of it.
-
-    Attributes:
-        number: in the study.
-        state: "complete", "pruned" or "failed".
-        options: the recipe's choices.
-        values: by objective; empty unless complete.
-    """
-
-    number: int
-    state: str
-    options: Mapping[str, Any]
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search found.
-
-    Attributes:
-        name: of the study.
-        storage: its URL.
-        objectives: what was minimised.
-        fixed: the recipe's choices that the caller made.
-        trials: all that came to an end, in order.
-        front: those that no other beats in every objective, the lowest rollout error first.
-    """
-
-    name: str
-    storage: str
-    objectives: tuple[str, ...]
-    fixed: Mapping[str, Any]
-    trials: tuple[Trial, ...]
-    front: tuple[Trial, ...]
-
-    @property
-    def best(self) -> Trial:
-        """The trial of the lowest held-out rollout error."""
-        return self.front[0]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The best trial's choices and the fixed ones: keyword arguments of `Recipe` or `LensForecaster`."""
-        return {**self.fixed, **self.best.options}
-
-    @property
-    def table(self) -> Table:
-        """The ten best trials, the lowest rollout error first; those of the front in bold."""
-        done = sorted((t for t in self.trials if t.values), key=lambda t: t.values["rollout"])[:_SHOWN]
-        keys = sorted({key for trial in done for key in trial.options})
-        rows = [
-            [str(t.number), *(t.values[o] for o in self.objectives), *(t.options.get(k, "-") for k in keys)]
-            for t in done
-        ]
-        bold = [(i, 1) for i, trial in enumerate(done) if trial in self.front]
-        heads = {"rollout": "held-out nmse", "latency": "seconds a step"}
-        columns = ["trial", *(heads.get(o, o) for o in self.objectives), *(key.replace("_", " ") for key in keys)]
-        return Table(columns, rows, f"Search {self.name!r}: {_counts(self.trials)}", bold)
-
-    def record(self) -> dict[str, Any]:
-        """Plain values for JSON; an error that is not finite becomes None."""
-
-        def plain(trial: Trial) -> dict[str, Any]:
-            values = {key: value if math.isfinite(value) else None for key, value in trial.values.items()}
-            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": values}
-
-        return {
-            "name": self.name,
-            "storage": self.storage,
-            "objectives": list(self.objectives),
-            "options": self.options,
-            "best": plain(self.best),
-            "front": [plain(trial) for trial in self.front],
-            "trials": [plain(trial) for trial in self.trials],
-        }
 
 
 def search(
@@ -160,61 +83,65 @@ def search(
     objectives: Sequence[str] = ("rollout",),
     jobs: int = 1,
     scheduler: str | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     resume: bool = False,
-    fixed: Mapping[str, Any] | None = None,
+    fixed: LensForecaster | Mapping[str, Any] | None = None,
     progress: Listener | None = None,
     **data: Any,
-) -> Found:
-    """Try recipes on `trajectories` until the budget is spent, and say which did best on held-out rollouts.
+) -> SearchResult:
+    """Fit forecasters with different options until the budget is spent, and rank them on held-out rollouts.
 
-    With one objective, trials that fall behind the median of the others after a part of their epochs are given up.
+    With one objective, trials that are behind the median of the others after a part of their epochs are stopped.
 
     Args:
-        trajectories: whatever `LensForecaster.fit` takes. Workers on other machines read paths themselves.
+        trajectories: data in any form that `LensForecaster.fit` takes. Workers on other machines read paths themselves.
         budget: number of trials in the study, or a time as in "90s", "20min" or "2h".
-        storage: a SQLite file or any Optuna storage URL; `lln-search.db` in the working folder if left out.
-        study_name: of this search in the storage.
+        storage: a SQLite file or any Optuna storage URL; None takes `lln-search.db` in the working folder.
+        study_name: name of this search in the storage.
         objectives: "rollout", the held-out rollout error, alone or with "parameters" or "latency" (seconds a step).
-        jobs: worker processes of this machine.
+        jobs: number of worker processes on this machine.
         scheduler: address of a Dask scheduler whose workers share the trials, as in "tcp://10.0.0.5:8786".
-        seed: of the proposals and of every trial's training.
-        resume: go on with a search of that name; trials that were cut off are tried again.
-        fixed: choices of the recipe that are not searched, as in {"history": 2, "epochs": 30}.
-        progress: called after every trial.
-        **data: dt, inputs and the other words of `LensForecaster.fit` about the data.
+        random_state: seed of the proposals and of every training.
+        resume: continue the search of that name; interrupted trials are run again.
+        fixed: options that are not searched: keyword arguments of `LensForecaster`, as in {"epochs": 30}, or an
+            estimator whose options differ from the defaults.
+        progress: callback that receives a `Progress` after every trial.
+        **data: dt, inputs and the other keyword arguments of `LensForecaster.fit` that describe the data.
+
+    Returns:
+        All trials and the best one.
     """
     aims = _objectives(objectives)
     trials, seconds = _budget(budget)
-    seed, jobs = whole("seed", seed, 0), whole("jobs", jobs, 1)
-    fixed = dict(fixed or {})
+    options = keyword_options(fixed)
+    seed, jobs = whole("random_state", options.pop("random_state", random_state), 0), whole("jobs", jobs, 1)
     dataset = as_dataset(trajectories, **data)
-    _recipe({key: value for key, value in fixed.items() if key != "field"}, seed)
-    url = shelf.storage_url(STORAGE if storage is None else storage)
-    shelf.refuse_damaged(url)
-    with shelf.opened(url) as kept:
-        study = shelf.begin(kept, study_name, aims, dataset.digest(), resume)
-        begun = len(shelf.finished(study)) + shelf.retry_lost(study)
+    _recipe({key: value for key, value in options.items() if key != "field"}, seed)
+    url = store.storage_url(STORAGE if storage is None else storage)
+    store.refuse_damaged(url)
+    with store.open_storage(url) as opened:
+        study = store.begin(opened, study_name, aims, dataset.digest(), resume)
+        begun = len(store.finished(study)) + store.retry_lost(study, url)
         left = trials - _ended(study)
-        # Workers of other machines share no clock but the calendar's, which somebody may set.
+        # Workers on other machines share only the wall clock, which can be set; here a monotonic clock is safer.
         clock = time.monotonic if scheduler is None else time.time
         deadline = None if seconds is None else clock() + seconds
         where = _travelling(trajectories, data, dataset, jobs, scheduler)
         tasks = [
-            Task(str(k), _Job(url, study_name, aims, where, fixed, seed, k, clock, deadline))
+            Task(str(k), _Job(url, study_name, aims, where, options, seed, k, clock, deadline))
             for k in range(begun, begun + left)
         ]
-        for refusal in _run(tasks, jobs, scheduler, kept):
+        for refusal in _run(tasks, jobs, scheduler, opened):
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
             if progress is not None:
                 progress(_progress(study, None if seconds is not None else trials))
-        return _found(study, url, aims, fixed)
+        return _result(study, url, aims, options)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One trial to run, wherever."""
+    """One trial to run, on any machine."""
 
     url: str
     name: str
@@ -228,21 +155,21 @@ class _Job:
 
     @property
     def late(self) -> bool:
-        """Whether its time has passed."""
+        """Whether the deadline has passed."""
         return self.deadline is not None and self.clock() >= self.deadline
 
 
 def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None, storage: Any) -> Iterator[tuple[str, ...]]:
-    """Run the trials here, on processes or on a cluster; yields after each, with what makes going on pointless."""
+    """Run the trials here, in processes or on a cluster; yields after each, with the error if the input is refused."""
     if scheduler is None and jobs == 1:
         for task in tasks:
             if task.payload.late:
                 return
             yield _attempt(task.payload, storage)
         return
-    crew: Crew = LocalCrew(jobs) if scheduler is None else DaskCrew(scheduler)
-    with closing(crew):
-        for finished in crew.run(_elsewhere, tasks):
+    pool: Pool = LocalPool(jobs) if scheduler is None else DaskPool(scheduler)
+    with closing(pool):
+        for finished in pool.run(_elsewhere, tasks):
             if finished.error is not None:
                 raise RuntimeError(f"a trial could not be run: {finished.error}")
             if finished.value is not None:
@@ -250,45 +177,45 @@ def _run(tasks: Sequence[Task], jobs: int, scheduler: str | None, storage: Any) 
 
 
 def _elsewhere(job: _Job) -> tuple[str, ...] | None:
-    """One trial in a process that has to open the storage itself; None if its time has passed."""
+    """Run one trial in a process that opens the storage itself; None if the deadline has passed."""
     if job.late:
         return None
-    with shelf.opened(job.url) as storage:
+    with store.open_storage(job.url) as storage:
         return _attempt(job, storage)
 
 
 def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
-    """One trial: why the input is refused, and its topic, or nothing."""
-    library = shelf.optuna()
+    """Run one trial; returns the message and topic if the input is refused, else an empty tuple."""
+    library = store.optuna()
     states = library.trial.TrialState
-    study = shelf.load(storage, job.name, subseed(job.seed, "proposal", job.index))
+    study = store.load(storage, job.name, subseed(job.seed, "proposal", job.index))
     trial = study.ask()
-    shelf.own(trial)
+    owners.own(trial, job.url)
     try:
         values = _measure(trial, job)
     except library.TrialPruned:
-        shelf.seal(trial, {})
+        store.seal(trial, {})
         study.tell(trial, state=states.PRUNED)
     except InputError as error:
         study.tell(trial, state=states.FAIL)
         return str(error), error.topic
     except (ArithmeticError, RuntimeError, MemoryError) as error:
-        # This set of choices does not work here; others may.
+        # These options do not work here; others may.
         trial.set_user_attr("error", f"{type(error).__name__}: {error}")
         study.tell(trial, state=states.FAIL)
     except BaseException:
-        trial.set_user_attr(shelf.INTERRUPTED, True)
+        trial.set_user_attr(store.INTERRUPTED, True)
         study.tell(trial, state=states.FAIL)
         raise
     else:
         asked = {name: values[name] for name in job.objectives}
-        shelf.seal(trial, asked)
+        store.seal(trial, asked)
         study.tell(trial, list(asked.values()))
     return ()
 
 
 def _measure(trial: Any, job: _Job) -> dict[str, float]:
-    """Train a trial's recipe, in part and then in full, and measure it."""
+    """Train with the options of a trial, in part and then in full, and score the result."""
     dataset = job.data if isinstance(job.data, Dataset) else as_dataset(job.data[0], **job.data[1])
     proposed = propose(trial, job.fixed)
     whole_recipe = {**job.fixed, **proposed}
@@ -300,8 +227,8 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
             fit = learn(dataset, _recipe(part, job.seed), field=field, progress=beat)
             trial.report(_error(fit), rung)
             if trial.should_prune():
-                raise shelf.optuna().TrialPruned
-            # What the first rung chose about the past, the linear part and the grid need not be chosen again.
+                raise store.optuna().TrialPruned
+            # History, ridge and kind of step were chosen in the first rung.
             whole_recipe = {**whole_recipe, "history": fit.recipe.history, "ridge": fit.recipe.ridge}
             field = fit.surrogate.kind == "field" if field == "auto" else field
     fit = learn(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
@@ -312,7 +239,7 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
 
 
 def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """The choices of one trial: everything in the space that is not fixed."""
+    """The options of one trial: everything in the space that is not fixed."""
     options = {key: trial.suggest_categorical(key, list(values)) for key, values in SPACE.items() if key not in fixed}
     for key, (low, high) in RANGES.items():
         if key not in fixed:
@@ -322,12 +249,12 @@ def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Three digits of each number: nobody can tell more apart, and a person can type them."""
+    """Round floats to three digits, so that the options can be typed."""
     return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in options.items()}
 
 
 def latency(fit: Fit) -> float:
-    """Seconds that one step of one rollout takes on this machine: the median of several runs."""
+    """Seconds of one step of one rollout on this machine: the median of several runs."""
     frame = fit.surrogate.frame
     window = np.broadcast_to(frame.mean, (frame.history, frame.size))
     inputs = np.broadcast_to(frame.input_mean, (_LATENCY_STEPS, frame.inputs)) if frame.inputs else None
@@ -340,11 +267,12 @@ def latency(fit: Fit) -> float:
 
 
 def _recipe(options: Mapping[str, Any], seed: int) -> Recipe:
-    return Recipe.from_record({"seed": seed, "refit": False, **options})
+    given = {key: value for key, value in options.items() if key != "verbose"}
+    return Recipe.from_record({"seed": seed, "refit": False, **given})
 
 
 def _epochs(options: Mapping[str, Any], share: float, dataset: Dataset) -> int:
-    """A share of the epochs that a recipe would train for."""
+    """A fraction of the epochs of the full training."""
     epochs = options.get("epochs", "auto")
     if epochs == "auto":
         pairs, batch = dataset.transitions(), options.get("batch_size") or BATCH
@@ -358,14 +286,14 @@ def _error(fit: Fit) -> float:
 
 
 def _beating(trial: Any) -> Callable[[Any], None]:
-    """A listener that now and then writes down that the trial still runs."""
+    """A callback that stores every few seconds that the trial still runs."""
     last = time.monotonic()
 
     def beat(_: Any) -> None:
         nonlocal last
         if time.monotonic() - last >= _BEAT_SECONDS:
             last = time.monotonic()
-            trial.set_user_attr(shelf.BEAT, time.time())
+            trial.set_user_attr(owners.BEAT, time.time())
 
     return beat
 
@@ -380,7 +308,7 @@ def _objectives(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _budget(budget: int | str) -> tuple[int, float | None]:
-    """How many trials, and how many seconds if that is the limit."""
+    """The largest number of trials, and the seconds if the budget is a time."""
     text = str(budget).strip().lower()
     timed = re.fullmatch(r"([0-9.]+)\s*(s|min|h)", text)
     if timed:
@@ -397,7 +325,7 @@ def _budget(budget: int | str) -> tuple[int, float | None]:
 
 
 def _travelling(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jobs: int, scheduler: str | None) -> Any:
-    """How the data reaches the workers: paths are read there, anything else goes along with every trial."""
+    """What is sent to the workers: paths, or else the data itself."""
     if jobs == 1 and scheduler is None:
         return dataset
     paths = [trajectories] if isinstance(trajectories, (str, os.PathLike)) else trajectories
@@ -410,20 +338,20 @@ def _travelling(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jo
 
 
 def _ended(study: Any) -> int:
-    states = shelf.optuna().trial.TrialState
+    states = store.optuna().trial.TrialState
     return sum(trial.state in (states.COMPLETE, states.PRUNED) for trial in study.get_trials(deepcopy=False))
 
 
 def _progress(study: Any, total: int | None) -> Progress:
-    states = shelf.optuna().trial.TrialState
+    states = store.optuna().trial.TrialState
     done = [trial.values[0] for trial in study.get_trials(deepcopy=False) if trial.state == states.COMPLETE]
     return Progress("search", _ended(study), total, f"best held-out nmse {min(done):.3g}" if done else "")
 
 
-def _found(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any]) -> Found:
-    states = shelf.optuna().trial.TrialState
+def _result(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any]) -> SearchResult:
+    states = store.optuna().trial.TrialState
     names = {states.COMPLETE: "complete", states.PRUNED: "pruned", states.FAIL: "failed"}
-    kept = [trial for trial in study.get_trials(deepcopy=False) if trial.state in names]
+    ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state in names]
     trials = tuple(
         Trial(
             trial.number,
@@ -431,21 +359,9 @@ def _found(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any]
             _tidy(trial.params),
             dict(zip(aims, trial.values, strict=True)) if trial.state == states.COMPLETE else {},
         )
-        for trial in kept
+        for trial in ended
     )
-    done = [trial for trial in trials if trial.values]
-    if not done:
-        errors = [trial.user_attrs["error"] for trial in kept if "error" in trial.user_attrs]
-        raise RuntimeError(f"no trial came to its end{': ' + errors[-1] if errors else '; give a larger budget'}")
-    front = [one for one in done if not any(_beats(other, one) for other in done)]
-    return Found(study.study_name, url, aims, fixed, trials, tuple(sorted(front, key=lambda t: t.values["rollout"])))
-
-
-def _beats(one: Trial, other: Trial) -> bool:
-    pairs = [(one.values[key], other.values[key]) for key in one.values]
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
-
-
-def _counts(trials: Sequence[Trial]) -> str:
-    by_state = {state: sum(trial.state == state for trial in trials) for state in ("complete", "pruned", "failed")}
-    return ", ".join(f"{count} {state}" for state, count in by_state.items() if count)
+    if not any(trial.values for trial in trials):
+        errors = [trial.user_attrs["error"] for trial in ended if "error" in trial.user_attrs]
+        raise RuntimeError(f"no trial was completed{': ' + errors[-1] if errors else '; give a larger budget'}")
+    return SearchResult(study.study_name, store.without_password(url), aims, fixed, trials, front_of(trials))

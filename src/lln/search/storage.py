@@ -1,29 +1,29 @@
-"""Where a search keeps its trials: an Optuna study behind any storage URL, and what becomes of trials left running.
-
-Needs the extra `search`.
-"""
+"""The database of a search: an Optuna study behind any storage URL. Needs the extra `search`."""
 
 from __future__ import annotations
 
 import os
-import socket
+import re
 import sqlite3
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from lln.core.canonical import digest
 from lln.core.errors import InputError, reason
 from lln.core.folders import output_folder
+from lln.search import owners
 
-OWNER, BEAT, RETRY, INTERRUPTED, SUM = "owner", "beat", "retry_of", "interrupted", "sum"
+RETRY, INTERRUPTED, SUM = "retry_of", "interrupted", "sum"
 _SQLITE = "sqlite:///"
-SILENT_SECONDS = 600.0
 _BUSY_SECONDS = 60
+_PASSWORD = re.compile(
+    r"(?<=://)(?P<user>[^/?#@:]*):(?P<word>.*)@(?=[^@]*$)|(?<=[?&])(?P<key>password|passwd|pwd|token)=(?P<value>[^&]*)"
+)
 
 
 def optuna() -> Any:
@@ -45,11 +45,25 @@ def storage_url(storage: str | os.PathLike[str]) -> str:
     return f"{_SQLITE}{path.resolve()}"
 
 
-@contextmanager
-def opened(url: str) -> Iterator[Any]:
-    """The storage behind `url`, its connections closed at the end, Optuna's own log silenced.
+def without_password(url: str, text: str | None = None) -> str:
+    """`text`, by default the URL itself, with the passwords of the storage URL replaced by stars.
 
-    What the database's own driver raises while it is in use leaves as an OSError that names the storage.
+    >>> without_password("postgresql://me:secret@host/db?password=other")
+    'postgresql://me:***@host/db?password=***'
+    """
+    said = url if text is None else text
+    for match in _PASSWORD.finditer(url):
+        word = match["word"] or match["value"]
+        for form in (word, unquote(word)) if word else ():
+            said = said.replace(form, "***")
+    return said
+
+
+@contextmanager
+def open_storage(url: str) -> Iterator[Any]:
+    """Open the storage behind `url`, with Optuna's log silenced; its connections are closed at the end.
+
+    Errors of the database driver are raised as an OSError that names the storage.
     """
     library = optuna()
     from sqlalchemy.exc import SQLAlchemyError
@@ -63,21 +77,22 @@ def opened(url: str) -> Iterator[Any]:
         except MemoryError:
             raise
         except Exception as error:  # whatever the database's own driver raises
+            said = f"{url}: cannot be opened as a search's storage ({reason(error)})"
             raise InputError(
-                f"{url}: cannot be opened as a search's storage ({reason(error)}); expected a SQLite file or a "
-                "database URL, as in postgresql://user@host/name"
-            ) from error
+                f"{without_password(url, said)}; expected a SQLite file or a database URL, as in "
+                "postgresql://user@host/name"
+            ) from None  # the driver's own error may hold the password
         try:
             yield storage
         except (SQLAlchemyError, library.exceptions.StorageInternalError) as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise OSError(
-                f"{url}: the storage of the search failed ({reason(cause)}); what it holds can be resumed"
-            ) from error
+            said = f"{url}: the storage of the search failed ({reason(cause)}); its trials can be resumed"
+            raise OSError(without_password(url, said)) from None
         finally:
             storage.remove_session()
             storage.engine.dispose()
             _forget_statements(storage)
+            owners.release(url)
     finally:
         library.logging.set_verbosity(before)
 
@@ -145,10 +160,14 @@ def finished(study: Any) -> list[Any]:
 
 
 def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resume: bool) -> Any:
-    """The study `name`: a new one, or with `resume` the one that may be there, if it asks the same question."""
+    """The study `name`: a new one, or with `resume` the stored one if it has the same objectives and data."""
     library = optuna()
-    if name in library.get_all_study_names(storage) and not resume:
-        raise InputError(f"the storage already has a search called {name!r}; resume it (--resume) or give another name")
+    if not resume and name in library.get_all_study_names(storage):
+        if _has_trials(library.load_study(study_name=name, storage=storage)):
+            raise InputError(
+                f"the storage already has a search called {name!r}; resume it (--resume) or give another name"
+            )
+        library.delete_study(study_name=name, storage=storage)  # it was refused before its first trial ended
     study = library.create_study(
         storage=storage, study_name=name, directions=["minimize"] * len(objectives), load_if_exists=True
     )
@@ -165,6 +184,12 @@ def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resum
     return study
 
 
+def _has_trials(study: Any) -> bool:
+    """Whether a study holds work: a trial that ended well, was interrupted, or may still run."""
+    failed = optuna().trial.TrialState.FAIL
+    return any(t.state != failed or INTERRUPTED in t.user_attrs for t in study.get_trials(deepcopy=False))
+
+
 def load(storage: Any, name: str, seed: int) -> Any:
     """The study `name` for one more trial, proposed by a sampler of its own seed."""
     library = optuna()
@@ -176,18 +201,12 @@ def load(storage: Any, name: str, seed: int) -> Any:
     return library.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)
 
 
-def own(trial: Any) -> None:
-    """Write down whose trial this is, so that a later search can tell whether it still runs."""
-    trial.set_user_attr(OWNER, _identity(os.getpid()))
-    trial.set_user_attr(BEAT, time.time())
-
-
-def retry_lost(study: Any) -> int:
-    """Fail the trials whose process is gone and queue them, and interrupted ones, again; returns how many."""
+def retry_lost(study: Any, url: str) -> int:
+    """Fail the trials whose process has ended, and queue them and interrupted ones again; returns how many."""
     states = optuna().trial.TrialState
     trials = study.get_trials(deepcopy=False)
     retried = {trial.user_attrs.get(RETRY) for trial in trials}
-    lost = [trial for trial in trials if trial.state == states.RUNNING and _gone(trial)]
+    lost = [trial for trial in trials if trial.state == states.RUNNING and owners.gone(trial, url)]
     for trial in lost:
         study.tell(trial.number, state=states.FAIL)
     lost += [trial for trial in trials if trial.state == states.FAIL and INTERRUPTED in trial.user_attrs]
@@ -195,35 +214,3 @@ def retry_lost(study: Any) -> int:
     for trial in again:
         study.enqueue_trial(trial.params, user_attrs={RETRY: trial.number})
     return len(again)
-
-
-def _gone(trial: Any) -> bool:
-    owner = trial.user_attrs.get(OWNER)
-    if owner is None:
-        return True
-    host, process, _ = owner.split("/")
-    if host == socket.gethostname():
-        return bool(owner != _identity(int(process)))
-    return time.time() - float(trial.user_attrs.get(BEAT, 0.0)) > SILENT_SECONDS
-
-
-def _identity(process: int) -> str:
-    """Host, process and when the process began, since numbers of processes are used again."""
-    try:
-        # The 22nd field counts clock ticks from boot; the name before it may hold spaces.
-        began = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        began = _answers(process)
-    return f"{socket.gethostname()}/{process}/{began}"
-
-
-def _answers(process: int) -> str:
-    if Path("/proc/self").exists():
-        return "gone"
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return "gone"
-    except PermissionError:
-        pass
-    return "alive"

@@ -1,7 +1,7 @@
 """Many calls of one function, whatever it computes, on processes of this machine or on a Dask cluster."""
 
-from lln.core.workers.base import Crew, Finished, Function, Task
-from lln.core.workers.dask import DaskCrew
-from lln.core.workers.local import LocalCrew
+from lln.core.workers.base import Finished, Function, Pool, Task
+from lln.core.workers.dask import DaskPool
+from lln.core.workers.local import LocalPool
 
-__all__ = ["Crew", "DaskCrew", "Finished", "Function", "LocalCrew", "Task"]
+__all__ = ["DaskPool", "Finished", "Function", "LocalPool", "Pool", "Task"]

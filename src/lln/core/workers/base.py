@@ -1,4 +1,4 @@
-"""What any crew of workers offers: a function and many tasks in, finished tasks out, in whatever order they finish."""
+"""What any pool of workers offers: a function and many tasks in, finished tasks out, in whatever order they finish."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finished:
     seconds: float = 0.0
 
 
-class Crew(Protocol):
+class Pool(Protocol):
     """Workers that call one function on many tasks."""
 
     @property

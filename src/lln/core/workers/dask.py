@@ -20,7 +20,7 @@ _GOODBYE_SECONDS = 2
 _TALKERS = ("distributed", "tornado", "asyncio")
 
 
-class DaskCrew:
+class DaskPool:
     """The workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``.
 
     Args:

@@ -31,7 +31,7 @@ _WATCH_SECONDS = 0.5
 _GOODBYE_SECONDS = 5.0
 
 
-class LocalCrew:
+class LocalPool:
     """`jobs` processes of this machine. Use it as a context, or close it.
 
     Args:
@@ -42,7 +42,7 @@ class LocalCrew:
         self.jobs = whole("jobs", jobs, 1)
         self._workers: list[_Worker] = []
 
-    def __enter__(self) -> LocalCrew:
+    def __enter__(self) -> LocalPool:
         return self
 
     def __exit__(

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.workers import DaskCrew, Task
+from lln.core.workers import DaskPool, Task
 from lln.core.workers.local import call
 from lln.paper.records import Store
 from lln.paper.reproduce import run_study
@@ -31,14 +31,14 @@ def cluster(folder, workers=2):
     here = ("--host", "127.0.0.1", "--no-dashboard")
     scheduler = launch("dask_scheduler", *here, "--port", "0", "--scheduler-file", str(file))
     options = ("--nthreads", "1", "--no-nanny", "--scheduler-file", str(file), "--local-directory", str(folder))
-    crew = [launch("dask_worker", *here, *options) for _ in range(workers)]
+    pool = [launch("dask_worker", *here, *options) for _ in range(workers)]
     try:
         address = address_in(file)
         with distributed.Client(address, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=60)
-        yield address, crew
+        yield address, pool
     finally:
-        for process in (*crew, scheduler):
+        for process in (*pool, scheduler):
             process.kill()
             process.wait()
 
@@ -54,18 +54,18 @@ def address_in(file, seconds=60.0):
 
 
 def test_every_task_comes_back_also_those_of_a_worker_that_is_killed(tmp_path):
-    with cluster(tmp_path) as (address, workers), closing(DaskCrew(address)) as crew:
+    with cluster(tmp_path) as (address, workers), closing(DaskPool(address)) as pool:
         found = {}
         # Functions must be importable by the workers: here the standard library's.
-        for finished in crew.run(time.sleep, [Task(str(number), 0.3) for number in range(12)]):
+        for finished in pool.run(time.sleep, [Task(str(number), 0.3) for number in range(12)]):
             found[finished.key] = finished
             if len(found) == 2:
-                assert crew.running >= 1
+                assert pool.running >= 1
                 os.kill(workers[0].pid, signal.SIGKILL)
         assert sorted(found, key=int) == [str(number) for number in range(12)]
         assert all(finished.error is None for finished in found.values())
         assert all(finished.seconds >= 0.3 for finished in found.values())
-        failed = next(iter(crew.run(json.loads, [Task("bad", "{")])))
+        failed = next(iter(pool.run(json.loads, [Task("bad", "{")])))
         assert "JSONDecodeError" in failed.error
 
 
@@ -83,7 +83,7 @@ def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_pa
         run_study(study, store, Inline())
         store.settle()
     killed = []
-    with cluster(tmp_path) as (address, workers), closing(DaskCrew(address)) as crew, Store(tmp_path / "dask") as store:
+    with cluster(tmp_path) as (address, workers), closing(DaskPool(address)) as pool, Store(tmp_path / "dask") as store:
 
         def kill_one(progress):
             # While both workers hold runs and others still wait.
@@ -91,7 +91,7 @@ def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_pa
                 os.kill(workers[0].pid, signal.SIGKILL)
                 killed.append(workers[0].wait())
 
-        progress = run_study(study, store, crew, kill_one)
+        progress = run_study(study, store, pool, kill_one)
         store.settle()
     assert killed == [-signal.SIGKILL]
     assert progress.failed == 0
@@ -102,12 +102,12 @@ def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_pa
 def test_no_scheduler_there(monkeypatch):
     monkeypatch.setattr("lln.core.workers.dask._CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        list(DaskCrew("tcp://127.0.0.1:9").run(time.sleep, [Task("a", 0.0)]))
+        list(DaskPool("tcp://127.0.0.1:9").run(time.sleep, [Task("a", 0.0)]))
 
 
 def test_a_scheduler_that_is_lost_ends_the_work_in_one_sentence(tmp_path, capfd):
-    with cluster(tmp_path) as (address, _), closing(DaskCrew(address)) as crew:
-        work = crew.run(time.sleep, [Task(str(number), 0.2) for number in range(40)])
+    with cluster(tmp_path) as (address, _), closing(DaskPool(address)) as pool:
+        work = pool.run(time.sleep, [Task(str(number), 0.2) for number in range(40)])
         assert next(work).error is None
         with distributed.Client(address, set_as_default=False) as client:
             process = client.run_on_scheduler(os.getpid)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.workers import LocalCrew, Task
+from lln.core.workers import LocalPool, Task
 
 
 def square_or_worse(payload):
@@ -22,18 +22,18 @@ def square_or_worse(payload):
     return payload**2
 
 
-def results(crew, payloads):
+def results(pool, payloads):
     tasks = [Task(str(index), payload) for index, payload in enumerate(payloads)]
-    return {finished.key: finished for finished in crew.run(square_or_worse, tasks)}
+    return {finished.key: finished for finished in pool.run(square_or_worse, tasks)}
 
 
 def test_every_task_comes_back_once_and_a_failed_one_is_a_result():
-    with LocalCrew(2) as crew:
-        found = results(crew, [2, "raise", 3, "die", "leave", 4, 5])
-        survivors = [worker.process.pid for worker in crew._workers]
-        assert results(crew, [6])["0"].value == 36
-        assert [worker.process.pid for worker in crew._workers] == survivors, "workers stay between calls"
-    assert crew._workers == []
+    with LocalPool(2) as pool:
+        found = results(pool, [2, "raise", 3, "die", "leave", 4, 5])
+        survivors = [worker.process.pid for worker in pool._workers]
+        assert results(pool, [6])["0"].value == 36
+        assert [worker.process.pid for worker in pool._workers] == survivors, "workers stay between calls"
+    assert pool._workers == []
     assert {key: one.value for key, one in found.items() if one.error is None} == {"0": 4, "2": 9, "5": 16, "6": 25}
     assert "ValueError: this one is wrong" in found["1"].error
     assert "SIGKILL" in found["3"].error
@@ -42,24 +42,24 @@ def test_every_task_comes_back_once_and_a_failed_one_is_a_result():
 
 def test_one_worker_keeps_the_order():
     tasks = [Task(str(number), number) for number in range(4)]
-    with LocalCrew(1) as crew:
-        assert [finished.value for finished in crew.run(square_or_worse, tasks)] == [0, 1, 4, 9]
+    with LocalPool(1) as pool:
+        assert [finished.value for finished in pool.run(square_or_worse, tasks)] == [0, 1, 4, 9]
 
 
 def test_no_tasks_and_no_workers():
-    assert results(LocalCrew(1), []) == {}
+    assert results(LocalPool(1), []) == {}
     with pytest.raises(InputError, match="jobs"):
-        LocalCrew(0)
+        LocalPool(0)
 
 
 def test_a_crew_left_in_the_middle_leaves_no_process_behind():
-    crew = LocalCrew(2)
-    running = crew.run(time.sleep, [Task(str(number), 0.0 if number == 0 else 60.0) for number in range(3)])
+    pool = LocalPool(2)
+    running = pool.run(time.sleep, [Task(str(number), 0.0 if number == 0 else 60.0) for number in range(3)])
     next(running)
-    workers = [worker.process for worker in crew._workers]
-    assert crew.running == 2
+    workers = [worker.process for worker in pool._workers]
+    assert pool.running == 2
     running.close()
-    crew.close()
+    pool.close()
     assert [process.is_alive() for process in workers] == [False, False]
 
 
@@ -68,10 +68,10 @@ PARENT = """
     from pathlib import Path
     sys.path.insert(0, sys.argv[2])
     from sleeper import sleep_long
-    from lln.core.workers import LocalCrew, Task
+    from lln.core.workers import LocalPool, Task
 
     if __name__ == "__main__":
-        for _ in LocalCrew(2).run(sleep_long, [Task(str(n), sys.argv[1]) for n in range(2)]):
+        for _ in LocalPool(2).run(sleep_long, [Task(str(n), sys.argv[1]) for n in range(2)]):
             pass
 """
 SLEEPER = """

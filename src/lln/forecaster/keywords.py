@@ -1,0 +1,37 @@
+"""Options of a forecaster, given as keyword arguments in a mapping or as an estimator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from lln.core.errors import InputError, did_you_mean
+from lln.forecaster.forecaster import LensForecaster
+
+
+def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keyword arguments of `LensForecaster` that differ from its defaults.
+
+    Args:
+        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` is another name for
+            `random_state` in a mapping.
+    """
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(LensForecaster.__init__).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    if given is None:
+        return {}
+    if isinstance(given, LensForecaster):
+        return {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
+    if not isinstance(given, Mapping):
+        raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
+    options = {("random_state" if name == "seed" else name): value for name, value in given.items()}
+    for name in options:
+        if name not in defaults:
+            raise InputError(
+                f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
+            )
+    return options

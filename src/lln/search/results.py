@@ -1,0 +1,108 @@
+"""Results of a search: trials, the front of the best ones, and the options of the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lln.core.table import Table
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of options and its scores.
+
+    Attributes:
+        number: index in the study.
+        state: "complete", "pruned" or "failed".
+        options: keyword arguments of `LensForecaster` that were tried.
+        values: score by objective; empty unless the trial is complete.
+    """
+
+    number: int
+    state: str
+    options: Mapping[str, Any]
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Trials of a search.
+
+    Attributes:
+        name: name of the study.
+        storage: its database, without a password.
+        objectives: what was minimised.
+        fixed: options that the caller set.
+        trials: all trials that ended, in order.
+        front: trials that no other beats in every objective, the lowest rollout error first.
+    """
+
+    name: str
+    storage: str
+    objectives: tuple[str, ...]
+    fixed: Mapping[str, Any]
+    trials: tuple[Trial, ...]
+    front: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the lowest held-out rollout error."""
+        return self.front[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Fixed options and those of the best trial, as keyword arguments of `LensForecaster`."""
+        return {**self.fixed, **self.best.options}
+
+    @property
+    def table(self) -> Table:
+        """The ten best trials, the lowest rollout error first; trials of the front are bold."""
+        done = sorted((t for t in self.trials if t.values), key=lambda t: t.values["rollout"])[:_SHOWN]
+        keys = sorted({key for trial in done for key in trial.options})
+        rows = [
+            [str(t.number), *(t.values[o] for o in self.objectives), *(t.options.get(k, "-") for k in keys)]
+            for t in done
+        ]
+        bold = [(i, 1) for i, trial in enumerate(done) if trial in self.front]
+        heads = {"rollout": "held-out nmse", "latency": "seconds a step"}
+        columns = ["trial", *(heads.get(o, o) for o in self.objectives), *(key.replace("_", " ") for key in keys)]
+        return Table(columns, rows, f"Search {self.name!r}: {_counts(self.trials)}", bold)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON; a score that is not finite becomes None."""
+
+        def plain(trial: Trial) -> dict[str, Any]:
+            values = {key: value if math.isfinite(value) else None for key, value in trial.values.items()}
+            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": values}
+
+        return {
+            "name": self.name,
+            "storage": self.storage,
+            "objectives": list(self.objectives),
+            "options": self.options,
+            "best": plain(self.best),
+            "front": [plain(trial) for trial in self.front],
+            "trials": [plain(trial) for trial in self.trials],
+        }
+
+
+def front_of(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Complete trials that no other beats in every objective, the lowest rollout error first."""
+    done = [trial for trial in trials if trial.values]
+    front = [one for one in done if not any(_beats(other, one) for other in done)]
+    return tuple(sorted(front, key=lambda trial: trial.values["rollout"]))
+
+
+def _beats(one: Trial, other: Trial) -> bool:
+    pairs = [(one.values[key], other.values[key]) for key in one.values]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _counts(trials: Sequence[Trial]) -> str:
+    by_state = {state: sum(trial.state == state for trial in trials) for state in ("complete", "pruned", "failed")}
+    return ", ".join(f"{count} {state}" for state, count in by_state.items() if count)
