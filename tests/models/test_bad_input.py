@@ -111,3 +111,9 @@ def test_non_finite_numbers_pass_through_and_stay_visible():
     x[1, 0] = math.nan
     bad = network(x).isnan().any(-1)
     assert bad.tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("name", "width"), [("lens", 10**8), ("mlp", 10**7)])
+def test_sizes_that_do_not_fit_into_memory_are_refused_before_anything_is_made(name, width):
+    with pytest.raises(InputError, match=rf"a network '{name}' of width {width:,} and depth 40 needs .* GiB of memory"):
+        build(name, 3, 3, width=width, depth=40, **({"basis": 12} if name == "lens" else {}))

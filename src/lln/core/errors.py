@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from lln.core.text import printable
+
 LONGEST = 2000  # characters of a message
 
 
@@ -24,10 +26,8 @@ class InputError(ValueError):
 
 
 def _one_line(message: str) -> str:
-    """`message` fit for a terminal, whatever names out of a hostile file are in it: one line, no control characters."""
-    plain = message
-    if not plain.isprintable():
-        plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in plain)
+    """`message` as one line without control characters, whatever names of a hostile file are in it."""
+    plain = printable(message).replace("\n", "\\n")
     return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]} ... {plain[-LONGEST // 2 :]}"
 
 

@@ -1,4 +1,4 @@
-"""Whether an array fits into this machine, asked before it is made: a process that takes too much is killed."""
+"""Check whether arrays fit into memory before they are made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,41 @@ from pathlib import Path
 
 from lln.core.errors import InputError
 
+_UNLIMITED = 2**63 - 1
+_CGROUPS = Path("/sys/fs/cgroup")
+
 
 def available() -> int:
-    """Bytes that this machine can still give, or all that it has where it does not tell."""
+    """Bytes that this process can still use: free memory of the machine, and what the limit of its cgroup leaves."""
+    return min(_free_memory(), _left_of_cgroup())
+
+
+def afford(
+    what: str,
+    shape: tuple[int, ...],
+    *,
+    size: int = 8,
+    copies: int = 1,
+    remedy: str = "ask for fewer steps or starts at a time, and continue from the last state",
+) -> None:
+    """Refuse arrays that do not fit into memory.
+
+    Args:
+        what: the work that needs them, for the message.
+        shape: shape of one array.
+        size: bytes of a number.
+        copies: number of such arrays at the same time.
+        remedy: advice at the end of the message.
+    """
+    need = math.prod(shape) * size * copies
+    if need < 2**26:  # too little to matter
+        return
+    have = available()
+    if need > have:
+        raise InputError(f"{what} needs {_gibibytes(need)} of memory, and {_gibibytes(have)} are free; {remedy}")
+
+
+def _free_memory() -> int:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -20,27 +52,42 @@ def available() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 2**63 - 1
+        return _UNLIMITED
 
 
-def afford(what: str, shape: tuple[int, ...], *, size: int = 8, copies: int = 1) -> None:
-    """Refuse arrays that cannot fit into memory.
+def _left_of_cgroup() -> int:
+    """What the memory limits of this process's cgroup and of those above it leave, version 2 or 1."""
+    try:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return _UNLIMITED
+    left = _UNLIMITED
+    for _, controllers, name in (line for line in lines if len(line) == 3):
+        if controllers == "":
+            root, limit, used, cache = _CGROUPS, "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, limit, used, cache = (
+                _CGROUPS / "memory",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            )
+        else:
+            continue
+        path = Path(name.lstrip("/"))
+        for folder in (root / path, *(root / parent for parent in path.parents)):
+            left = min(left, _left_of(folder, limit, used, cache))
+    return left
 
-    Args:
-        what: that needs them, for the message.
-        shape: of one of them.
-        size: bytes of a number.
-        copies: how many there are at once.
-    """
-    need = math.prod(shape) * size * copies
-    if need < 2**26:  # not worth asking
-        return
-    have = available()
-    if need > have:
-        raise InputError(
-            f"{what} needs {_gibibytes(need)} of memory, and {_gibibytes(have)} are free; ask for fewer steps or "
-            "starts at a time, and go on from the last state"
-        )
+
+def _left_of(folder: Path, limit: str, used: str, cache: str) -> int:
+    try:
+        most, now = int((folder / limit).read_text()), int((folder / used).read_text())
+        words = [line.split() for line in (folder / "memory.stat").read_text().splitlines()]
+    except (OSError, ValueError):  # "max" means no limit
+        return _UNLIMITED
+    freed = sum(int(count) for name, count in words if name == cache)  # the system gives it back when asked
+    return max(most - now + freed, 0)
 
 
 def _gibibytes(count: int) -> str:

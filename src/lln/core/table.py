@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lln.core.errors import InputError
+from lln.core.text import printable
 
 if TYPE_CHECKING:
     import rich.table
@@ -39,7 +40,7 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """Every cell as text."""
-        return [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in self.rows]
+        return [[printable(cell) if isinstance(cell, str) else number(cell) for cell in row] for row in self.rows]
 
     def to_markdown(self) -> str:
         """The table as aligned Markdown, its title as a bold line above."""
@@ -58,9 +59,9 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        drawn = RichTable(title=self.title or None, title_justify="left", title_style="bold")
+        drawn = RichTable(title=Text(printable(self.title)) if self.title else None, title_justify="left", title_style="bold")
         for j, name in enumerate(self.columns):
-            heading = Text(name.replace(" ", "\n") if narrow else name)
+            heading = Text(printable(name.replace(" ", "\n") if narrow else name))
             drawn.add_column(heading, justify="left" if j == 0 else "right", no_wrap=narrow)
         for i, row in enumerate(self.cells()):
             drawn.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))

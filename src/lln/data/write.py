@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
+from lln.core.text import cell
 from lln.data.interpret.resample import first_date
 from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT
@@ -135,7 +136,7 @@ def write_csv(path: Path, dataset: Dataset) -> None:
         import csv
 
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(heading)
+        out.writerow([cell(name) for name in heading])
         for index, one in enumerate(dataset.series):
             times = dataset.times(index)
             dates = _dates(times, dataset)

@@ -19,9 +19,11 @@ one pass (see `lln.models.stacked`).
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from lln.core.errors import InputError, choice, did_you_mean
+from lln.core.memory import afford
 from lln.core.registry import Registry
 from lln.models.base import StateNetwork
 from lln.models.field import FieldLensNetwork
@@ -53,7 +55,17 @@ def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
             raise InputError(
                 f"model {name!r} has no option {option!r}{did_you_mean(option, known)}", topic="unknown-name"
             )
+    _check_size(name, options)
     return NETWORKS.get(name)(n_in, n_out, **options)
+
+
+def _check_size(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse sizes whose weights, gradients and two moments of Adam do not fit into memory."""
+    width, depth = options.get("width"), options.get("depth", 1)
+    if isinstance(width, int) and isinstance(depth, int):
+        inner = options.get("basis", 1) if name not in COMPARATORS else width
+        what = f"a network {name!r} of width {width:,} and depth {depth:,}"
+        afford(what, (width, depth, inner), size=4, copies=4, remedy="choose smaller sizes")
 
 
 def options_of(name: str) -> list[str]:

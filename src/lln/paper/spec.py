@@ -30,6 +30,7 @@ REFERENCES = ("training-mean", "linear")
 SELECTED = "selected"
 ROW, DEPLOYMENT = "row", "deployment"
 PAPER = "lln.paper"
+MOST_RUNS = 100_000
 LENS_KEYS = ("basis", "horizon", "lens_scale", "initial_angle", "propagation")
 
 
@@ -51,13 +52,15 @@ def _each(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(checked)
 
 
-def _integer(least: int, *words: str) -> Callable[[Any], Any]:
+def _integer(least: int, *words: str, most: int | None = None) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if isinstance(value, str) and words:
             return choice("value", value, words)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             wish = f"an integer of at least {least}" + "".join(f" or {word!r}" for word in words)
             raise ValueError(f"must be {wish}, got {value!r}")
+        if most is not None and value > most:
+            raise ValueError(f"must be at most {most:,}, got {value:,}")
         return value
 
     return check
@@ -90,7 +93,7 @@ def _no_seed(recipe: TrainConfig) -> TrainConfig:
     return recipe
 
 
-Seeds = Annotated[tuple[int, ...], _each(_integer(0))]
+Seeds = Annotated[tuple[int, ...], _each(_integer(0, most=2**63 - 1))]
 Systems = Annotated[tuple[str, ...], _each(_named("system", PRESETS))]
 Models = Annotated[tuple[str, ...], _each(_named("model", (*MODELS, *REFERENCES, SELECTED)))]
 Recipe = Annotated[TrainConfig, AfterValidator(_no_seed)]
@@ -152,6 +155,13 @@ class Runs(_Part):
             raise ValueError(f"{sizes[0]!r} is a size of the lens network; give other models an entry of their own")
         return self
 
+    def count(self, systems: int) -> int:
+        """Number of runs of this grid on so many systems."""
+        both = len(self.depth) * len(self.width)
+        optics = len(self.basis) * len(self.horizon) * len(self.lens_scale) * len(self.initial_angle)
+        sizes = {"lens": both * optics, **dict.fromkeys(REFERENCES, 1)}
+        return systems * sum(sizes.get(model, both) for model in self.model)
+
 
 class Confirm(_Part):
     """Choose the best lens network and the best comparator of each system by its seeds, run them again on others."""
@@ -191,6 +201,9 @@ class Study(_Part):
             return self
         if not self.runs:
             raise ValueError("'runs' is missing; write each grid as [[runs]]")
+        count = sum(entry.count(len(entry.systems or self.systems)) for entry in self.runs)
+        if count > MOST_RUNS:
+            raise ValueError(f"'runs' are {count:,} combinations, and a study has at most {MOST_RUNS:,}; list fewer values")
         for index, entry in enumerate(self.runs):
             self._check_entry(entry, f"runs.{index}")
         if self.kind == "multi-trajectory" and not (self.data.train and self.data.test and self.data.windows):
