@@ -23,8 +23,8 @@ def export(
         bool, typer.Option("--rollout", help="onnx: a whole rollout; its number of steps is an input.")
     ] = False,
     precision: Annotated[
-        str, typer.Option(help="c: of weights and lenses, float or double; states and sums are double.")
-    ] = "float",
+        str | None, typer.Option(help="c: of weights and lenses, float or double; default: as they were fitted.")
+    ] = None,
     name: Annotated[str, typer.Option(help="c: stem of files, type and functions.")] = "model",
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
@@ -63,7 +63,7 @@ def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> No
     typer.echo(str(difference))
 
 
-def _c(forecaster: LensForecaster, out: Path, precision: str, name: str) -> None:
+def _c(forecaster: LensForecaster, out: Path, precision: str | None, name: str) -> None:
     from lln.export.c.export import export_c
 
     done = export_c(

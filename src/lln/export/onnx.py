@@ -147,7 +147,8 @@ def rollout_graph(surrogate: AnyStep) -> Any:
 
 
 def _step(nodes: Nodes, surrogate: AnyStep, window: str, inputs: str, out: str) -> None:
-    if surrogate.kind == "field":
-        add_field_step(nodes, surrogate.frame, field_stacks(surrogate), window, inputs, out)
+    step: Any = surrogate
+    if step.kind == "field":
+        add_field_step(nodes, step.frame, field_stacks(step), window, inputs, out)
     else:
-        add_step(nodes, surrogate.frame, stacks(surrogate), window, inputs, out)
+        add_step(nodes, step, stacks(step), window, inputs, out)

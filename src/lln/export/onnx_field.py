@@ -77,14 +77,14 @@ def _seen(nodes: Nodes, frame: FieldFrame, features: str) -> str:
 def _network(nodes: Nodes, frame: FieldFrame, stack: FieldStack, seen: str, name: str) -> str:
     field = seen
     for index, block in enumerate(stack.blocks):
-        here = f"{name}_block{index}"
-        y = _convolution(nodes, frame, stack.kernel, f"{here}_position", block.position, field, single=True)
+        here, single = f"{name}_block{index}", not block.optics.double
+        y = _convolution(nodes, frame, stack.kernel, f"{here}_position", block.position, field, single=single)
         theta = None
         if block.angle is not None:
-            angle = _convolution(nodes, frame, stack.kernel, f"{here}_angle", block.angle, field, single=True)
+            angle = _convolution(nodes, frame, stack.kernel, f"{here}_angle", block.angle, field, single=single)
             theta = nodes.add("Tanh", angle)
         y = add_transport(nodes, block.optics, y, theta, here)
-        out = _convolution(nodes, frame, stack.kernel, f"{here}_readout", block.readout, y, single=True)
+        out = _convolution(nodes, frame, stack.kernel, f"{here}_readout", block.readout, y, single=single)
         field = out if index in (0, len(stack.blocks) - 1) else nodes.add("Add", field, out)
     return field
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.export.parts import DenseStack, LensStack, Linear, Optics, Stack
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.step.polynomial import FlowPart, PolynomialPart
 
 FLOAT, DOUBLE = 1, 11  # ONNX's numbers of the two types
 
@@ -46,14 +48,19 @@ class Nodes:
         return self.add("Gemm", rows, weight, self.keep(f"{name}_bias", layer.bias, np.float64))
 
 
-def add_step(nodes: Nodes, frame: Frame, networks: tuple[Stack, ...], window: str, inputs: str, out: str) -> None:
+def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window: str, inputs: str, out: str) -> None:
     """From a window (B, H, n) and the inputs of the present (B, m) to the next state (B, n)."""
+    frame = step.frame
     past = [nodes.add("Gather", window, nodes.keep(f"place_{k}", k, np.int64), axis=1) for k in range(frame.history)]
     features = _features(nodes, frame, past, inputs)
     change = nodes.keep("offset", frame.offset, np.float64)
     if frame.matrix.any():
         linear = nodes.add("MatMul", features, nodes.keep("matrix", frame.matrix.T, np.float64))
         change = nodes.add("Add", linear, change)
+    if step.polynomial is not None:
+        change = nodes.add("Add", change, _polynomial(nodes, step.polynomial, features, "polynomial"))
+    if step.flow is not None:
+        change = nodes.add("Add", change, _flow(nodes, step.flow, frame, features))
     if networks:
         outputs = [_network(nodes, stack, features, f"net{index}") for index, stack in enumerate(networks)]
         total = outputs[0]
@@ -61,7 +68,54 @@ def add_step(nodes: Nodes, frame: Frame, networks: tuple[Stack, ...], window: st
             total = nodes.add("Add", total, more)
         worth = nodes.add("Mul", total, nodes.keep("gain", frame.gain / len(outputs), np.float64))
         change = nodes.add("Add", change, worth)
-    nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.scale, np.float64)), out=out)
+    after = nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.scale, np.float64)))
+    if frame.low is not None:
+        after = nodes.add("Max", after, nodes.keep("low", frame.low, np.float64))
+    if frame.high is not None:
+        after = nodes.add("Min", after, nodes.keep("high", frame.high, np.float64))
+    nodes.add("Identity", after, out=out)
+
+
+def _polynomial(nodes: Nodes, part: PolynomialPart, features: str, name: str) -> str:
+    """Weighted monomials (B, n) of features (B, F); those of one degree are one product of two gathers."""
+    values: list[str] = []
+    for degree in range(1, part.degrees + 1):
+        factor = nodes.keep(f"{name}_factor_{degree}", part.get_buffer(f"factor_{degree}").numpy(force=True), np.int64)
+        product = nodes.add("Gather", features, factor, axis=-1)
+        if degree > 1:
+            parent = part.get_buffer(f"parent_{degree}").numpy(force=True)
+            before = nodes.keep(f"{name}_parent_{degree}", parent, np.int64)
+            product = nodes.add("Mul", nodes.add("Gather", values[-1], before, axis=-1), product)
+        values.append(product)
+    every = values[0] if len(values) == 1 else nodes.add("Concat", *values, axis=-1)
+    return nodes.add("MatMul", every, nodes.keep(f"{name}_weights", part.weights.numpy(force=True).T, np.float64))
+
+
+def _flow(nodes: Nodes, flow: FlowPart, frame: Frame, features: str) -> str:
+    """The increment (B, n) of the vector field over one step, by the classical Runge-Kutta method."""
+
+    def columns(name: str, first: int, last: int) -> str:
+        return nodes.add("Gather", features, nodes.keep(f"flow_{name}", np.arange(first, last), np.int64), axis=-1)
+
+    def times(value: str, name: str, factor: float) -> str:
+        return nodes.add("Mul", value, nodes.keep(f"flow_{name}", np.array(factor), np.float64))
+
+    start = now = columns("states", 0, frame.size)
+    states = frame.size * frame.history
+    inputs = columns("inputs", states, states + frame.inputs) if frame.inputs else ""
+    h = 1.0 / flow.substeps
+    for _ in range(flow.substeps):
+        slopes: list[str] = []
+        for name, factor in (("none", 0.0), ("half", h / 2), ("half", h / 2), ("whole", h)):
+            at = nodes.add("Add", now, times(slopes[-1], name, factor)) if slopes else now
+            seen = nodes.add("Concat", at, inputs, axis=-1) if inputs else at
+            slope = _polynomial(nodes, flow.polynomial, seen, "flow")
+            offset = nodes.keep("flow_offset", flow.offset.numpy(force=True), np.float64)
+            slopes.append(nodes.add("Add", slope, offset))
+        middle = times(nodes.add("Add", slopes[1], slopes[2]), "twice", 2.0)
+        total = nodes.add("Add", nodes.add("Add", slopes[0], middle), slopes[3])
+        now = nodes.add("Add", now, times(total, "sixth", h / 6))
+    return nodes.add("Sub", now, start)
 
 
 def standardised(nodes: Nodes, value: str, mean: Array, scale: Array, name: str) -> str:
@@ -99,10 +153,11 @@ def _lens(nodes: Nodes, stack: LensStack, features: str, name: str) -> str:
 def add_transport(nodes: Nodes, optics: Optics, y: str, theta: str | None, name: str) -> str:
     """Positions (..., h) behind all lenses, from positions and angles; None are angles of zero.
 
-    Rays are float64, and how much each lens turns them float32: the many exponentials are there, the sums here. Every
-    constant that float32 would round acts on float64, because such an error is the same in every step and adds up. The
-    last lens is left out: it bends what nobody reads.
+    Rays are float64, and how much each lens turns them is of the precision of the network: the many exponentials are
+    there, the sums here. Every constant that float32 would round acts on float64, because such an error is the same in
+    every step and adds up. The last lens is left out, because the readout does not see the angles behind it.
     """
+    kind = np.float64 if optics.double else np.float32
     length = nodes.keep(f"{name}_length", np.array(optics.length), np.float64)
     narrow = nodes.keep(f"{name}_narrow", np.array(1.0 / optics.sigma), np.float64)
     points = nodes.keep(f"{name}_control_points", np.array(optics.centers) / optics.sigma, np.float64)
@@ -113,10 +168,12 @@ def add_transport(nodes: Nodes, optics: Optics, y: str, theta: str | None, name:
         if layer == len(optics.coefficients) - 1:
             break
         place = nodes.add("Unsqueeze", nodes.add("Mul", y, narrow), last)
-        away = nodes.add("Cast", nodes.add("Sub", place, points), to=FLOAT)
+        away = nodes.add("Sub", place, points)
+        away = away if optics.double else nodes.add("Cast", away, to=FLOAT)
         bells = nodes.add("Exp", nodes.add("Neg", nodes.add("Mul", away, away)))
-        lens = nodes.keep(f"{name}_lens_{layer}", coefficients, np.float32)
-        bent = nodes.add("Cast", nodes.add("ReduceSum", nodes.add("Mul", bells, lens), last, keepdims=0), to=DOUBLE)
+        lens = nodes.keep(f"{name}_lens_{layer}", coefficients, kind)
+        bent = nodes.add("ReduceSum", nodes.add("Mul", bells, lens), last, keepdims=0)
+        bent = bent if optics.double else nodes.add("Cast", bent, to=DOUBLE)
         bent = nodes.add("Mul", bent, scale) if scale else bent
         theta = bent if theta is None else nodes.add("Add", theta, bent)
     return y

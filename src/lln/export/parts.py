@@ -42,6 +42,7 @@ class Optics:
         sigma: width of the Gaussians.
         length: flight between two lenses.
         scale: of every refraction.
+        double: whether lenses are computed in float64; else in float32.
     """
 
     coefficients: Array
@@ -49,6 +50,7 @@ class Optics:
     sigma: float
     length: float
     scale: float
+    double: bool = False
 
     @property
     def rays(self) -> int:
@@ -128,21 +130,22 @@ def stacks(surrogate: AnyStep) -> tuple[Stack, ...]:
     # In float64, so that the division by the number of members rounds once, in the precision of the export.
     merged = surrogate.to_dtype(torch.float64).merged()
     if merged is not None:
-        return (_lens(merged),)
+        return (_lens(merged, surrogate.dtype == torch.float64),)
     return tuple(_dense(member) for member in surrogate.members)
 
 
-def _lens(network: LensNetwork) -> LensStack:
+def _lens(network: LensNetwork, double: bool) -> LensStack:
     return LensStack(
         Linear.of(network.embed_position),
         None if network.embed_angle is None else Linear.of(network.embed_angle),
-        _optics(network),
+        _optics(network, double),
         Linear.of(network.readout),
     )
 
 
-def _optics(network: LensNetwork | FieldBlock) -> Optics:
-    return Optics(_array(network.coefficients), network.centers, network.sigma, network.length, network.lens_scale)
+def _optics(network: LensNetwork | FieldBlock, double: bool) -> Optics:
+    constants = (network.centers, network.sigma, network.length, network.lens_scale)
+    return Optics(_array(network.coefficients), *constants, double)
 
 
 def field_stacks(surrogate: AnyStep) -> tuple[FieldStack, ...]:
@@ -161,7 +164,7 @@ def _field(network: FieldLensNetwork) -> FieldStack:
             FieldBlockStack(
                 Linear.of(block.embed_position),
                 None if block.embed_angle is None else Linear.of(block.embed_angle),
-                _optics(block),
+                _optics(block, block.coefficients.dtype == torch.float64),
                 Linear.of(read),
             )
             for block, read in zip(blocks, reads, strict=True)

@@ -1,4 +1,4 @@
-"""A surrogate as C99: one source, one header and a self-test that replays a stored rollout."""
+"""A step as C99: one source, one header and a self-test that replays a stored rollout."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CExport:
 def export_c(
     surrogate: AnyStep,
     folder: str | os.PathLike[str],
-    precision: str = "float",
+    precision: str | None = None,
     *,
     name: str = "model",
     window: Array | None = None,
@@ -60,20 +60,30 @@ def export_c(
     Args:
         surrogate: what to write.
         folder: made if it is missing.
-        precision: of the network, "float" or "double"; states, inputs and the frame are double either way, because a
-            linear part in float would lose what it is there for.
+        precision: of the networks, "float" or "double"; None takes their own. States, inputs and closed-form parts are
+            double either way.
         name: stem of the files, of the functions and of the type.
         window: a start for the self-test, (H, n); near the training mean if left out.
         names: of the coordinates, for the header's comment.
         input_names: of the inputs, for the header's comment.
         check: whether to compile and replay.
     """
-    choice("precision", precision, PRECISIONS)
+    double = surrogate.dtype == torch.float64
+    precision = choice("precision", precision or ("double" if double else "float"), PRECISIONS)
+    if double and surrogate.corrected and precision == "float":
+        raise InputError(
+            "precision='float' would lose the digits of networks that were solved in float64; use precision='double'"
+        )
     model = _model(surrogate, identifier(name), precision)
     probe = Probe.of(surrogate, window)
     truth = surrogate.to_dtype(torch.float64).rollout(probe.window, probe.steps, probe.inputs)
     # PyTorch's own rounding sets the scale of what is right; the floor is float64's, for frames without a network.
     usual = probe.compare("", surrogate, truth).torch
+    if not np.isfinite(usual):
+        raise InputError(
+            f"the model grows without bound within {probe.steps} steps of its start, so a self-test has nothing to "
+            "compare; give a window near the training data"
+        )
     files = [
         (f"{name}.c", source(model)),
         (f"{name}.h", header(model, names, input_names)),

@@ -1,9 +1,10 @@
-"""A model of plain states in C: features, linear part, and the networks on them."""
+"""A dense step in C: features, closed-form parts, and the networks on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lln.export.c.closed import closed_calls, closed_functions, closed_scratch
 from lln.export.c.dense import dense_functions, dense_tables
 from lln.export.c.lens import lens_functions, lens_tables
 from lln.export.c.source import LINEAR, Model, Size
@@ -14,7 +15,7 @@ from lln.step.frame import Frame
 
 @dataclass(frozen=True, eq=False)
 class PlainModel(Model):
-    """A frame and the networks that correct it: one lens network, several comparators, or none."""
+    """Closed-form parts and the networks that correct them: one lens network, several comparators, or none."""
 
     plain: Frame
     stacks: tuple[Stack, ...]
@@ -50,6 +51,7 @@ class PlainModel(Model):
             text += f"    double y[{big}_RAYS], theta[{big}_RAYS];\n    {self.precision} turn[{big}_RAYS];\n"
         if self.dense:
             text += f"    double wide[{big}_WIDTH], next[{big}_WIDTH], readout[{big}_STATES];\n"
+        text += closed_scratch(self.plain)
         return text + (f"    double correction[{big}_STATES];\n" if self.stacks else "")
 
     def body(self) -> str:
@@ -61,6 +63,8 @@ class PlainModel(Model):
             pieces += [lens_tables(self.lens, self.precision), lens_functions(self.lens, self.name, self.precision)]
         elif self.dense:
             pieces += [dense_tables(self.dense, self.precision), dense_functions(self.dense, self.name)]
+        closed = closed_functions(self.plain, self.name)
+        pieces += [closed] if closed else []
         return "\n".join([*pieces, _features(self.plain, self.name), self._change()])
 
     def _change(self) -> str:
@@ -75,6 +79,8 @@ class PlainModel(Model):
     for (int i = 0; i < {big}_STATES; i++)
         m->change[i] += gain[i] * m->correction[i];
 """
+        parts = (linear if self.plain.matrix.any() else "") + closed_calls(self.plain)
+        parts += correction if self.stacks else ""
         return f"""\
 /* How far the state moves in one step. */
 static void change({self.name} *m, const double *inputs)
@@ -82,7 +88,7 @@ static void change({self.name} *m, const double *inputs)
     look(m, inputs);
     for (int i = 0; i < {big}_STATES; i++)
         m->change[i] = offset[i];
-{linear if self.plain.matrix.any() else ""}{correction if self.stacks else ""}    for (int i = 0; i < {big}_STATES; i++)
+{parts}    for (int i = 0; i < {big}_STATES; i++)
         m->change[i] *= scale[i];
 }}
 """
@@ -101,6 +107,9 @@ def _frame_tables(frame: Frame, corrected: bool) -> str:
         values["input_scale"] = (frame.input_scale, "In units of the inputs.")
     if frame.matrix.any():
         values["matrix"] = (frame.matrix.T, "Standardised change in one step, linear part: [feature][state].")
+    for name, why in (("low", "No state is below."), ("high", "No state is above.")):
+        if (bound := getattr(frame, name)) is not None:
+            values[name] = (bound, why)
     if corrected:
         values["gain"] = (frame.gain, "What one unit of the network's output is worth.")
     return "\n".join(table(key, array, "double", why) for key, (array, why) in values.items())

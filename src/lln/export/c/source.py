@@ -1,4 +1,4 @@
-"""A surrogate as C99 text: header, source and self-test."""
+"""A step as C99 text: header, source and self-test."""
 
 from __future__ import annotations
 
@@ -94,6 +94,9 @@ void {name}_rollout({name} *m, size_t steps, const double *inputs, double *state
 def source(model: Model) -> str:
     """The text of the source."""
     name, big = model.name, model.name.upper()
+    bounds = [f"state {sign} {bound}[i] ? {bound}[i] : " for sign, bound in (("<", "low"), (">", "high"))
+              if getattr(model.frame, bound, None) is not None]  # fmt: skip
+    clip = f"        state = {''.join(bounds)}state;\n" if bounds else ""
     return f"""\
 /* See {name}.h. */
 #include "{name}.h"
@@ -115,8 +118,8 @@ void {name}_step({name} *m, const double *inputs, double *next)
 {{
     change(m, inputs);
     for (int i = 0; i < {big}_STATES; i++) {{
-        const double state = m->past[{big}_HISTORY - 1][i] + m->change[i];
-        for (int k = 1; k < {big}_HISTORY; k++)
+        {"" if bounds else "const "}double state = m->past[{big}_HISTORY - 1][i] + m->change[i];
+{clip}        for (int k = 1; k < {big}_HISTORY; k++)
             m->past[k - 1][i] = m->past[k][i];
         m->past[{big}_HISTORY - 1][i] = state;
         if (next != NULL)

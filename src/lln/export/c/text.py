@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.step.frame import Array
 
 WIDTH = 110
 PRECISIONS = ("float", "double")
@@ -43,9 +42,9 @@ def literal(value: float, precision: str) -> str:
     return f"{np.float32(value)!s}f"
 
 
-def table(name: str, values: Array, precision: str, why: str) -> str:
-    """`values` as a constant array with a comment above it."""
-    rounded = values.astype(np.float32 if precision == "float" else np.float64)
+def table(name: str, values: NDArray[Any], precision: str, why: str) -> str:
+    """`values` as a constant array of float, double or int with a comment above it."""
+    rounded = values.astype({"float": np.float32, "double": np.float64, "int": np.int64}[precision])
     if not np.isfinite(rounded).all():
         raise InputError(f"{name} holds values that are not finite in {precision}; a diverged model has no export")
     sizes = "".join(f"[{size}]" for size in values.shape)
