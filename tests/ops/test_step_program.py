@@ -1,10 +1,14 @@
 """Rollouts of whole steps, against the formula written as plain loops."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from lln import InputError
 from lln.ops import Flow, LensBlock, Polynomial, StepProgram, roll
+from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu.compile import levels
 
 
 def polynomial(rng, n, features, degree=3, weight=0.05):
@@ -131,13 +135,19 @@ CASES = {
 }
 
 
+LEVELS = [] if cpu_backend.unavailable() else [f"cpu {name}" for name in levels()]
+
+
 @pytest.mark.parametrize("starts", [1, 3, 11])
 @pytest.mark.parametrize("case", CASES)
-def test_rollout_is_the_formula(case, starts):
+@pytest.mark.parametrize("backend", [*LEVELS, "reference"])
+def test_rollout_is_the_formula(case, starts, backend):
     step, rng = program(**CASES[case]), np.random.default_rng(1)
     window = step.mean + 0.3 * step.scale * rng.standard_normal((starts, step.history, step.size))
     inputs = rng.standard_normal((starts, 6, step.inputs)) if step.inputs else None
-    states, diverged = roll(step, window, 6, inputs)
+    backend, _, level = backend.partition(" ")
+    with cpu_backend.forced(level) if level else contextlib.nullcontext():
+        states, diverged = roll(step, window, 6, inputs, backend=backend)
     want = np.stack([by_hand(step, w, 6, None if inputs is None else inputs[b]) for b, w in enumerate(window)])
     # Rounding of float64 in six steps that at most double a difference, or that of float32 through the gain of 0.15.
     single = any(block.precision == "float32" for block in step.lenses)
@@ -145,12 +155,13 @@ def test_rollout_is_the_formula(case, starts):
     assert (diverged == -1).all()
 
 
-def test_divergence_is_found_in_each_start():
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_divergence_is_found_in_each_start(backend):
     step = StepProgram(
         mean=np.zeros(1), scale=np.ones(1), polynomial=Polynomial(np.array([[-1, 0], [0, 0]]), np.array([[0.0, 1.0]]))
     )
     window = np.array([[[1e-9]], [[1e100]], [[1.0]], [[np.nan]], [[-0.5]]])
-    states, diverged = roll(step, window, 12)
+    states, diverged = roll(step, window, 12, backend=backend)
     x = np.array([1e-9, 1e100, 1.0, np.nan, -0.5])
     with np.errstate(over="ignore", invalid="ignore"):
         want = []
@@ -197,3 +208,11 @@ def test_windows_that_do_not_fit_are_refused():
         roll(program(inputs=1), np.zeros((1, 1, 3)), 2)
     with pytest.raises(InputError, match="an earlier monomial"):
         Polynomial(np.array([[0, 0]]), np.zeros((3, 1)))
+
+
+def test_bits_do_not_depend_on_threads_or_neighbours():
+    step, rng = program(parts=("linear", "polynomial", "float32"), width=70, depth=10), np.random.default_rng(2)
+    window = step.mean + 0.3 * step.scale * rng.standard_normal((37, 1, 3))
+    one, two = (roll(step, window, 40, threads=threads)[0] for threads in (1, 3))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one[8:24], roll(step, window[8:24], 40)[0])

@@ -317,15 +317,24 @@ class Code:
         return self.builder.select(self.builder.icmp_signed("<", self.number(a), self.number(below)), then, otherwise)
 
     @contextmanager
-    def loop(self, start: ir.Value | int, stop: ir.Value | int, step: int = 1) -> Iterator[ir.Value]:
-        """A loop over range(start, stop, step), whose body is what is emitted inside."""
+    def loop(
+        self, start: ir.Value | int, stop: ir.Value | int, step: int = 1, *, alive: ir.Value | None = None
+    ) -> Iterator[ir.Value]:
+        """A loop over range(start, stop, step), whose body is what is emitted inside.
+
+        With `alive`, the address of an integer, it ends as soon as that is zero.
+        """
         before = self.builder.block
         head, body, done = (self.builder.append_basic_block(name) for name in ("head", "body", "done"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
         index = self.builder.phi(INT)
         index.add_incoming(self.number(start), before)
-        self.builder.cbranch(self.builder.icmp_signed("<", index, self.number(stop)), body, done)
+        more = self.builder.icmp_signed("<", index, self.number(stop))
+        if alive is not None:
+            living = self.builder.icmp_signed("!=", self.builder.load(alive, typ=INT), self.number(0))
+            more = self.builder.and_(more, living)
+        self.builder.cbranch(more, body, done)
         self.builder.position_at_end(body)
         yield index
         index.add_incoming(self.plus(index, step), self.builder.block)
