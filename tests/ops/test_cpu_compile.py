@@ -14,6 +14,7 @@ from lln.ops.grid import even_grid
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
+from lln.ops.cpu import cache
 from lln.ops.cpu import compile as cpu_compile
 from lln.ops.cpu.functions import EXP2
 
@@ -71,12 +72,67 @@ def test_without_a_folder_it_compiles_every_time(tmp_path):
     assert run(blocked) == float(here[1].sum())
 
 
-def test_code_that_others_could_have_written_is_not_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = cpu_compile.cache_folder()
-    assert folder is not None
+STRANGER = 65_534
+ROOT = hasattr(os, "getuid") and os.getuid() == 0
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache below three folders of this user's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a" / "b"))
+    for name in ("a", "a/b"):
+        (tmp_path / name).mkdir(mode=0o755)
+    cache.write("kernel", b"code")
+    assert cache.read("kernel") == b"code"
+    return cache.location()
+
+
+@pytest.mark.parametrize("up", [0, 1, 2, 3])
+def test_a_folder_that_others_can_write_to_is_not_used(folder, up):
+    (folder, *folder.parents)[up].chmod(0o777)
+    assert cache.location() is None
+    assert cache.read("kernel") is None
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can give folders away")
+@pytest.mark.parametrize("up", [0, 1, 2, 3])
+def test_a_folder_that_belongs_to_another_user_is_not_used(folder, up):
+    os.chown((folder, *folder.parents)[up], STRANGER, STRANGER)
+    assert cache.location() is None
+    assert cache.read("kernel") is None
+    cache.write("other", b"code")
+    assert not (folder / "other").exists()
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can give files away")
+def test_a_file_of_another_user_is_not_run(folder):
+    os.chown(folder / "kernel", STRANGER, STRANGER)
+    assert cache.read("kernel") is None
+
+
+def test_a_file_that_others_can_write_to_is_not_run(folder):
+    (folder / "kernel").chmod(0o666)
+    assert cache.read("kernel") is None
+
+
+def test_links_are_not_followed(folder, tmp_path):
+    (folder / "kernel").rename(tmp_path / "elsewhere")
+    (folder / "kernel").symlink_to(tmp_path / "elsewhere")
+    assert cache.read("kernel") is None
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
+    assert cache.location() is None
+
+
+def test_a_sticky_folder_of_root_may_lie_on_the_way(folder):
+    folder.parents[2].chmod(0o1777)
+    assert cache.read("kernel") == b"code"
+
+
+def test_no_cache_means_compiling_in_memory(folder):
     folder.chmod(0o777)
-    assert cpu_compile.cache_folder() is None
+    assert run(folder.parents[1]) == run(folder.parents[1])
+    assert [file.name for file in folder.iterdir()] == ["kernel"]
 
 
 def test_llvm_is_not_imported_before_it_is_needed():

@@ -1,8 +1,7 @@
 """From a kernel's text to a function that Python can call: LLVM, a cache of machine code on disk, ctypes.
 
-ctypes lets go of the interpreter lock while the function runs, so threads run kernels side by side. Machine code is
-kept in the user's cache folder under a name that hashes everything it depends on; a folder that cannot be used only
-costs the compilation.
+ctypes releases the interpreter lock while the function runs, so threads run kernels side by side. Machine code is
+stored (see `cache.py`) under a name that hashes everything it depends on.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import ctypes
 import hashlib
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -22,8 +20,8 @@ from typing import Any
 import llvmlite
 from llvmlite import binding, ir
 
-from lln.core import folders
 from lln.core.errors import choice
+from lln.ops.cpu import cache
 from lln.ops.cpu.simd import Target
 
 LEVELS = ("avx512", "avx2", "baseline")
@@ -80,10 +78,10 @@ def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Call
         )
         versions = (llvmlite.__version__, binding.llvm_version_info, sys.platform, goal)
         file = f"{name}-{hashlib.sha256(repr((versions, text)).encode()).hexdigest()[:32]}.bin"
-        code = _read(file)
+        code = cache.read(file)
         if code is None:
             code = _optimise(text, machine)
-            _write(file, code)
+            cache.write(file, code)
         engine = binding.create_mcjit_compiler(binding.parse_assembly(f'target triple = "{goal.triple}"'), machine)
         engine.add_object_file(binding.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -104,35 +102,8 @@ def _optimise(text: str, machine: Any) -> bytes:
 
 
 def cache_folder() -> Path | None:
-    """The folder of machine code, made on demand; None where it cannot be made or others may write to it."""
-    return folders.cache_folder("kernels")
-
-
-def _read(file: str) -> bytes | None:
-    """Stored machine code, if it is whole: the first 32 bytes are its checksum."""
-    folder = cache_folder()
-    if folder is None:
-        return None
-    try:
-        content = (folder / file).read_bytes()
-    except OSError:
-        return None
-    return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None
-
-
-def _write(file: str, code: bytes) -> None:
-    """Store machine code under a name of its own first, so that no other process meets half a file."""
-    folder = cache_folder()
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        handle, part = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(hashlib.sha256(code).digest() + code)
-            Path(part).replace(folder / file)
-        except OSError:
-            Path(part).unlink(missing_ok=True)
+    """The folder of machine code; None where there is none that only this user can write to."""
+    return cache.location()
 
 
 def signature(pointers: int, sizes: int) -> Any:
