@@ -5,12 +5,14 @@ import pytest
 import torch
 
 from lln import LensNetwork
+from lln.core.errors import RenamedWarning
+from lln.models.factory import build
 
 DTYPES = [torch.float32, torch.float64]
 
 
 def make(seed=0, **options):
-    defaults = {"width": 7, "depth": 5, "basis": 4, "horizon": 1.3, "lens_scale": 0.8}
+    defaults = {"width": 7, "depth": 5, "basis": 4, "optical_length": 1.3, "lens_scale": 0.8}
     network = LensNetwork(3, 2, **{**defaults, **options}, generator=torch.Generator().manual_seed(seed)).double()
     network.coefficients.data.mul_(30)  # lenses that matter
     return network
@@ -83,9 +85,19 @@ def test_transport_ends_where_states_end():
     torch.testing.assert_close(network(x), network.readout(end.y), rtol=0, atol=0)
 
 
-def test_length_is_horizon_over_depth_unless_given():
-    assert make(horizon=2.0, depth=8).length == 0.25
-    assert make(horizon=2.0, depth=8, propagation=0.7).length == 0.7
+def test_length_is_optical_length_over_depth_unless_given():
+    assert make(optical_length=2.0, depth=8).length == 0.25
+    assert make(optical_length=2.0, depth=8, propagation=0.7).length == 0.7
+
+
+def test_the_old_name_of_the_optical_length_works_with_a_warning():
+    with pytest.warns(RenamedWarning, match="horizon of a lens network is now called optical_length") as caught:
+        old = LensNetwork(3, 3, width=4, depth=8, horizon=2.0)
+    assert caught[0].filename == __file__
+    assert old.length == 0.25
+    assert old.config()["optical_length"] == 2.0
+    assert "horizon" not in old.config()
+    assert build("lens", 3, 3, width=4, depth=8, horizon=2.0).length == 0.25  # as files and studies name it
 
 
 def test_control_points_and_width():
@@ -122,7 +134,7 @@ def test_without_lenses_rays_are_straight():
     network, x = make(lens_scale=0.0), inputs(5)
     (y, theta), end = network.embed(x), network.states(x)[-1]
     assert torch.equal(end.theta, theta)
-    torch.testing.assert_close(end.y, y + network.horizon * theta, rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(end.y, y + network.optical_length * theta, rtol=1e-14, atol=1e-14)
 
 
 def test_without_flight_positions_stay_and_every_lens_bends_at_the_same_place():

@@ -37,7 +37,7 @@ def test_a_network_comes_back_bit_for_bit(name, dtype, tmp_path):
 
 def test_every_option_of_the_lens_network_survives(tmp_path):
     network = LensNetwork(
-        4, 2, width=3, depth=2, basis=5, horizon=2.5, lens_scale=0.3, control_range=(-1.0, 2.0), sigma=0.7,
+        4, 2, width=3, depth=2, basis=5, optical_length=2.5, lens_scale=0.3, control_range=(-1.0, 2.0), sigma=0.7,
         initial_angle="zero", propagation=0.11,
     )  # fmt: skip
     save_model(network, tmp_path / "a")

@@ -25,6 +25,10 @@ class InputError(ValueError):
             self.add_note(f"more: lln explain {topic}")
 
 
+class RenamedWarning(FutureWarning):
+    """An old name was used: it works, and the message says the new one."""
+
+
 def _one_line(message: str) -> str:
     """`message` as one line without control characters, whatever names of a hostile file are in it."""
     plain = printable(message).replace("\n", "\\n")

@@ -55,6 +55,8 @@ def build(name: str, n_in: int, n_out: int, **options: Any) -> StateNetwork:
             raise InputError(
                 f"model {name!r} has no option {option!r}{did_you_mean(option, known)}", topic="unknown-name"
             )
+    if "optical_length" in known and "horizon" in options:  # the name in files and studies up to format 1
+        options["optical_length"] = options.pop("horizon")
     _check_size(name, options)
     return NETWORKS.get(name)(n_in, n_out, **options)
 

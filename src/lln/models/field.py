@@ -13,7 +13,7 @@ from lln.core.checks import positive, whole
 from lln.core.errors import InputError
 from lln.models.base import StateNetwork, seeded_linear
 from lln.models.convolution import convolve, kernel_shape, sides
-from lln.models.lens import COEFFICIENT_STD, LensNetwork, Rays
+from lln.models.lens import COEFFICIENT_STD, LensNetwork, Rays, renamed_length
 from lln.ops import lens_transport, reference
 
 
@@ -75,12 +75,13 @@ class FieldLensNetwork(StateNetwork):
         boundary: "periodic", "dirichlet", "neumann" or "replicate", or one for each axis, or (low, high) for an axis.
         static: channels of a fixed field (geometry, coefficients) that the first block also sees.
         inputs: global inputs (parameters, forcing) that the first block also sees, the same at all points.
-        horizon: total propagation distance T of one block.
+        optical_length: total propagation distance T of one block.
         lens_scale: fixed scale s of every refraction.
         control_range: the control points are spread evenly over this interval.
         sigma: width of the Gaussians; None takes the spacing of the control points.
         initial_angle: "learned" or "zero".
-        propagation: distance of one layer in place of horizon / depth.
+        propagation: distance of one layer in place of optical_length / depth.
+        horizon: old name of `optical_length`; works with a warning.
         generator: source of the initial values, on the CPU; None takes torch's global one.
     """
 
@@ -99,12 +100,13 @@ class FieldLensNetwork(StateNetwork):
         boundary: str | Sequence[str | Sequence[str]] = "periodic",
         static: int = 0,
         inputs: int = 0,
-        horizon: float = 1.0,
+        optical_length: float = 1.0,
         lens_scale: float = 1.0,
         control_range: tuple[float, float] = (-3.0, 3.0),
         sigma: float | None = None,
         initial_angle: str = "learned",
         propagation: float | None = None,
+        horizon: float | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -123,7 +125,7 @@ class FieldLensNetwork(StateNetwork):
             width=width,
             depth=depth,
             basis=basis,
-            horizon=horizon,
+            optical_length=renamed_length(optical_length, horizon),
             lens_scale=lens_scale,
             control_range=control_range,
             sigma=sigma,

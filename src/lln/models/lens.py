@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lln.core.checks import finite, interval, positive, whole
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, RenamedWarning, choice
 from lln.models.base import StateNetwork, seeded_linear
 from lln.ops import Networks, Scaling, lens_transport, reference, rollout
 
 INITIAL_ANGLES = ("learned", "zero")
 COEFFICIENT_STD = 0.02
+
+
+def renamed_length(optical_length: float, horizon: float | None) -> float:
+    """The optical length, also where it is given under its old name `horizon`."""
+    if horizon is None:
+        return optical_length
+    message = "horizon of a lens network is now called optical_length; the old name still works"
+    warnings.warn(message, RenamedWarning, stacklevel=3)
+    return horizon
 
 
 class Rays(NamedTuple):
@@ -36,12 +46,13 @@ class LensNetwork(StateNetwork):
         width: number of rays h.
         depth: number of propagate-refract layers D.
         basis: number of Gaussian control points K per ray.
-        horizon: total propagation distance T; one layer propagates L = T / D.
+        optical_length: total propagation distance T; one layer propagates L = T / D.
         lens_scale: fixed scale s of every refraction; 0 switches the lenses off.
         control_range: the control points are spread evenly over this interval (one alone sits in its middle).
         sigma: width of the Gaussians; None takes the spacing of the control points.
         initial_angle: "learned", or "zero" for theta_0 = 0.
-        propagation: distance L of one layer, in place of horizon / depth; 0 switches propagation off.
+        propagation: distance L of one layer, in place of optical_length / depth; 0 switches propagation off.
+        horizon: old name of `optical_length`; works with a warning.
         generator: source of the initial values, on the CPU; None takes torch's global one.
 
     Attributes:
@@ -56,12 +67,13 @@ class LensNetwork(StateNetwork):
         width: int = 128,
         depth: int = 40,
         basis: int = 12,
-        horizon: float = 1.0,
+        optical_length: float = 1.0,
         lens_scale: float = 1.0,
         control_range: tuple[float, float] = (-3.0, 3.0),
         sigma: float | None = None,
         initial_angle: str = "learned",
         propagation: float | None = None,
+        horizon: float | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -71,14 +83,14 @@ class LensNetwork(StateNetwork):
             whole("depth", depth, 1),
             whole("basis", basis, 1),
         )
-        self.horizon = finite("horizon", horizon)
+        self.optical_length = finite("optical_length", renamed_length(optical_length, horizon))
         self.lens_scale = finite("lens_scale", lens_scale)
         self.control_range = interval("control_range", control_range)
         self._centers = self._spread()
         self.sigma = self.spacing if sigma is None else positive("sigma", sigma)
         self.initial_angle = choice("initial_angle", initial_angle, INITIAL_ANGLES)
         self.backend = "auto"
-        self.length = self.horizon / self.depth if propagation is None else finite("propagation", propagation)
+        self.length = self.optical_length / self.depth if propagation is None else finite("propagation", propagation)
 
         self.embed_position = seeded_linear(self.n_in, self.width, generator)
         # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
@@ -186,7 +198,7 @@ class LensNetwork(StateNetwork):
             "width": self.width,
             "depth": self.depth,
             "basis": self.basis,
-            "horizon": self.horizon,
+            "optical_length": self.optical_length,
             "lens_scale": self.lens_scale,
             "control_range": self.control_range,
             "sigma": self.sigma,

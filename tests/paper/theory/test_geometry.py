@@ -231,7 +231,7 @@ def test_without_lenses_or_flight_the_jacobian_is_a_single_shear(options):
     assert torch.equal(d, a)
     if "lens_scale" in options:
         assert torch.equal(c, 0 * a)
-        torch.testing.assert_close(b, torch.full_like(b, made.horizon), rtol=1e-15, atol=0)
+        torch.testing.assert_close(b, torch.full_like(b, made.optical_length), rtol=1e-15, atol=0)
     else:
         assert torch.equal(b, 0 * a)
         torch.testing.assert_close(c, geometry.lens_powers(made, y, theta).sum(0), rtol=1e-13, atol=1e-15)
