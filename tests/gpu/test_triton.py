@@ -2,16 +2,18 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 import lln
 from lln.models import LensEnsemble, LensNetwork
-from lln.ops import explain
+from lln.ops import explain, roll
 from lln.ops.triton import backend as triton_backend
 from tests.contracts.operator import (
     FAR,
+    NAMES,
     SIZES,
     assert_far_tails,
     assert_twice_naive,
@@ -21,6 +23,8 @@ from tests.contracts.operator import (
     poison,
     run,
 )
+from tests.contracts.operator_checks import CHECKS, Subject
+from tests.ops.test_step_program import CASES, program
 
 pytestmark = [
     pytest.mark.gpu,
@@ -86,6 +90,32 @@ def test_the_same_bits_every_time(rows, backward):
     for _ in range(5):
         again = run(case, backend="triton", backward=backward)
         assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_float64_errs_near_its_rounding(size):
+    case = make_case(*size, device="cuda")
+    rounding = 64 * torch.finfo(torch.float64).eps * (1.0 + max(map(abs, case.centers)) / case.sigma)
+    results, truth = run(case, torch.float64, backend="triton"), naive(case, torch.float64)
+    for name, ours, exact in zip(NAMES, results, truth, strict=True):
+        assert (ours - exact).norm() <= rounding * exact.norm(), name
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_what_torch_does(check):
+    CHECKS[check](Subject("triton", "cuda"))
+
+
+@pytest.mark.parametrize("case", ["everything", "float32 lens", "lags and inputs"])
+def test_a_step_program_as_a_graph_is_the_cpu_kernel(case):
+    step, rng = program(**CASES[case]), np.random.default_rng(1)
+    window = step.mean + 0.3 * step.scale * rng.standard_normal((5, step.history, step.size))
+    inputs = rng.standard_normal((5, 70, step.inputs)) if step.inputs else None
+    states, diverged = roll(step, window, 70, inputs, device="cuda")
+    want, lost = roll(step, window, 70, inputs)
+    assert diverged.tolist() == lost.tolist()
+    good = np.isfinite(want)
+    np.testing.assert_allclose(states[good][:60], want[good][:60], rtol=1e-4, atol=1e-4)
 
 
 def test_auto_takes_triton():

@@ -197,8 +197,8 @@ class Triton(Backend):
         """See `Backend.refusal`."""
         if isinstance(call.grid, str):
             return call.grid
-        if call.dtype != torch.float32:
-            return f"it computes in float32, not {call.dtype}"
+        if call.dtype not in (torch.float32, torch.float64):
+            return f"it computes in float32 or float64, not {call.dtype}"
         return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
 
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lln.ops.grid import Grid
+from lln.ops.triton.launch import launch
 
 LANES = 32
 WARPS = 1056  # programs of one warp that a large card holds at once, at the backward's register use
@@ -74,10 +75,14 @@ def _forward(
     columns = -(-width // LANES)
     rows = _rows(batch, columns * members, (4, 8, 16))
     programs = (-(-batch // rows), columns, members)
-    forward_kernel[programs](
-        y, theta, packed, out_y, out_theta, batch, width, packed.shape[1],
-        *_numbers(grid, length, scale), **_shape(grid), ROWS=rows, num_warps=1,
-    )  # fmt: skip
+    launch(
+        forward_kernel,
+        programs,
+        (y, theta, packed, out_y, out_theta, numbers(grid, length, scale, y.device, y.dtype)),
+        (batch, width, packed.shape[1]),
+        (*_shape(grid), rows),
+        warps=1,
+    )
     return out_y, out_theta
 
 
@@ -99,21 +104,32 @@ def _backward(
     columns = -(-width // LANES)
     rows = _rows(batch, columns * members, (8, 16))
     tiles = -(-batch // rows)
-    parts = max(1, min(tiles, WARPS // (columns * members), SUMS_BYTES // (4 * packed.numel())))
+    parts = max(1, min(tiles, WARPS // (columns * members), SUMS_BYTES // (packed.itemsize * packed.numel())))
     parts = -(-tiles // -(-tiles // parts))  # every program sweeps as many tiles as the others, or one less
     single = parts == tiles
-    sums = (torch.empty if single else torch.zeros)(parts, *packed.shape, device=y.device)
-    path = torch.empty(0 if inverse else parts * members * columns * depth * rows * LANES, device=y.device)
+    sums = (torch.empty if single else torch.zeros)((parts, *packed.shape), device=y.device, dtype=y.dtype)
+    path = y.new_empty(0 if inverse else parts * members * columns * depth * rows * LANES)
     out_y, out_theta = torch.empty_like(y), torch.empty_like(theta)
-    backward_kernel[(parts, columns, members)](
-        y, theta, grad_y, grad_theta, packed, out_y, out_theta, sums, path, tiles, batch, width, depth, LANES,
-        *_numbers(grid, length, scale), **_shape(grid), ROWS=rows, INVERSE=inverse, SINGLE=single, num_warps=1,
+    launch(
+        backward_kernel,
+        (parts, columns, members),
+        (
+            y, theta, grad_y, grad_theta, packed, out_y, out_theta, sums, path,
+            numbers(grid, length, scale, y.device, y.dtype),
+        ),
+        (tiles, batch, width, depth, LANES),
+        (*_shape(grid), rows, inverse, single),
+        warps=1,
     )  # fmt: skip
-    grad = torch.empty(members, depth, width, basis, device=y.device)
-    finish_kernel[(members * depth, columns)](
-        sums, _weights(grid, y.device, scale), grad, parts, width, members * depth,
-        K=basis, K_PADDED=1 << (basis - 1).bit_length(), num_warps=4,
-    )  # fmt: skip
+    grad = y.new_empty(members, depth, width, basis)
+    launch(
+        finish_kernel,
+        (members * depth, columns, 1),
+        (sums, _weights(grid, y.device, y.dtype, scale), grad),
+        (parts, width, members * depth),
+        (basis, 1 << (basis - 1).bit_length()),
+        warps=4,
+    )
     return out_y, out_theta, grad
 
 
@@ -125,24 +141,31 @@ def _rows(batch: int, columns: int, choices: tuple[int, ...]) -> int:
 def _pack(coefficients: Tensor, grid: Grid) -> Tensor:
     """(S, D, h, K) -> (S, D, K, h), contiguous, the weights w_i multiplied in."""
     members, depth, width, basis = coefficients.shape
-    packed = torch.empty(members, depth, basis, width, device=coefficients.device)
-    return torch.mul(coefficients.transpose(-1, -2), _weights(grid, coefficients.device, 1.0), out=packed)
+    packed = coefficients.new_empty(members, depth, basis, width)
+    weights = _weights(grid, coefficients.device, coefficients.dtype, 1.0)
+    return torch.mul(coefficients.transpose(-1, -2), weights, out=packed)
 
 
 @lru_cache(maxsize=64)
-def _weights(grid: Grid, device: torch.device, scale: float) -> Tensor:
+def _weights(grid: Grid, device: torch.device, dtype: torch.dtype, scale: float) -> Tensor:
     weights = [w * scale for group in grid.groups for w in group.weights]
-    return torch.tensor(weights, device=device).unsqueeze(-1)
+    return torch.tensor(weights, device=device, dtype=dtype).unsqueeze(-1)
 
 
-def _numbers(grid: Grid, length: float, scale: float) -> tuple[float, ...]:
-    return length, scale, grid.kappa, grid.gamma, grid.gamma_low, float(grid.offset), grid.clamp
+@lru_cache(maxsize=256)
+def numbers(grid: Grid, length: float, scale: float, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The scalars of a stack where the kernels read them: as arguments Triton would round them to float32."""
+    values = [length, scale, grid.kappa, grid.gamma, grid.gamma_low, float(grid.offset), grid.clamp]
+    return torch.tensor(values, device=device, dtype=dtype)
 
 
-def _shape(grid: Grid) -> dict[str, Any]:
-    return {
-        "K": grid.basis,
-        "ANCHORS": tuple(group.anchor for group in grid.groups),
-        "BELOW": tuple(group.below for group in grid.groups),
-        "ABOVE": tuple(group.above for group in grid.groups),
-    }
+@lru_cache(maxsize=256)
+def _shape(grid: Grid) -> tuple[Any, ...]:
+    """K, anchors, and how many centres lie below and above each: what is compiled in."""
+    groups = grid.groups
+    return (
+        grid.basis,
+        tuple(group.anchor for group in groups),
+        tuple(group.below for group in groups),
+        tuple(group.above for group in groups),
+    )

@@ -14,7 +14,9 @@ import triton
 import triton.language as tl
 
 LANES = tl.constexpr(32)
-_MAGIC = tl.constexpr(12583039.0)  # 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent
+# Adding these rounds to an integer and leaves the biased exponent of a power of two in the lowest bits.
+_MAGIC = tl.constexpr(12583039.0)  # 1.5 * 2^23 + 127, float32
+_MAGIC64 = tl.constexpr(6755399441056767.0)  # 1.5 * 2^52 + 1023, float64
 _LN2 = tl.constexpr(0.6931471805599453)
 
 _RUN_TIME = ["h", "B", "D"]
@@ -23,17 +25,36 @@ _RUN_TIME = ["h", "B", "D"]
 @triton.jit
 def _exp2_pair(a, b, c, low, BOTH: tl.constexpr):
     """2^(a b + c + low) and, if BOTH, its reciprocal, for c an integer and low tiny."""
-    shifted = tl.fma(a, b, c) + _MAGIC
-    whole = shifted - _MAGIC
+    DOUBLE: tl.constexpr = a.dtype == tl.float64
+    MAGIC: tl.constexpr = _MAGIC64 if DOUBLE else _MAGIC
+    INTEGER: tl.constexpr = tl.int64 if DOUBLE else tl.int32
+    SHIFT: tl.constexpr = 52 if DOUBLE else 23
+    shifted = tl.fma(a, b, c) + MAGIC
+    whole = shifted - MAGIC
     rest = tl.fma(a, b, c - whole) + low
-    exponent = shifted.to(tl.int32, bitcast=True) << 23
-    value = tl.exp2(rest) * exponent.to(tl.float32, bitcast=True)
+    exponent = shifted.to(INTEGER, bitcast=True) << SHIFT
+    value = tl.exp2(rest) * exponent.to(a.dtype, bitcast=True)
     if BOTH:
         # A reciprocal would be faster, but its error is tied to that of `value` and breaks the bound on gradients.
-        flipped = (254 << 23) - exponent
-        return value, tl.exp2(-rest) * flipped.to(tl.float32, bitcast=True)
+        ONE: tl.constexpr = 2046 if DOUBLE else 254
+        flipped = (tl.full(exponent.shape, ONE, INTEGER) << SHIFT) - exponent
+        return value, tl.exp2(-rest) * flipped.to(a.dtype, bitcast=True)
     else:
         return value, value
+
+
+@triton.jit
+def _numbers(NUMBERS):
+    """L, s, kappa, gamma, its remainder, C and the clamp, in the precision of the rays."""
+    return (
+        tl.load(NUMBERS),
+        tl.load(NUMBERS + 1),
+        tl.load(NUMBERS + 2),
+        tl.load(NUMBERS + 3),
+        tl.load(NUMBERS + 4),
+        tl.load(NUMBERS + 5),
+        tl.load(NUMBERS + 6),
+    )
 
 
 @triton.jit
@@ -42,7 +63,7 @@ def _factors(y, anchor, kappa, gamma, gamma_low, offset, clamp, SINGLE: tl.const
     z = (y - anchor) * kappa
     z = tl.minimum(z, clamp, propagate_nan=tl.PropagateNan.ALL)
     z = tl.maximum(z, -clamp, propagate_nan=tl.PropagateNan.ALL)
-    prefactor, _ = _exp2_pair(-z, z, offset + tl.zeros_like(z), 0.0, False)
+    prefactor, _ = _exp2_pair(-z, z, offset + tl.zeros_like(z), tl.zeros_like(z), False)
     if SINGLE:
         return z, prefactor, prefactor, prefactor
     else:
@@ -94,16 +115,10 @@ def forward_kernel(
     LENSES,
     Y_OUT,
     THETA_OUT,
+    NUMBERS,
     B,
     h,
     D,
-    length,
-    scale,
-    kappa,
-    gamma,
-    gamma_low,
-    offset,
-    clamp,
     K: tl.constexpr,
     ANCHORS: tl.constexpr,
     BELOW: tl.constexpr,
@@ -111,6 +126,7 @@ def forward_kernel(
     ROWS: tl.constexpr,
 ):
     """One program: ROWS samples x 32 hidden units of one member through all D layers."""
+    length, scale, kappa, gamma, gamma_low, offset, clamp = _numbers(NUMBERS)
     member = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     units = tl.program_id(1) * LANES + tl.arange(0, LANES)
@@ -303,18 +319,12 @@ def backward_kernel(
     GRAD_THETA_OUT,
     SUMS,
     PATH,
+    NUMBERS,
     tiles,
     B,
     h,
     D,
     lanes,
-    length,
-    scale,
-    kappa,
-    gamma,
-    gamma_low,
-    offset,
-    clamp,
     K: tl.constexpr,
     ANCHORS: tl.constexpr,
     BELOW: tl.constexpr,
@@ -329,6 +339,7 @@ def backward_kernel(
     per program. No two programs add to the same place, so the same bits every time. `lanes` is 32, known only at run
     time, so that the scratch is addressed in the layout of the state.
     """
+    length, scale, kappa, gamma, gamma_low, offset, clamp = _numbers(NUMBERS)
     part = tl.program_id(0)
     parts = tl.num_programs(0)
     member = tl.program_id(2).to(tl.int64)
@@ -383,7 +394,7 @@ def finish_kernel(SUMS, WEIGHTS, OUT, parts, h, rows, K: tl.constexpr, K_PADDED:
     k = tl.arange(0, K_PADDED)
     mask = (k[:, None] < K) & (units[None, :] < h)
     at = SUMS + row * K * h + k[:, None] * h + units[None, :]
-    total = tl.zeros([K_PADDED, LANES], tl.float32)
+    total = tl.zeros([K_PADDED, LANES], SUMS.dtype.element_ty)
     for _ in range(parts):
         total += tl.load(at, mask=mask, other=0.0)
         at += rows.to(tl.int64) * K * h
