@@ -138,7 +138,7 @@ class Trials:
             work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
             return
         assert work.ready.held is not None
-        data = stretches(work.frame, work.ready.held, self.unroll, device)
+        data = stretches(work.ready.held, self.unroll, device)
         if data is None:
             return
         self.progress(Event("training over several steps", 0, 1))
