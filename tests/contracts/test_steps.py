@@ -1,6 +1,7 @@
 """What every step and every exporter promises."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,8 +86,8 @@ def test_the_jacobian_is_that_of_differences(step):
 
 
 def test_the_inverse_undoes_a_step(step):
-    if getattr(step, "low", None) is not None:
-        pytest.skip("a state that was clipped cannot be found again")
+    if getattr(step, "low", None) is not None:  # a state that was clipped cannot be found again
+        step = step.replace(frame=replace(step.frame, low=None, high=None))
     window, inputs = start_of(step, count=1)
     after = step.to_dtype(torch.float64).rollout(window, 1, inputs)[0]
     known = None if inputs is None else inputs[0, 0]

@@ -15,19 +15,18 @@ from lln.systems import preset, simulate
 RNG = np.random.default_rng(0)
 
 
-def surrogate(model="lens", history=2, inputs=1, members=2, dtype=torch.float32):
-    n = 3
+def surrogate(model="lens", history=2, inputs=1, members=2, dtype=torch.float32, n=3):
     features = n * history + inputs
     frame = Frame(
         mean=RNG.standard_normal(n),
-        scale=np.array([1.0, 10.0, 0.1]),
+        scale=np.resize([1.0, 10.0, 0.1], n),
         history=history,
         difference_scale=np.full((history - 1, n), 0.2),
         input_mean=np.ones(inputs),
         input_scale=np.full(inputs, 2.0),
         matrix=0.05 * RNG.standard_normal((n, features)),
         offset=0.1 * RNG.standard_normal(n),
-        gain=np.array([0.1, 0.2, 0.3]),
+        gain=np.resize([0.1, 0.2, 0.3], n),
     )
     options = {"width": 8, "depth": 3}
     networks = [
@@ -85,10 +84,10 @@ def test_spectra_stand_side_by_side():
 
 
 def test_a_few_directions_of_a_large_state_go_by_differences():
-    learned = surrogate(history=1, inputs=0, members=1)
-    windows = learned.frame.mean + RNG.standard_normal((4, 1, 3)) * learned.frame.scale
-    one = learned_lyapunov(learned, windows, 40, count=1)
-    assert one.largest == pytest.approx(learned_lyapunov(learned, windows, 40).largest, abs=0.01)
+    learned = surrogate(history=1, inputs=0, members=1, n=5)
+    windows = learned.frame.mean + RNG.standard_normal((4, 1, 5)) * learned.frame.scale
+    one = learned_lyapunov(learned, windows, 400, count=1)
+    assert one.largest == pytest.approx(learned_lyapunov(learned, windows, 400).largest, abs=0.01)
 
 
 def test_the_true_system_stands_beside_the_learned_step():

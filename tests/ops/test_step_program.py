@@ -43,7 +43,7 @@ def lens(rng, n, features, precision, width=20, depth=4, basis=12, angles=True):
     )
 
 
-def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, clamp=False, **lens_options):
+def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, bounded=False, **lens_options):
     rng = np.random.default_rng(seed)
     features = n * history + inputs
     return StepProgram(
@@ -55,8 +55,8 @@ def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, clamp=False, **
         difference_scale=rng.uniform(0.3, 1.0, (history - 1, n)) if history > 1 else None,
         input_mean=rng.standard_normal(inputs) if inputs else None,
         input_scale=rng.uniform(0.5, 2.0, inputs) if inputs else None,
-        low=np.full(features, -0.8) if clamp else None,
-        high=np.full(features, 0.9) if clamp else None,
+        low=np.full(n, -0.8) if bounded else None,
+        high=np.full(n, 0.9) if bounded else None,
         polynomial=polynomial(rng, n, features) if "polynomial" in parts else None,
         lenses=tuple(
             lens(rng, n, features, part, angles=not k, **lens_options)
@@ -108,14 +108,14 @@ def by_hand(step, window, steps, inputs=None):
             f.append((inputs[k] - step.input_mean) / step.input_scale)
         f = np.concatenate(f)
         change = np.zeros(step.size) if step.matrix is None else step.matrix @ f + step.offset
-        g = f if step.low is None else np.clip(f, step.low, step.high)
         if step.polynomial is not None:
-            change = change + monomials(step.polynomial, g)
+            change = change + monomials(step.polynomial, f)
         for block in step.lenses:
-            change = change + lens_increment(block, g)
+            change = change + lens_increment(block, f)
         if step.flow is not None:
-            change = change + flow_increment(step.flow, g, step.size)
-        past = [*past[1:], past[-1] + step.scale * change]
+            change = change + flow_increment(step.flow, f, step.size)
+        after = past[-1] + step.scale * change
+        past = [*past[1:], after if step.low is None else np.clip(after, step.low, step.high)]
         out.append(past[-1])
     return np.array(out)
 
@@ -124,9 +124,9 @@ CASES = {
     "linear": {"parts": ("linear",)},
     "lags and inputs": {"history": 3, "inputs": 2, "parts": ("linear",)},
     "polynomial": {"parts": ("polynomial",), "inputs": 1},
-    "clamped polynomial": {"parts": ("linear", "polynomial"), "clamp": True},
+    "bounded polynomial": {"parts": ("linear", "polynomial"), "bounded": True},
     "flow": {"parts": ("flow",)},
-    "flow with inputs": {"parts": ("linear", "flow"), "inputs": 2, "history": 2, "clamp": True},
+    "flow with inputs": {"parts": ("linear", "flow"), "inputs": 2, "history": 2, "bounded": True},
     "float64 lens": {"parts": ("float64",)},
     "float32 lens": {"parts": ("linear", "float32")},
     "two lenses, wide": {"parts": ("linear", "float32", "float64"), "n": 9, "history": 2, "width": 70},
@@ -197,7 +197,7 @@ def test_nothing_to_do():
     [
         ({"matrix": np.zeros((3, 4))}, r"matrix of StepProgram must have shape \(3, 3\), got \(3, 4\)"),
         ({"history": 2}, r"difference_scale of StepProgram must have shape \(1, 3\), got None"),
-        ({"low": np.zeros(3)}, r"high of StepProgram must have shape \(3,\), got None"),
+        ({"low": np.zeros(2)}, r"low of StepProgram must have shape \(3,\), got \(2,\)"),
         ({"polynomial": Polynomial(np.array([[-1, 3]]), np.zeros((3, 1)))}, "one of 3 features"),
     ],
 )

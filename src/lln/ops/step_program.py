@@ -4,9 +4,11 @@ With the standardised state z = (x - mean) / scale, the features of step k are
 
     f = [z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1}, (u_k - input_mean) / input_scale]
 
-and, with g the features clamped to a box, one step is
+and one step is
 
-    x_{k+1} = x_k + scale * (matrix f + offset + polynomial(g) + sum of gain * lens(g) + flow(g)).
+    x_{k+1} = x_k + scale * (matrix f + offset + polynomial(f) + sum of gain * lens(f) + flow(f)),
+
+clipped to [low, high].
 
 `roll` repeats it. `lln.ops.step_torch` holds the readable implementation, `lln.ops.cpu.step` the fused one.
 """
@@ -114,8 +116,8 @@ class StepProgram:
         difference_scale: (H - 1, n); None if H = 1.
         input_mean: (m,); None if m = 0.
         input_scale: (m,), above zero; None if m = 0.
-        low: lower bounds of the features that enter the nonlinear parts, (F,); None for no bounds.
-        high: upper bounds, (F,); None with `low`.
+        low: (n,); no state is below; None for no bound.
+        high: (n,); no state is above; None for no bound.
         polynomial: polynomial part.
         lenses: lens networks.
         flow: polynomial vector field.
@@ -142,8 +144,8 @@ class StepProgram:
         _check(self, "offset", (n,))
         _check(self, "difference_scale", (past, n), needed=past > 0)
         _check(self, "input_scale", (self.inputs,), needed=self.inputs > 0)
-        _check(self, "low", (features,), needed=self.high is not None)
-        _check(self, "high", (features,), needed=self.low is not None)
+        _check(self, "low", (n,))
+        _check(self, "high", (n,))
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
         for polynomial in (self.polynomial, self.flow.field if self.flow else None):

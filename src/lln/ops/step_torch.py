@@ -40,8 +40,8 @@ class TorchStep:
             self.differences = self._array(program.difference_scale)
         if program.input_mean is not None and program.input_scale is not None:
             self.input_mean, self.input_scale = self._array(program.input_mean), self._array(program.input_scale)
-        if program.low is not None and program.high is not None:
-            self.low, self.high = self._array(program.low), self._array(program.high)
+        self.low = None if program.low is None else self._array(program.low)
+        self.high = None if program.high is None else self._array(program.high)
 
     def features(self, window: Tensor, inputs: Tensor | None) -> Tensor:
         """Features (B, F) of windows (B, H, n), oldest first, and inputs (B, m)."""
@@ -60,11 +60,10 @@ class TorchStep:
             change = change + features @ self.matrix
         if self.offset is not None:
             change = change + self.offset
-        if self.program.low is not None:
-            features = torch.minimum(torch.maximum(features, self.low), self.high)
         for part in self.parts:
             change = change + part(features)
-        return window[:, -1] + self.scale * change
+        after = window[:, -1] + self.scale * change
+        return after if self.low is None and self.high is None else torch.clamp(after, self.low, self.high)
 
     def _array(self, values: Any, dtype: torch.dtype = torch.float64) -> Tensor:
         return torch.as_tensor(np.asarray(values)).to(self.device, dtype)

@@ -10,9 +10,13 @@ from torch import Tensor, nn
 
 from lln.core.errors import InputError
 from lln.models import LensNetwork
+from lln.ops import StepProgram
+from lln.ops import roll as fused_rollout
+from lln.ops.cpu.step import serves
 from lln.step.base import Step
 from lln.step.frame import Frame, delay_features
 from lln.step.polynomial import FlowPart, PolynomialPart
+from lln.step.program import program_of
 from lln.step.stored import dense_frame, network_record, read_members
 
 
@@ -48,6 +52,7 @@ class DenseStep(Step[Frame, Any]):
         self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
         self.flow = None if frame.flow is None else FlowPart(frame.flow).to(self.device)
         self._merged: tuple[tuple[Any, ...], Self] | None = None
+        self._program: tuple[StepProgram | None] | None = None
 
     def features(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
         """Windows (..., H, n) and inputs (..., m) -> (..., F)."""
@@ -103,6 +108,16 @@ class DenseStep(Step[Frame, Any]):
             self._merged = (key, self if whole is None else self.replace(members=[whole]))
         return self._merged[1]
 
+    def program(self) -> StepProgram | None:
+        """The step as plain arrays for the fused rollout; None where it holds something that the kernel does not know.
+
+        Lens members are merged before; other networks, and arrays with leading dimensions, stay in torch.
+        """
+        step = self.merged_step()
+        if step._program is None:
+            step._program = (program_of(step.frame, step.members if step.corrected else ()),)
+        return step._program[0]
+
     def record(self) -> dict[str, Any]:
         """Everything but the arrays, as plain values."""
         return {
@@ -129,10 +144,21 @@ class DenseStep(Step[Frame, Any]):
         return change
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
-        return super(DenseStep, self.merged_step())._roll(window, steps, inputs)
+        step, program = self.merged_step(), self.program()
+        if window.is_cuda or program is None or not serves(program):
+            return super(DenseStep, step)._roll(window, steps, inputs)
+        known = None
+        if program.inputs:
+            if inputs is None:
+                raise InputError(f"the model knows {program.inputs} inputs, but none were given")
+            given = inputs[..., :steps, :]
+            known = given.expand(*window.shape[:-2], -1, -1).reshape(-1, *given.shape[-2:]).numpy()
+        rows = window.reshape(-1, *window.shape[-2:]).numpy()
+        states, _ = fused_rollout(program, rows, steps, known)
+        return torch.from_numpy(states).reshape(*window.shape[:-2], steps, window.shape[-1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_merged": None}
+        return {**self.__dict__, "_merged": None, "_program": None}
 
 
 def merge(lenses: list[LensNetwork]) -> LensNetwork:

@@ -122,8 +122,9 @@ def _packed_tile(program: StepProgram, single: bool, level: str | None) -> _Pack
         for grid, block in zip(grids, program.lenses, strict=True)
     )
     shape = StepShape(
-        lenses, program.polynomial is not None, program.flow is not None, program.low is not None, single, target(level)
-    )
+        lenses, program.polynomial is not None, program.flow is not None,
+        program.low is not None or program.high is not None, single, target(level),
+    )  # fmt: skip
     arrays = [*_frame_arrays(program, shape)]
     for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
         arrays += _lens_arrays(block, lens, shape, grid)
@@ -173,8 +174,8 @@ def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
         vector(program.difference_scale, (program.history - 1) * n, 1.0),
         vector(program.input_mean, program.inputs, 0.0),
         vector(program.input_scale, program.inputs, 1.0),
-        vector(program.low, features, 0.0),
-        vector(program.high, features, 0.0),
+        vector(program.low, n, -np.inf),
+        vector(program.high, n, np.inf),
         _matrix(program.matrix, n, features, shape),
         vector(program.offset, n, 0.0),
         _table(program.polynomial),
@@ -269,7 +270,7 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
         default=0,
     )
     counts = {
-        "x": n, "z": n, "lags": lags, "features": features, "clamped": features, "change": n, "terms": terms,
+        "x": n, "z": n, "lags": lags, "features": features, "change": n, "terms": terms,
         "work": features, "slope": n, "slopes": n, "now": program.inputs + 2 * lanes, "narrow": features,
         "positions": units, "output": n,
     }  # fmt: skip

@@ -37,7 +37,7 @@ class StepShape:
         lenses: the lens blocks.
         polynomial: whether there is a polynomial part.
         flow: whether there is a vector field.
-        clamp: whether the features of the nonlinear parts are clamped.
+        bounded: whether states have bounds.
         single: whether a tile is one start.
         target: the processor's.
     """
@@ -45,7 +45,7 @@ class StepShape:
     lenses: tuple[LensShape, ...]
     polynomial: bool
     flow: bool
-    clamp: bool
+    bounded: bool
     single: bool
     target: Target
 
@@ -79,7 +79,7 @@ class StepShape:
     @property
     def buffers(self) -> list[str]:
         """Names of the pieces of scratch."""
-        frame = ["x", "z", "lags", "features", "clamped", "change", "terms", "work", "slope", "slopes", "now"]
+        frame = ["x", "z", "lags", "features", "change", "terms", "work", "slope", "slopes", "now"]
         return [*frame, "narrow", "positions", "output"]
 
     @property
@@ -138,11 +138,6 @@ class _Step:
         stride = self.code.times(args["steps"], args["known"])
         self._gather(args["inputs"], starts, args["known"], stride, first, self.buffer["now"])
         self._scaled(self.buffer["now"], "input_mean", "input_scale", args["known"], self._item(features, here))
-        if self.shape.clamp:
-            with self._each(args["features"]) as i:
-                low, high = self._parameter("low", i), self._parameter("high", i)
-                value = self.code.at_most(self.code.at_least(self._load(features, i), low), high)
-                self._store(value, self.buffer["clamped"], i)
 
     def _scaled(self, source: ir.Value, shift: str | None, scale: str, count: ir.Value, out: ir.Value) -> None:
         with self._each(count) as i:
@@ -157,7 +152,7 @@ class _Step:
         with self._each(args["outputs"]) as i:
             self._store(self._parameter("offset", i), change, i)
         self._product("matrix", self.buffer["features"], args["padded"])
-        seen = self.buffer["clamped"] if self.shape.clamp else self.buffer["features"]
+        seen = self.buffer["features"]
         if self.shape.polynomial:
             self._monomials("table", seen, args["terms"])
             self._product("weights", self.buffer["terms"], args["terms"])
@@ -173,6 +168,8 @@ class _Step:
         lost = Variable(code, code.constant(0.0))
         with self._each(args["outputs"]) as i:
             value = code.fma(self._parameter("scale", i), self._load(self.buffer["change"], i), self._load(x, i))
+            if self.shape.bounded:
+                value = code.at_most(code.at_least(value, self._parameter("low", i)), self._parameter("high", i))
             self._store(value, x, i)
             lost.set(lost.get() + (value - value))  # zero for a finite number
         with code.loop_down(code.minus(args["past_size"], args["size"])) as i:
