@@ -44,6 +44,27 @@ def test_kinds_of_one_array():
     assert as_dataset(masked).transitions() == 37
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.from_numpy(walk()).to_sparse(),
+        torch.from_numpy(walk()).bfloat16(),
+        torch.complex(torch.from_numpy(walk()), torch.from_numpy(-walk())).conj().imag,
+        torch.from_numpy(walk()).requires_grad_(),
+    ],
+    ids=["sparse", "bfloat16", "negated view", "requires grad"],
+)
+def test_tensors_of_other_kinds_are_converted(tensor):
+    np.testing.assert_allclose(as_dataset(tensor).series[0].states, walk(), atol=0.06)
+
+
+def test_one_dimension_is_one_series():
+    data = as_dataset(walk()[:, 0], dt=0.5)
+    assert (data.lengths, data.size, data.dt) == ((40,), 1, 0.5)
+    assert as_dataset(walk()[:, 0].tolist()).lengths == (40,)
+    assert as_dataset([walk()[:, 0], walk(9)[:, 0]]).lengths == (40, 9)
+
+
 def test_several_trajectories():
     assert as_dataset([walk(10), walk(20, seed=1)]).lengths == (10, 20)
     assert as_dataset(np.stack([walk(), walk(seed=1)])).lengths == (40, 40)
@@ -212,14 +233,19 @@ LORENZ = simulated(preset("lorenz-28"), 400).states
             {},
             r"shape \(3, 401\) looks transposed, .* pass the transpose, or say --time 1, or .*time=1",
         ),
-        (walk()[:, 0], {}, r"must have shape \(time, n\), got \(40,\); reshape your data: .* x\[:, None\]"),
+        (np.float64(3.0), {}, "a single number is no trajectory"),
+        (None, {}, "None is no data; give an array"),
+        (b"abc", {}, "bytes is not an array"),
+        ({1.0, 2.0}, {}, "set is not an array"),
+        ((row for row in walk()), {}, "generator is not an array"),
+        (torch.zeros(4, 2, device="meta"), {}, "this tensor cannot be converted to an array"),
         (np.ones((0, 3)), {}, r"0 sample\(s\)"),
         (np.ones((3, 0)), {}, r"0 feature\(s\)"),
         (np.ones((2, 3, 4, 5)), {}, r"or \(trajectories, time, n\), got \(2, 3, 4, 5\); for fields give grid="),
         (np.full((5, 2), 1j), {}, "are complex; give real and imaginary parts as columns"),
         (np.array([["a", "b"]]), {}, "must be numbers, got an array of <U1"),
         ([walk(), walk(n=2)], {}, "trajectory 1 has 2 columns but trajectory 0 has 3"),
-        ([walk(), walk()[:, 0]], {}, r"trajectory 1 of the list must have shape \(time, n\), got \(40,\)"),
+        ([walk(), walk()[:, 0]], {}, "trajectory 1 has 1 columns but trajectory 0 has 3"),
         (np.where(np.arange(3) == 1, np.nan, walk()), {}, "column 'x1' holds no number at all"),
         (
             np.where(walk() == walk()[7], np.inf, walk()),

@@ -13,8 +13,7 @@ import zarr
 
 from lln.core.errors import InputError
 from lln.data import Series, as_dataset, cache, simulated
-from lln.data.read import lazy
-from lln.data.read import sandbox as contained
+from lln.data.read import lazy, sandbox
 from lln.data.read.formats import read, write
 from lln.systems import preset, simulate
 
@@ -62,8 +61,6 @@ def test_two_rows_are_too_few_to_tell_time_from_a_state():
 @pytest.fixture
 def small_limit(monkeypatch):
     monkeypatch.setattr(lazy, "LAZY_BYTES", 500)
-    for module in ("stores", "assemble"):
-        monkeypatch.setattr(f"lln.data.{module}.LAZY_BYTES", 500)
 
 
 @pytest.mark.usefixtures("small_limit")
@@ -186,8 +183,9 @@ def test_a_single_line_shows_how_it_is_separated(tmp_path):
 
 def test_text_beyond_the_memory_of_the_machine_is_refused(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("a,b\n" + "1.5,2.5\n" * 50)
-    monkeypatch.setattr(lazy.os, "sysconf", lambda _name: 24)  # 24 pages of 24 bytes
-    with pytest.raises(InputError, match="more than the memory"):
+    monkeypatch.setattr(lazy, "available", lambda: 576)
+    monkeypatch.setattr(lazy, "CLAIMED_ALWAYS", 0)
+    with pytest.raises(InputError, match="more than the free memory"):
         read(tmp_path / "a.csv")
 
 
@@ -277,10 +275,10 @@ def test_a_file_remembers_which_system_was_simulated(tmp_path):
 
 def test_a_forked_process_leaves_the_reader_of_files_to_its_parent(tmp_path):
     read(stored(tmp_path, states=walk()))
-    reader = contained._access.child._process
+    reader = sandbox._access.child._process
     child = os.fork()
     if child == 0:
-        os._exit(0 if reader.returncode == 0 and contained._access.child is None else 1)
+        os._exit(0 if reader.returncode == 0 and sandbox._access.child is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert reader.poll() is None
 

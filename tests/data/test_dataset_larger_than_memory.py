@@ -95,8 +95,6 @@ def test_data_beyond_a_hard_memory_limit_streams(tmp_path, suffix):
 @pytest.fixture
 def small_limit(monkeypatch):
     monkeypatch.setattr(lazy, "LAZY_BYTES", 2000)
-    for module in ("stores", "assemble"):
-        monkeypatch.setattr(f"lln.data.{module}.LAZY_BYTES", 2000)
 
 
 STATES = np.random.default_rng(0).standard_normal((2, 300, 4)).cumsum(axis=1)

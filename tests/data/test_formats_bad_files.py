@@ -98,7 +98,7 @@ def test_absurd_npz_headers(tmp_path):
     assert "more than the file holds" in refusal(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("states.npy", header((10**7, 10**7)) + b"\0" * 80)
-    assert "more than the memory of this machine" in refusal(path)
+    assert "more than the free memory of this machine" in refusal(path)
 
 
 def test_absurd_hdf5_shapes(tmp_path):
@@ -348,13 +348,13 @@ def test_parts_that_no_check_foresaw_are_a_sentence_too(tmp_path, monkeypatch):
         raise IndexError("index 7 is out of bounds")
 
     write(tmp_path / "a.npz", Dataset((Series(STATES),), 0.01))
-    monkeypatch.setattr("lln.data.read.formats.from_store", broken)
+    monkeypatch.setattr("lln.data.read.formats.interpret", broken)
     message = refusal(tmp_path / "a.npz")
     assert "its parts do not fit together (IndexError: index 7 is out of bounds)" in message
 
 
 def test_the_length_of_a_name_in_netcdf_3_is_not_believed(tmp_path):
-    from lln.data.read.stores import open_netcdf
+    from lln.data.read.hdf5 import open_netcdf
 
     path = tmp_path / "a.nc"
     path.write_bytes(b"CDF\x01" + struct.pack(">iiii", 0, 10, 1, 2**31 - 1) + bytes(64))

@@ -46,7 +46,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
 
 def read_model(path: Path) -> LensForecaster:
     """The forecaster in `path`."""
-    from lln.data.read.stores import refuse_missing
+    from lln.data.read.formats import refuse_missing
     from lln.forecaster.model_file import load
 
     refuse_missing(path)

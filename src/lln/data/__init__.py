@@ -3,7 +3,7 @@
 from lln.data.dataset import Dataset, Series, as_dataset
 from lln.data.scaling import Standardizer
 from lln.data.stream import Moments, Pairs, moments, pair_batches, pairs
-from lln.data.trajectory import Trajectory, simulated
+from lln.data.trajectory import Trajectory, simulate, simulated
 from lln.data.windows import Split, increments, one_step_pairs, split
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "one_step_pairs",
     "pair_batches",
     "pairs",
+    "simulate",
     "simulated",
     "split",
 ]

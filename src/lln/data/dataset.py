@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.arrays import as_array, from_array, nested_numbers, shares
-from lln.data.interpret.assemble import from_xarray
+from lln.data.interpret.arrays import Arrays, as_array, nested_numbers, shares
+from lln.data.interpret.description import Choices
 from lln.data.interpret.even_steps import join
-from lln.data.interpret.tables import from_frame
+from lln.data.interpret.interpret import interpret
 from lln.data.read.formats import read
+from lln.data.read.store import Store, Table, xarray_store
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import Trajectory
 
@@ -37,8 +38,9 @@ def as_dataset(
     """Trajectories from whatever holds them.
 
     Args:
-        x: an array (time, n) or (trajectories, time, n), a list of arrays (time, n) of any lengths, an xarray object, a
-            DataFrame, a `Trajectory`, a path or a list of paths, or a list of these. A `Dataset` is returned as it is.
+        x: an array (time, n), (time,) for one column, or (trajectories, time, n), a list of arrays (time, n) of any
+            lengths, an xarray object, a DataFrame, a `Trajectory`, a path or a list of paths, or a list of these. A
+            `Dataset` is returned as it is.
         dt: time between rows; found from the times if there are any, else 1.
         inputs: known forcing or parameters. For arrays: (time, m), or (m,) if constant, for one trajectory, a list of
             these for several, or a mapping from names to such. For files, frames and xarray: names of variables.
@@ -61,28 +63,38 @@ def as_dataset(
         "names": names,
         "grid": grid,
         "time": time,
+        "states": states,
+        "trajectory": trajectory,
+        "resample": resample,
     }
-    named: dict[str, Any] = {"states": states, "trajectory": trajectory, "resample": resample}
     if isinstance(x, (str, os.PathLike)):
-        return read(x, **options, **named)
+        return read(x, **options)
     if isinstance(x, Trajectory):
         return _of_trajectory(x)
     kind = type(x).__module__.partition(".")[0]
     if kind == "xarray":
-        return from_xarray(x, **options, **named)
+        return interpret(_of_xarray(x), Choices(**options))
     if kind == "pandas":
-        return from_frame(x, **options, **named)
+        return interpret(Table(x), Choices(**options))
     if isinstance(x, Mapping):
         raise InputError(
             "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
         )
     if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
-        return _of_list(list(x), options, named)
+        return _of_list(list(x), options)
     if states is not None or trajectory is not None:
         raise InputError(
             "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
         )
-    return from_array(as_array(x), resample=resample, **options)
+    return interpret(Arrays(as_array(x)), Choices(**options))
+
+
+def _of_xarray(x: Any) -> Store:
+    if hasattr(x, "to_dataset") and not hasattr(x, "data_vars"):
+        x = x.to_dataset(name=str(x.name or "states"))
+    if not hasattr(x, "data_vars"):
+        raise InputError(f"{type(x).__name__} of xarray is not read as trajectories; give a DataArray or a Dataset")
+    return xarray_store(x, "xarray")
 
 
 def _of_trajectory(x: Trajectory) -> Dataset:
@@ -93,14 +105,14 @@ def _of_trajectory(x: Trajectory) -> Dataset:
     return replace(plain, space=(x.size,), channels=(channel,), coords={"x": np.asarray(x.grid)})
 
 
-def _of_list(items: list[Any], options: dict[str, Any], named: dict[str, Any]) -> Dataset:
+def _of_list(items: list[Any], options: dict[str, Any]) -> Dataset:
     """A list of trajectories, each with its own share of what was given for all."""
     split = {key: shares(key, options[key], len(items)) for key in ("inputs", "weights", "time")}
     parts = []
     for index, item in enumerate(items):
         mine = options | {key: share[index] for key, share in split.items()}
         plain = not isinstance(item, (str, os.PathLike, Trajectory, Dataset))
-        part = as_dataset(_list_item(item, index, mine["grid"]) if plain else item, **mine, **named)
+        part = as_dataset(_list_item(item, index, mine["grid"]) if plain else item, **mine)
         if part.source == "array":
             renamed = tuple(replace(one, name=f"trajectory {index}") for one in part.series)
             part = replace(part, series=renamed)
@@ -112,10 +124,9 @@ def _list_item(item: Any, index: int, grid: Any) -> Any:
     if type(item).__module__.partition(".")[0] in ("xarray", "pandas"):
         return item
     array = as_array(item)
-    if grid is None and len(array.shape) != 2:
+    if grid is None and len(array.shape) not in (1, 2):
         raise InputError(
-            f"trajectory {index} of the list must have shape (time, n), got {array.shape}; one column is x[:, None], "
-            "and fields need grid="
+            f"trajectory {index} of the list must have shape (time, n) or (time,), got {array.shape}; fields need grid="
         )
     # One more axis in front says that this is one trajectory, so that (time, channels, x) is not misread.
     return array[None] if isinstance(array, np.ndarray) and len(array.shape) > 2 else array

@@ -151,6 +151,8 @@ class Dataset:
         source: where it came from.
         notes: sentences that a user should read: rows filled in, columns that do not vary, guesses made.
         system: name of the preset that was simulated; empty for data of any other origin.
+        frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
+            length. Times then count such steps.
     """
 
     series: tuple[Series, ...]
@@ -165,6 +167,7 @@ class Dataset:
     source: str = "array"
     notes: tuple[str, ...] = ()
     system: str = ""
+    frequency: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together, and make up names that are missing."""

@@ -83,7 +83,10 @@ def as_states(values: ArrayLike, name: str) -> Array:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def simulated(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:
-    """The trajectory of `system` over `steps` steps, the start first; computed once and kept by its content."""
+def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:
+    """Simulate `system` over `steps` steps, the start first; the result is cached by its content."""
     states = simulated_states(system, steps, starts=start, dtype=dtype)
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)
+
+
+simulated = simulate  # the name in version 1

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.core.text import cell
-from lln.data.interpret.resample import first_date
+from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT
-from lln.data.read.lazy import refuse_beyond_memory
+from lln.data.read.lazy import check_memory
 from lln.data.series import Dataset
 
 CHUNK = 1 << 20  # bytes
@@ -156,10 +156,9 @@ def write_csv(path: Path, dataset: Dataset) -> None:
 
 def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
     """Times that count from a date as dates, which a table has no other place for."""
-    origin = first_date(dataset.units.get("time", ""))
-    if origin is None:
+    exact = dates_of(times, dataset.units.get("time", ""), dataset.frequency)
+    if exact is None:
         return None
-    exact = origin + np.round(times * 1e9).astype("m8[ns]")
     whole = bool((exact == exact.astype("M8[s]")).all())
     return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
@@ -214,7 +213,7 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
             parts.append(np.ones((len(one), 1)) if one.weights is None else one.weights[:, None])
     if len(parts) == 1:
         return parts[0]
-    refuse_beyond_memory(8 * len(parts) * longest * parts[0].shape[1], dataset.source)
+    check_memory(8 * len(parts) * longest * parts[0].shape[1], dataset.source)
     out = np.full((len(parts), longest, parts[0].shape[1]), np.nan, dtype=np.result_type(*parts))
     for row, part in zip(out, parts, strict=True):
         row[: len(part)] = part
@@ -226,6 +225,10 @@ def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
     said: dict[str, Any] = {"format": 1, "dt": dataset.dt}
     if dataset.system:
         said["system"] = dataset.system
+    if dataset.frequency:
+        said["frequency"] = dataset.frequency
+    if always and dataset.units:
+        said["units"] = dict(dataset.units)
     if dataset.space:
         said["channels"] = list(dataset.channels)
     if dataset.inputs:

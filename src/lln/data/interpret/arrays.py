@@ -3,63 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from mmap import mmap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError
-from lln.data.interpret.even_steps import Track, finished, grid_of, refuse_swapped, timed
-from lln.data.interpret.resample import seconds
+from lln.core.errors import InputError, reason
+from lln.data.interpret.columns import grid_of, refuse_swapped
+from lln.data.interpret.description import Choices, Description, Part
 from lln.data.read.lazy import LazyRows, stacked_rows, stays_on_disk
-from lln.data.series import Dataset
+from lln.data.read.numpy_files import FileRows
 from lln.data.trajectory import Array
 
 _FEW = 10  # states; a trajectory as short holds nothing out
 
 
-def from_array(
-    x: Any,
-    *,
-    dt: float | None,
-    inputs: Any,
-    weights: Any,
-    names: Sequence[str] | None,
-    grid: Any,
-    time: Any,
-    resample: bool,
-    source: str = "array",
-) -> Dataset:
-    """The trajectories in an array; see `as_dataset` for the arguments."""
-    axis, times = _axis_or_times(time)
-    space = {} if grid is None else grid_of(grid)
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """An array of trajectories.
+
+    Attributes:
+        values: (time, n), (trajectories, time, n), or with the axes of a grid behind.
+        source: name for messages.
+    """
+
+    values: Any
+    source: str = "array"
+
+
+def describe_arrays(given: Arrays, choices: Choices) -> Description:
+    """Find the roles of the axes of an array."""
+    x, source = given.values, given.source
+    axis, times = (None, None) if choices.timeless else _axis_or_times(choices.time)
+    space = {} if choices.grid is None else grid_of(choices.grid)
     lengths = tuple(len(one) for one in space.values())
     stacked, axes = _stacked(x, lengths, axis, source, asked=times is not None)
     single, count = axes == 2, len(stacked)
-    given, input_names = _input_shares(inputs, count, single)
-    heavy = [weights] if single else shares("weights", weights, count)
+    inputs, input_names = _input_shares(choices.inputs, count, single)
+    weights = [choices.weights] if single else shares("weights", choices.weights, count)
     clocks = [times] if single else _clocks(times, count)
-    table = []
+    parts = []
     for index, states in enumerate(stacked):
         name = source if single else f"{source}, trajectory {index}"
         rows = int(states.shape[0])
-        weight = None if heavy[index] is None else _row_weights(heavy[index], rows, name)
-        table.append(Track(name, clocks[index], states, _known(given[index], rows, name), weight))
-    series, step, notes = timed(table, dt, resample, source)
-    notes = (*_guess(x, lengths, axis, source), *notes)
-    units = {} if times is None else _unit_of(clocks[0])
-    whole = Dataset(
-        series,
-        step,
-        tuple(names or ()),
-        input_names,
-        lengths,
-        coords=space,
-        units=units,
-        source=source,
-        notes=notes,
-    )
-    return finished(whole)
+        weight = None if weights[index] is None else _row_weights(weights[index], rows, name)
+        clock = None if clocks[index] is None else np.asarray(clocks[index])
+        parts.append(Part(name, clock, states, _known(inputs[index], rows, name), weight))
+    notes = _guess(x, lengths, axis, source)
+    return Description(source, parts, (), input_names, lengths, coords=space, notes=notes)
 
 
 def _axis_or_times(time: Any) -> tuple[int | None, Any]:
@@ -78,25 +72,46 @@ def _clocks(times: Any, count: int) -> list[Any]:
     return [times] * count if shared else shares("time", times, count)
 
 
-def _unit_of(clock: Any) -> dict[str, str]:
-    unit = seconds(clock)[1]
-    return {} if unit is None else {"time": unit}
-
-
 def as_array(x: Any) -> Any:
-    """`x` as an array, or as it is if it reads its rows from the disk."""
+    """Convert `x` to an array; a large array on the disk, or of Dask, stays as it is."""
+    if x is None:
+        raise InputError("None is no data; give an array (time, n), a table, an xarray object or a path")
     if isinstance(x, np.ma.MaskedArray):
         return np.ma.filled(x.astype(np.float64), np.nan)
     if hasattr(x, "detach"):  # a torch tensor, whose module must not be imported here
-        x = x.detach().cpu().numpy()
-    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        x = _of_tensor(x)
+    if isinstance(x, np.memmap):
+        x = _of_map(x)
+    if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__") and np.ndim(x.shape) == 1:
         return x if isinstance(x, LazyRows) or stays_on_disk(x) else np.asarray(x)
+    if isinstance(x, (bytes, set, frozenset)) or hasattr(x, "__next__"):
+        raise InputError(f"{type(x).__name__} is not an array of shape (time, n); give an array or a list of rows")
     try:
         return np.asarray(x)
     except (TypeError, ValueError) as error:
         raise InputError(f"{type(x).__name__} is not an array of shape (time, n) ({error})") from error
+
+
+def _of_tensor(x: Any) -> Any:
+    """A torch tensor as an array; sparse, quantised, conjugated and bfloat16 ones are converted first."""
+    try:
+        x = x.detach()
+        x = x if "strided" in str(x.layout) else x.to_dense()
+        x = x.dequantize() if x.is_quantized else x
+        x = x.resolve_conj().resolve_neg().cpu()
+        return (x.float() if "bfloat16" in str(x.dtype) or "float8" in str(x.dtype) else x).numpy()
+    except (TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
+        raise InputError(f"this tensor cannot be converted to an array ({reason(error)}); give its numbers") from error
+
+
+def _of_map(x: np.memmap[Any, Any]) -> Any:
+    """A memory-mapped array, read by rows where it is large: access to a truncated map would end the process."""
+    whole = isinstance(x.base, mmap) and x.flags.c_contiguous and x.filename is not None
+    if whole and stays_on_disk(x):
+        return FileRows(Path(str(x.filename)), int(x.offset), x.shape, x.dtype)
+    return x if stays_on_disk(x) else np.array(x)
 
 
 def nested_numbers(x: Sequence[Any]) -> bool:
@@ -109,6 +124,8 @@ def nested_numbers(x: Sequence[Any]) -> bool:
 def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, asked: bool) -> tuple[list[Any], int]:
     """Each trajectory as (time, n), and how many axes the array had once space was flattened."""
     shape = tuple(x.shape)
+    if not shape:
+        raise InputError(f"{source}: a single number is no trajectory; give an array (time, n)")
     if 0 in shape:
         raise InputError(
             f"{source}: empty, 0 feature(s) (shape={shape}) while a minimum of 1 is required"
@@ -130,10 +147,7 @@ def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, a
     if axis == 1 and x.ndim >= 2 and not space:
         x = np.swapaxes(x, -1, -2)
     if x.ndim == 1:
-        raise InputError(
-            f"{source}: states must have shape (time, n), got {shape}; reshape your data: one coordinate over time is "
-            "x[:, None], one state is x[None]"
-        )
+        return [x[:, None]], 2
     if x.ndim > 3:
         raise InputError(
             f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}; for fields give "

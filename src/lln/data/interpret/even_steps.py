@@ -1,79 +1,149 @@
-"""What every reader does in the end: even steps for each trajectory, one grid, a last look at the columns."""
+"""One even step for all trajectories of a source: numbers, dates or steps of the calendar."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.resample import NOWHERE, Where, even, first_date
-from lln.data.read.lazy import timed_rows
-from lln.data.series import Dataset, Rows, Series
-from lln.data.trajectory import Array
+from lln.data.interpret import calendar
+from lln.data.interpret.description import Description, Part
+from lln.data.interpret.resample import JITTER, REMEDY, even, nice
+from lln.data.series import Dataset, Series
 
-SMOOTHER = 4.0  # how much smoother the other axis must be before time and state are said to be swapped
-CONSTANT = 1e-12  # relative spread that rounding leaves of a constant
+TIMES = 1 << 20  # times of rows on the disk that are examined together
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
-    """One trajectory before its times are looked at.
+@dataclass(frozen=True)
+class EvenSteps:
+    """Trajectories at one even step.
 
     Attributes:
-        name: for messages.
-        times: of its rows, (time,), or None.
-        states: (time, n).
-        inputs: (time, m), or None.
-        weights: (time,), or None.
-        start: added to the times, or the time of the first row if there are none.
-        where: for messages on its times.
+        series: the trajectories.
+        dt: time between rows.
+        notes: sentences on what was done.
+        unit: of time where dates define it, else "".
+        frequency: pandas offset alias of a calendar step, or None.
     """
 
-    name: str
-    times: Any
-    states: Array | Rows
-    inputs: Array | Rows | None = None
-    weights: Array | None = None
-    start: float = 0.0
-    where: Where = NOWHERE
+    series: tuple[Series, ...]
+    dt: float
+    notes: tuple[str, ...]
+    unit: str = ""
+    frequency: str | None = None
 
 
-def timed(
-    table: Sequence[Track], dt: float | None, resample: bool, source: str
-) -> tuple[tuple[Series, ...], float, tuple[str, ...]]:
-    """Trajectories at one even step: the series, the step, and notes on what was done."""
+def even_steps(given: Description, dt: float | None, resample: bool) -> EvenSteps:
+    """Bring the trajectories of `given` to one even step; `dt` is the step where the caller or the file states it."""
+    parts, unit, frequency = _clocks(given, calendars=dt is None and not resample)
     series: list[Series] = []
     notes: list[str] = []
     steps: list[float] = []
-    for one in table:
+    if frequency is not None:
+        step_name = unit.partition(" since ")[0]
+        notes += [f"{given.source}: the dates are {step_name}, and each row is one step"]
+    for one in parts:
         if one.times is None:
             series.append(Series(one.states, one.inputs, one.weights, one.name, one.start))
-            continue
-        if not isinstance(one.states, np.ndarray):
-            parts, step, said = timed_rows(one.times, one.states, one.inputs, one.weights, one.name, dt)
-            series += [replace(part, start=part.start + one.start) for part in parts]
-            notes += said
-            steps.append(step)
-            continue
-        inputs = None if one.inputs is None else np.asarray(one.inputs)
-        columns = (one.states, inputs, one.weights)
-        found = even(one.times, columns, one.name, dt=dt, resample=resample, where=one.where)
-        notes += found.notes
-        steps += [] if found.dt is None else [found.dt]
-        for piece in found.pieces:
-            states, known, weight = piece.columns
-            weight = None if weight is None else np.nan_to_num(weight)  # a row filled in weighs nothing
-            assert states is not None
-            series.append(Series(states, known, weight, one.name, piece.start + one.start))
-    step = one_step(steps, source) if steps else (1.0 if dt is None else dt)
-    return tuple(series), step, tuple(dict.fromkeys(notes))
+        elif not isinstance(one.states, np.ndarray):
+            found, step, said = _even_rows(one, dt)
+            series, notes, steps = [*series, *found], [*notes, *said], [*steps, step]
+        else:
+            inputs = None if one.inputs is None else np.asarray(one.inputs)
+            columns = (one.states, inputs, one.weights)
+            even_series = even(one.times, columns, one.name, dt=dt, resample=resample, context=one.context)
+            notes += even_series.notes
+            steps += [] if even_series.dt is None else [even_series.dt]
+            for segment in even_series.segments:
+                states, known, weight = segment.columns
+                weight = None if weight is None else np.nan_to_num(weight)  # a row that was filled in has no weight
+                assert states is not None
+                series.append(Series(states, known, weight, one.name, segment.start + one.start))
+    step = _one_step(steps, given.source) if steps else (1.0 if dt is None else dt)
+    return EvenSteps(tuple(series), step, tuple(dict.fromkeys(notes)), unit, frequency)
 
 
-def one_step(steps: Sequence[float], source: str) -> float:
+def _clocks(given: Description, *, calendars: bool) -> tuple[list[Part], str, str | None]:
+    """The trajectories with times as numbers, their unit, and the calendar step that they count."""
+    clocks = [one.times for one in given.parts]
+    unit, frequency = given.units.get("time", ""), None
+    whole = [clock for clock in clocks if isinstance(clock, np.ndarray)]
+    if len(whole) < len(clocks) or not whole:
+        return list(given.parts), unit, None
+    dates: list[Any] = [clock if clock.dtype.kind == "M" else None for clock in whole]
+    if calendars and " since " in unit:
+        dates = [calendar.decoded_dates(clock, unit, given.calendar) for clock in whole]
+    known = all(one is not None and one.size and not np.isnat(one).any() for one in dates)
+    if calendars and known:
+        frequency = calendar.find_frequency(np.concatenate([one.astype("M8[ns]") for one in dates]))
+    if frequency is not None or whole[0].dtype.kind == "M":
+        origin = next((one[0] for one in dates if one is not None and one.size), np.datetime64(0, "s"))
+        unit = calendar.unit_of(origin, frequency)
+        whole = [_since(one, origin, frequency) for one in dates]
+    elif whole[0].dtype.kind == "m":
+        unit, whole = "s", [one / np.timedelta64(1, "ns") * 1e-9 for one in whole]
+    return [replace(one, times=clock) for one, clock in zip(given.parts, whole, strict=True)], unit, frequency
+
+
+def _since(dates: Any, origin: np.datetime64, frequency: str | None) -> Any:
+    if frequency is not None:
+        return calendar.step_numbers(dates.astype("M8[ns]"), origin.astype("M8[ns]"), frequency)
+    return ((dates - origin) / np.timedelta64(1, "ns") * 1e-9).astype(np.float64)
+
+
+def _even_rows(one: Part, dt: float | None) -> tuple[list[Series], float, list[str]]:
+    """Cut rows on the disk where time jumps or goes back; the times are read a part at a time.
+
+    Returns:
+        The stretches, their step, and notes.
+    """
+    times, name = one.times, one.name
+    rows = int(one.states.shape[0])
+    head = np.asarray(times[: min(rows, TIMES)], dtype=np.float64)
+    precision = float(np.finfo(times.dtype).eps) if np.dtype(times.dtype).kind == "f" else 0.0
+    if rows == 1:
+        return [Series(one.states, one.inputs, one.weights, name, float(head[0]) + one.start)], dt or 1.0, []
+    middle = float(np.median(np.diff(head)))
+    end = float(np.asarray(times[rows - 1 : rows], dtype=np.float64)[0])
+    slack = 4 * precision * max(abs(float(head[0])), abs(end))
+    mean = (end - float(head[0])) / (rows - 1)
+    step = mean if abs(mean - middle) <= JITTER * middle + slack else middle
+    if not step > 0:
+        raise InputError(f"{name}: times do not rise; name the variable that is time with time=")
+    edges, before = [0], float(head[0]) - step
+    for first in range(0, rows, TIMES):
+        part = np.asarray(times[first : min(first + TIMES, rows)], dtype=np.float64)
+        steps = np.diff(part, prepend=before)
+        jumps = np.abs(steps - step) > JITTER * step + slack
+        holes = steps[jumps & (steps > 0)]
+        if not np.isfinite(part).all() or (np.abs(holes / step - np.round(holes / step)) > JITTER + slack / step).any():
+            raise InputError(
+                f"{name}: unevenly sampled, or times are missing, between rows {first} and "
+                f"{first + len(part) - 1}; {REMEDY}",
+                topic="uneven",
+            )
+        edges += (np.flatnonzero(jumps) + first).tolist()
+        before = float(part[-1])
+    edges = [*dict.fromkeys(edges), rows]
+    if len(edges) > 2 + rows // 2:
+        raise InputError(f"{name}: time jumps at {len(edges) - 2} of {rows} rows; {REMEDY}", topic="uneven")
+    whole = Series(one.states, one.inputs, one.weights, name)
+    parts = []
+    for a, b in pairwise(edges):
+        begin = float(np.asarray(times[a : a + 1], dtype=np.float64)[0])
+        parts.append(replace(whole if (a, b) == (0, rows) else whole.cut(a, b), start=begin + one.start))
+    notes = [f"{name}: cut at {len(parts) - 1} jumps in time"] if len(parts) > 1 else []
+    found = nice(step, max(slack / rows, 1e-9 * step), float(head[1] - head[0]))
+    if dt is not None and abs(dt - found) > 1e-3 * found:
+        raise InputError(f"{name}: dt = {dt:g} was given but the times are {found:g} apart; leave dt out")
+    return parts, dt or found, notes
+
+
+def _one_step(steps: Sequence[float], source: str) -> float:
     """The one step that several trajectories share."""
     if max(steps) - min(steps) > 1e-6 * min(steps):
         raise InputError(
@@ -93,6 +163,7 @@ def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
                 ("names of columns", first.names, part.names),
                 ("inputs", first.input_names, part.input_names),
                 ("grid", first.space, part.space),
+                ("steps of the calendar", first.frequency, part.frequency),
             )
             if a != b
         ]
@@ -115,75 +186,12 @@ def _shifted(one: Series, later: float) -> Series:
 
 
 def _later(part: Dataset, first: Dataset) -> float:
-    """Seconds between the days from which the times of two datasets count; zero where they are no dates."""
-    ours, theirs = (first_date(one.units.get("time", "")) for one in (part, first))
-    return 0.0 if ours is None or theirs is None else float((ours - theirs) / np.timedelta64(1, "s"))
-
-
-def finished(data: Dataset) -> Dataset:
-    """`data` with a last look at its columns: one that is missing throughout is refused, constant ones are noted."""
-    if data.lazy:
-        return data
-    least, most = np.full(data.size, np.inf), np.full(data.size, -np.inf)
-    for one in data.series:
-        for _, block in one.blocks():
-            least = np.fmin(least, np.fmin.reduce(block, axis=0, initial=np.inf))
-            most = np.fmax(most, np.fmax.reduce(block, axis=0, initial=-np.inf))
-    missing = np.flatnonzero(least > most)
-    if len(missing):
-        raise InputError(
-            f"{data.source}: column {data.names[missing[0]]!r} holds no number at all (NaN throughout); leave it out"
-        )
-    still = np.flatnonzero(most - least <= CONSTANT * np.maximum(np.abs(most), np.abs(least)))
-    if not len(still) or data.rows < 2:
-        return data
-    shown = ", ".join(repr(data.names[i]) for i in still[:3]) + (", ..." if len(still) > 3 else "")
-    plural = "columns do" if len(still) > 1 else "column does"
-    return replace(data, notes=(*data.notes, f"{data.source}: {len(still)} {plural} not vary ({shown})"))
-
-
-def grid_of(grid: Any) -> dict[str, NDArray[np.float64]]:
-    """Positions along each dimension by name, from lengths, positions or a mapping."""
-    if isinstance(grid, Mapping):
-        named = {str(key): np.asarray(value, dtype=np.float64) for key, value in grid.items()}
-    else:
-        alone = isinstance(grid, int) or (np.ndim(grid) == 1 and np.asarray(grid).dtype.kind == "f")
-        entries = [grid] if alone else list(grid)
-        letters = "xyzw" if len(entries) <= 4 else [f"d{i}" for i in range(len(entries))]
-        named = {}
-        for letter, entry in zip(letters, entries, strict=False):
-            length = np.ndim(entry) == 0
-            named[letter] = np.arange(int(entry), dtype=np.float64) if length else np.asarray(entry, dtype=np.float64)
-    for key, value in named.items():
-        if value.ndim != 1 or not len(value) or not np.isfinite(value).all():
-            raise InputError(
-                f"grid: dimension {key!r} must be a length or positions of shape (length,), got {value.shape}"
-            )
-    return named
-
-
-def refuse_swapped(x: NDArray[Any], source: str) -> None:
-    """Say so if columns look like time: fewer rows than columns, and far smoother along a row than down a column."""
-    rows, columns = x.shape
-    if rows < 2 or rows >= columns or x.dtype.kind == "c":
-        return
-    down, along = _roughness(x), _roughness(x.T)
-    if np.isfinite(down) and np.isfinite(along) and down > SMOOTHER * along:
-        raise InputError(
-            f"{source}: shape {x.shape} looks transposed, since values change far less along a row than down a column; "
-            "time must run down the rows: pass the transpose, or say --time 1, or --time 0 if each row is a time after "
-            "all (in Python: time=1, time=0)",
-            topic="transposed",
-        )
-
-
-def _roughness(x: NDArray[Any]) -> float:
-    """Mean squared step down the columns against their variance: 2 for noise, near 0 for a smooth curve."""
-    part = np.asarray(x[:, :: max(1, x.size // 4_000_000)], dtype=np.float64)
-    part = part[:, np.isfinite(part).all(axis=0)]
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        variance = part.var(axis=0)
-        varied = variance > 0
-        if not varied.any():
-            return float("nan")
-        return float(np.median((np.diff(part, axis=0) ** 2).mean(axis=0)[varied] / variance[varied]))
+    """Time between the dates from which two datasets count, in their unit; zero where they do not count from dates."""
+    ours, theirs = (calendar.first_date(one.units.get("time", "")) for one in (part, first))
+    if ours is None or theirs is None:
+        return 0.0
+    if first.frequency is not None:
+        return float(calendar.step_numbers(np.array([ours]), theirs, first.frequency)[0])
+    second = calendar.dates_of([1.0], first.units["time"])
+    length = 1e9 if second is None else float((second[0] - theirs) / np.timedelta64(1, "ns"))
+    return float((ours - theirs) / np.timedelta64(1, "ns")) / length

@@ -18,11 +18,10 @@ Float64 = NDArray[np.float64]
 JITTER = 0.01  # of a step that a time may be off; files print times with few digits
 FAR = 5.0  # median steps beyond which a hole is left open rather than interpolated
 REMEDY = "resample it with --resample (in Python: resample=True), or leave time out and give dt if it is even after all"
-_SINCE = "seconds since "
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Segment:
     """Rows at an even step.
 
     Attributes:
@@ -37,22 +36,22 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Even:
+class EvenSeries:
     """What became of the times.
 
     Attributes:
         dt: time between rows, or None if there is but one row.
-        pieces: stretches of time; more than one if time went back or a hole was long.
+        segments: stretches of time; more than one if time went back or a hole was long.
         notes: sentences on what was done.
     """
 
     dt: float | None
-    pieces: tuple[Piece, ...]
+    segments: tuple[Segment, ...]
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Where:
+class TimeContext:
     """How messages speak of the times of a table.
 
     Attributes:
@@ -70,31 +69,7 @@ class Where:
         return int(index if self.rows is None else self.rows[index])
 
 
-NOWHERE = Where()
-
-
-def seconds(times: Any) -> tuple[Float64, str | None]:
-    """Times as float64, and their unit where dates told it."""
-    array = np.asarray(times)
-    if array.dtype.kind == "M":
-        first = array.reshape(-1)[0] if array.size else np.datetime64(0, "s")
-        since = (array - first) / np.timedelta64(1, "ns") * 1e-9
-        return since.astype(np.float64), f"{_SINCE}{np.datetime_as_string(first, unit='s')}"
-    if array.dtype.kind == "m":
-        return (array / np.timedelta64(1, "ns") * 1e-9).astype(np.float64), "s"
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"times must be numbers or dates, got an array of {array.dtype}")
-    return array.astype(np.float64), None
-
-
-def first_date(unit: str) -> np.datetime64 | None:
-    """The date from which times of such a unit count, None if it is no such unit."""
-    if not unit.startswith(_SINCE):
-        return None
-    try:
-        return np.datetime64(unit.removeprefix(_SINCE), "ns")
-    except ValueError:
-        return None
+NO_CONTEXT = TimeContext()
 
 
 def even(
@@ -105,8 +80,8 @@ def even(
     dt: float | None = None,
     resample: bool = False,
     precision: float | None = None,
-    where: Where = NOWHERE,
-) -> Even:
+    context: TimeContext = NO_CONTEXT,
+) -> EvenSeries:
     """Bring rows to one even step.
 
     Args:
@@ -116,7 +91,7 @@ def even(
         dt: the step, if it is known; must agree with the times unless `resample` is on.
         resample: interpolate uneven times onto an even grid, by cubic splines where there are four rows or more.
         precision: relative rounding error of the times as they were stored.
-        where: for messages too.
+        context: for messages about the times.
 
     Returns:
         Pieces with equal steps: time that goes back begins a new one, missing times become rows of NaN.
@@ -124,41 +99,43 @@ def even(
     array = np.asarray(times)
     if precision is None:
         precision = float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else float(np.finfo(np.float64).eps)
-    clock, _ = seconds(array)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name}: times must be numbers or dates, got an array of {array.dtype}")
+    clock = array.astype(np.float64)
     if clock.ndim != 1:
         raise InputError(f"{name}: times must be one column, got shape {clock.shape}")
     for column in columns:
         if column is not None and len(column) != len(clock):
             raise InputError(f"{name}: {len(clock)} times but {len(column)} rows; give one time for each row")
     if not np.isfinite(clock).all():
-        row = where.row(np.flatnonzero(~np.isfinite(clock))[0])
-        raise InputError(f"{name}: the time of row {row} is missing{where.place}; fill it in or drop the row")
+        row = context.row(np.flatnonzero(~np.isfinite(clock))[0])
+        raise InputError(f"{name}: the time of row {row} is missing{context.place}; fill it in or drop the row")
     dt = None if dt is None else positive(f"{name}: dt", dt)
     if len(clock) < 2:
-        return Even(dt, (Piece(float(clock[0]), tuple(columns)),) if len(clock) else ())
-    spans = _rising(clock, name, where)
+        return EvenSeries(dt, (Segment(float(clock[0]), tuple(columns)),) if len(clock) else ())
+    spans = _rising(clock, name, context)
     notes = []
     if len(spans) > 1:
-        notes.append(f"{name}: time goes back {len(spans) - 1} times{where.place}, taken as new trajectories")
+        notes.append(f"{name}: time goes back {len(spans) - 1} times{context.place}, taken as new trajectories")
     slack = 4 * precision * float(np.abs(clock).max())
     found = _step(clock, spans, slack)
     if resample and (found is None or (dt is not None and not _agree(dt, found, clock, slack))):
         return _resampled(clock, columns, spans, dt, name, notes)
     if found is None:
-        raise InputError(_uneven(clock, spans, name, where), topic="uneven")
+        raise InputError(_uneven(clock, spans, name, context), topic="uneven")
     if dt is not None and not _agree(dt, found, clock, slack):
         raise InputError(
             f"{name}: dt = {dt:g} was given but the times are {found:g} apart; leave dt out, or resample to it with "
             "--resample (in Python: resample=True)"
         )
     step = dt if dt is not None else found
-    pieces = [piece for span in spans for piece in _filled(clock, columns, span, step)]
-    filled = sum(piece.filled for piece in pieces)
+    segments = [piece for span in spans for piece in _filled(clock, columns, span, step)]
+    filled = sum(piece.filled for piece in segments)
     if filled:
         notes.append(f"{name}: {filled} missing times filled in as gaps")
-    if len(pieces) > len(spans):
-        notes.append(f"{name}: cut at {len(pieces) - len(spans)} long holes in time")
-    return Even(step, tuple(pieces), tuple(notes))
+    if len(segments) > len(spans):
+        notes.append(f"{name}: cut at {len(segments) - len(spans)} long holes in time")
+    return EvenSeries(step, tuple(segments), tuple(notes))
 
 
 def nice(value: float, error: float, first: float) -> float:
@@ -170,24 +147,24 @@ def nice(value: float, error: float, first: float) -> float:
     return first if abs(first - value) <= error else value
 
 
-def _rising(clock: Float64, name: str, where: Where) -> list[tuple[int, int]]:
-    """Where time only rises, (first row, last row + 1) each."""
+def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, int]]:
+    """TimeContext time only rises, (first row, last row + 1) each."""
     steps = np.diff(clock)
     same = np.flatnonzero(steps == 0)
     if len(same):
         row = int(same[0])
         raise InputError(
-            f"{name}: rows {where.row(row)} and {where.row(row + 1)} have the same time {clock[row]:g}{where.place}; "
-            "drop one of them, or name the column that tells trajectories apart with --trajectory (in Python: "
-            f"trajectory=){where.remedy}"
+            f"{name}: rows {context.row(row)} and {context.row(row + 1)} have the same time {clock[row]:g}"
+            f"{context.place}; drop one of them, or name the column that tells trajectories apart with --trajectory (in "
+            f"Python: trajectory=){context.remedy}"
         )
     edges = [0, *(np.flatnonzero(steps < 0) + 1).tolist(), len(clock)]
     spans = list(pairwise(edges))
     if len(spans) > 1 and min(b - a for a, b in spans) < 2:
         row = int(np.flatnonzero(steps < 0)[0]) + 1
         raise InputError(
-            f"{name}: time goes back from {clock[row - 1]:g} to {clock[row]:g} at row {where.row(row)}{where.place}; "
-            f"sort the rows{where.remedy}"
+            f"{name}: time goes back from {clock[row - 1]:g} to {clock[row]:g} at row {context.row(row)}"
+            f"{context.place}; sort the rows{context.remedy}"
         )
     return spans
 
@@ -226,7 +203,7 @@ def _agree(dt: float, found: float, clock: Float64, slack: float) -> bool:
     return abs(dt - found) * len(clock) <= 0.5 * found + slack
 
 
-def _filled(clock: Float64, columns: Sequence[Array | None], span: tuple[int, int], step: float) -> list[Piece]:
+def _filled(clock: Float64, columns: Sequence[Array | None], span: tuple[int, int], step: float) -> list[Segment]:
     """One rising stretch with missing times filled in, or cut at them where that would more than double it."""
     first, last = span
     since = clock[first:last] - clock[first]
@@ -234,16 +211,16 @@ def _filled(clock: Float64, columns: Sequence[Array | None], span: tuple[int, in
     rows = int(counts[-1]) + 1
     parts = tuple(None if column is None else column[first:last] for column in columns)
     if rows == last - first:
-        return [Piece(float(clock[first]), parts)]
+        return [Segment(float(clock[first]), parts)]
     if rows > 2 * (last - first):
         edges = [0, *(np.flatnonzero(np.diff(counts) > 1) + 1).tolist(), len(counts)]
         spans = pairwise(edges)
         return [
-            Piece(float(clock[first + a]), tuple(None if part is None else part[a:b] for part in parts))
+            Segment(float(clock[first + a]), tuple(None if part is None else part[a:b] for part in parts))
             for a, b in spans
         ]
     whole = tuple(None if part is None else _spread(part, counts.astype(np.int64), rows) for part in parts)
-    return [Piece(float(clock[first]), whole, rows - (last - first))]
+    return [Segment(float(clock[first]), whole, rows - (last - first))]
 
 
 def _spread(part: Array, counts: NDArray[np.int64], rows: int) -> Array:
@@ -260,10 +237,10 @@ def _resampled(
     dt: float | None,
     name: str,
     notes: list[str],
-) -> Even:
+) -> EvenSeries:
     middle = float(np.median(np.concatenate([np.diff(clock[a:b]) for a, b in spans])))
     step = middle if dt is None else dt
-    pieces = []
+    segments = []
     for first, last in spans:
         holes = np.flatnonzero(np.diff(clock[first:last]) > FAR * max(middle, step)) + first + 1
         edges = [first, *holes.tolist(), last]
@@ -275,11 +252,11 @@ def _resampled(
                 )
             at = clock[a] + np.arange(rows) * step
             parts = tuple(None if column is None else _interpolated(clock[a:b], column[a:b], at) for column in columns)
-            pieces.append(Piece(float(clock[a]), parts))
+            segments.append(Segment(float(clock[a]), parts))
     notes = [*notes, f"{name}: uneven times interpolated to dt = {step:g}"]
-    if len(pieces) > len(spans):
-        notes.append(f"{name}: cut at {len(pieces) - len(spans)} long holes in time")
-    return Even(step, tuple(pieces), tuple(notes))
+    if len(segments) > len(spans):
+        notes.append(f"{name}: cut at {len(segments) - len(spans)} long holes in time")
+    return EvenSeries(step, tuple(segments), tuple(notes))
 
 
 def _interpolated(times: Float64, values: Array, at: Float64) -> Array:
@@ -304,7 +281,7 @@ def _interpolated(times: Float64, values: Array, at: Float64) -> Array:
     return out.reshape(len(at), *values.shape[1:]).astype(kind)
 
 
-def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str, where: Where) -> str:
+def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str, context: TimeContext) -> str:
     steps = np.concatenate([np.diff(clock[a:b]) for a, b in spans])
-    found = f"steps in time from {steps.min():g} to {steps.max():g}{where.place}"
-    return f"{name}: unevenly sampled, {found}; {REMEDY}{where.remedy}"
+    found = f"steps in time from {steps.min():g} to {steps.max():g}{context.place}"
+    return f"{name}: unevenly sampled, {found}; {REMEDY}{context.remedy}"

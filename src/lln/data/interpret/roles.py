@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.even_steps import grid_of
-from lln.data.read.stores import Store, Variable
+from lln.data.interpret.columns import grid_of
+from lln.data.interpret.description import Choices
+from lln.data.read.store import Store, Variable
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
 TRAJECTORY_NAMES = (
@@ -32,33 +33,6 @@ STATE_DIMS = (
 )
 CHANNEL_DIMS = ("channel", "channels", "field", "fields", "variable", "component", "components")
 ATTRIBUTE = "lln"  # of a file that we wrote: what its variables cannot say
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the caller asked for by name; see `as_dataset`."""
-
-    dt: float | None = None
-    inputs: Any = None
-    weights: Any = None
-    names: Sequence[str] | None = None
-    grid: Any = None
-    time: Any = None
-    states: str | Sequence[str] | None = None
-    trajectory: str | None = None
-    resample: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be names."""
-        for what, given in (("states", self.states), ("trajectory", self.trajectory)):
-            if given is not None and not isinstance(given, Iterable):
-                raise InputError(f"{what}= must name variables or columns, got {type(given).__name__}")
-
-    def mentions(self, name: str) -> bool:
-        """Whether the caller said what the column or variable `name` is."""
-        parts = (self.time, self.states, self.trajectory, self.inputs, self.weights)
-        listed = ([part] if isinstance(part, str) else part for part in parts if isinstance(part, Iterable))
-        return any(isinstance(one, str) and one == name for part in listed for one in part)
 
 
 @dataclass(frozen=True)
@@ -97,7 +71,7 @@ def groups(store: Store, choices: Choices) -> list[Store]:
 
     def part(folder: str) -> Store:
         variables = {name: store.variables[f"{folder}/{name}"] for name in inside[0]}
-        return Store(f"{store.source}, {folder}", variables, store.attrs, _Inside(store.opened, folder))
+        return Store(f"{store.source}, {folder}", variables, store.attrs, _Inside(store.reopen, folder), store.notes)
 
     return [part(folder) for folder in folders]
 
@@ -106,12 +80,12 @@ def groups(store: Store, choices: Choices) -> list[Store]:
 class _Inside:
     """The arrays of one group of a file."""
 
-    opened: Callable[[], Mapping[str, Any]]
+    reopen: Callable[[], Mapping[str, Any]]
     folder: str
 
     def __call__(self) -> Mapping[str, Any]:
         start = f"{self.folder}/"
-        return {name.removeprefix(start): array for name, array in self.opened().items() if name.startswith(start)}
+        return {name.removeprefix(start): array for name, array in self.reopen().items() if name.startswith(start)}
 
 
 def hints_of(store: Store) -> dict[str, Any]:
@@ -124,7 +98,7 @@ def hints_of(store: Store) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     lists = dict.fromkeys(("coords", "channels", "names", "input_names"), list)
-    kinds = {"dt": float, "dims": dict, "system": str, **lists}
+    kinds = {"dt": float, "dims": dict, "units": dict, "system": str, "frequency": str, **lists}
     known = hints if isinstance(hints, dict) else {}
     return {key: known[key] for key, kind in kinds.items() if isinstance(known.get(key), kind)}
 
@@ -165,7 +139,7 @@ def with_dims(store: Store, choices: Choices, hints: Mapping[str, Any]) -> Store
         if dims is None:
             dims = _usual(one, name == times, length, axes)
         variables[name] = Variable(one.array, dims, one.attrs, one.coordinate or name in space)
-    return Store(store.source, variables, store.attrs, store.opened)
+    return replace(store, variables=variables)
 
 
 def _usual(one: Variable, is_time: bool, length: int | None, space: list[str]) -> tuple[str, ...] | None:

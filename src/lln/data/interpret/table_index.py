@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.roles import TIME_NAMES, TRAJECTORY_NAMES, Choices
+from lln.data.interpret.description import Choices
+from lln.data.interpret.roles import TIME_NAMES, TRAJECTORY_NAMES
 
 TELLING = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
 
@@ -63,7 +64,7 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
     name = "time" if index.name is None else str(index.name)
     if name in plain.columns:
         return Indexed(plain, choices)
-    mentioned = choices.time == name or (index.name is not None and choices.mentions(name))
+    mentioned = choices.time == name or (index.name is not None and name in choices.mentioned)
     telling = index.name is not None and base(name) in TELLING and index.nunique() <= len(index) / 2
     if mentioned or (telling and choices.trajectory is None):
         plain.insert(0, name, _plain(index))
@@ -114,7 +115,7 @@ def _levels(table: Any, choices: Choices, source: str) -> Indexed:
             raise InputError(f"{source}: two columns or levels of the index are called {name!r}; rename one of them")
     plain = plain.drop(columns=[name for name in names if name in plain.columns])
     levels = {name: _plain(level) for name, level in levels.items()}
-    free = [name for name in levels if not choices.mentions(name)]
+    free = [name for name in levels if name not in choices.mentioned]
     time = _time_level(levels, free) if choices.time is None and not _has_time(plain, choices) else None
     others = [name for name in free if name != time]
     if choices.trajectory is not None:
@@ -156,7 +157,7 @@ def _on_levels(free: list[str], others: list[str], time: str | None, source: str
 
 def _has_time(table: Any, choices: Choices, *, dated: bool = True) -> bool:
     """Whether a column can be time by its name, or its dates."""
-    free = [name for name in table.columns if not choices.mentions(name)]
+    free = [name for name in table.columns if name not in choices.mentioned]
     return any(base(name) in TIME_NAMES or (dated and _kind(table[name]) in "mM") for name in free)
 
 
@@ -168,15 +169,15 @@ def _kind(values: Any) -> str:
 
 
 def _plain(index: Any) -> Any:
-    """The values of an index or a level of one; periods as dates, or as their numbers where they differ in length."""
+    """The values of an index or a level of one; periods as the dates on which they begin."""
     import pandas as pd
 
-    if not isinstance(index, pd.PeriodIndex):
-        return index
-    dates, numbers = index.to_timestamp(), pd.Index(index.asi8)
-    steps = np.diff(numbers.to_numpy())
-    lengths = np.diff(dates.to_numpy()).astype("timedelta64[s]").astype(np.float64)[steps != 0] / steps[steps != 0]
-    return dates if len(lengths) and (lengths == lengths[0]).all() else numbers
+    return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
+
+
+def in_utc(index: Any) -> Any:
+    """Dates without a time zone: those that have one are converted to UTC."""
+    return index if index.tz is None else index.tz_convert("UTC").tz_localize(None)
 
 
 def _dates(index: Any) -> Any:

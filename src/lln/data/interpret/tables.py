@@ -1,4 +1,4 @@
-"""Tables, from pandas or from CSV: which column is time, which tells trajectories apart, which are the state."""
+"""Tables, of pandas or from CSV files: which column is time, which separates trajectories, which are the state."""
 
 from __future__ import annotations
 
@@ -11,124 +11,104 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.even_steps import Track, finished, grid_of, timed
-from lln.data.interpret.resample import NOWHERE, Where, seconds
-from lln.data.interpret.roles import TIME_NAMES, Choices
-from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
-from lln.data.series import Dataset
+from lln.data.interpret.columns import grid_of
+from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
+from lln.data.interpret.description import Choices, Description, Part
+from lln.data.interpret.resample import NO_CONTEXT, TimeContext
+from lln.data.interpret.roles import TIME_NAMES
+from lln.data.interpret.table_index import TELLING, Indexed, base, in_utc, indexed
+from lln.data.read.store import Table
 
-EVEN = 1e-6  # how even a first column must be to be taken for time though its name does not say so
-INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks what is not state
+EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
+MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
+INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are not states
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
+ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 
 
-def from_frame(
-    frame: Any, *, source: str = "frame", headed: bool = True, first_row: int = 0, **options: Any
-) -> Dataset:
-    """The trajectories in a DataFrame (or one column in a Series of pandas).
-
-    Args:
-        frame: columns of numbers; time may be a column or the index.
-        source: for messages.
-        headed: whether the columns have names of their own.
-        first_row: number of the first row in messages.
-        options: see `as_dataset`.
-    """
+def describe_table(given: Table, choices: Choices) -> Description:
+    """Find the roles of the columns of a table."""
     import pandas as pd
 
-    choices = Choices(**options)
-    table = frame.to_frame() if isinstance(frame, pd.Series) else frame.copy(deep=False)
+    source, notes = given.source, tuple[str, ...]()
+    table = given.frame.to_frame() if isinstance(given.frame, pd.Series) else given.frame.copy(deep=False)
     if not isinstance(table, pd.DataFrame):
-        raise InputError(f"{type(frame).__name__} of pandas is not read as trajectories; give a DataFrame")
-    table = table.infer_objects()  # a column of objects that are numbers, or dates, is one of numbers, or dates
+        raise InputError(f"{type(given.frame).__name__} of pandas is not read as trajectories; give a DataFrame")
+    table = table.infer_objects()  # a column of objects that are all numbers, or all dates
     table.columns = pd.Index([_flat_name(name) for name in table.columns])
     if not len(table) or not len(table.columns):
         raise InputError(f"{source}: no rows of data in it (shape {table.shape}); give at least two times")
     twice = table.columns[table.columns.duplicated()]
     if len(twice):
         raise InputError(f"{source}: two columns are called {twice[0]!r}; rename one of them")
-    return _Table(indexed(table, choices, source), source, headed, first_row).dataset()
+    if given.row_numbers is not None and given.row_numbers not in choices.mentioned and len(table.columns) > 1:
+        table, notes = table.drop(columns=[given.row_numbers]), (f"{source}: {ROW_NUMBERS}",)
+    return _Columns(indexed(table, choices, source), given, notes).description()
 
 
 def _flat_name(name: Any) -> str:
     return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-class _Table:
-    """Columns and the parts that they play."""
+class _Columns:
+    """Columns and the roles that they have."""
 
-    def __init__(self, given: Indexed, source: str, headed: bool, first_row: int) -> None:
-        self.table, self.choices, self.index, self.source = given.table, given.choices, given.clock, source
-        self.headed, self.first_row = headed, first_row
+    def __init__(self, given: Indexed, table: Table, notes: tuple[str, ...]) -> None:
+        self.table, self.choices, self.index = given.table, given.choices, given.clock
+        self.source, self.headed, self.first_row = table.source, table.headed, table.first_row
+        self.notes, self.last_notes = [*notes, *given.notes], table.notes
         self.columns = [str(name) for name in self.table.columns]
-        self.notes = list(given.notes)
 
-    def dataset(self) -> Dataset:
-        """Everything together."""
+    def description(self) -> Description:
+        """Put everything together."""
         choices = self.choices
         trajectory = self._trajectory()
         inputs = self._asked("inputs", choices.inputs) or [one for one in self.columns if one.startswith(INPUT)]
         asked = self._asked("states", choices.states)
         weights = self._asked("weights", choices.weights) or self._own_weights(asked)
         taken = {*trajectory, *inputs, *weights}
+        self._combine({*taken, *asked})
         free = asked or [one for one in self.columns if one not in taken]
-        time = self._time([one for one in self.columns if one not in {*taken, *asked}], free, trajectory)
+        roled = {*taken, *asked}
+        time = self._time([one for one in self.columns if one not in roled], free, trajectory)
         states = [one for one in free if one not in time]
+        states = states if asked else self._numeric(states)
         if not states:
             raise InputError(f"{self.source}: no column is left for the state (columns: {', '.join(self.columns)})")
         clock = self._clock(time[0]) if time else None
         values, known = self._numbers(states), self._numbers(inputs) if inputs else None
         heavy = self._numbers(weights)[:, 0] if weights else None
-        tracks = []
+        parts = []
         for label, rows in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
             times, mine = (None if one is None else one[rows] for one in (clock, known))
-            weight, where = None if heavy is None else heavy[rows], self._where(time[0], rows) if time else NOWHERE
-            tracks.append(Track(name, times, values[rows], mine, weight, where=where))
-        series, step, notes = timed(tracks, choices.dt, choices.resample, self.source)
-        return self._labelled(series, step, (*self.notes, *notes), states, inputs, time)
-
-    def _labelled(
-        self, series: Any, step: float, notes: tuple[str, ...], states: list[str], inputs: list[str], time: list[str]
-    ) -> Dataset:
-        import pandas as pd
-
-        input_names = tuple(one.removeprefix(INPUT) for one in inputs)
-        units = {}
-        if time and isinstance(self.table[time[0]].dtype, np.dtype) and self.table[time[0]].dtype.kind in "mM":
-            units["time"] = seconds(self.table[time[0]].to_numpy())[1] or "s"
-        named = tuple(self.choices.names or ())
+            context = self._context(time[0], rows) if time else NO_CONTEXT
+            weight = None if heavy is None else heavy[rows]
+            parts.append(Part(name, times, values[rows], mine, weight, context=context))
         channels, coords = _grid_in(states)
-        if self.choices.grid is not None:
-            channels, coords = (), grid_of(self.choices.grid)
-        space = tuple(len(one) for one in coords.values())
-        plain = named or (() if coords else tuple(states))
-        time_name = time[0] if time and self.headed and base(time[0]) in TIME_NAMES else "time"
-        assert isinstance(self.table, pd.DataFrame)
-        return finished(
-            Dataset(
-                series,
-                step,
-                plain,
-                input_names,
-                space,
-                channels,
-                coords,
-                time_name,
-                units,
-                self.source,
-                notes,
-            )
+        if choices.grid is not None:
+            channels, coords = (), grid_of(choices.grid)
+        return Description(
+            self.source,
+            parts,
+            () if coords else tuple(states),
+            tuple(one.removeprefix(INPUT) for one in inputs),
+            tuple(len(one) for one in coords.values()),
+            channels,
+            coords,
+            time[0] if time and self.headed and base(time[0]) in TIME_NAMES else "time",
+            notes=(*self.notes, *self.last_notes),
         )
 
     def _asked(self, what: str, names: Any) -> list[str]:
         if names is None:
             return []
         chosen = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+        known = set(self.columns)
         for name in chosen:
             if not isinstance(name, str):
                 raise InputError(f"{self.source}: {what}= must name columns of it, got {type(name).__name__}")
-            if name not in self.columns:
+            if name not in known:
                 raise InputError(
                     f"{self.source}: no column {name!r} for {what}{did_you_mean(name, self.columns)}",
                     topic="unknown-name",
@@ -148,18 +128,27 @@ class _Table:
         asked = self._asked("trajectory", self.choices.trajectory)
         if asked or not self.headed:
             return asked
-        for name in self.columns:
-            few = base(name) in TELLING and self.table[name].nunique() <= len(self.table) / 2
-            if few and name not in self._asked("states", self.choices.states):
-                return [name]
-        return []
+        telling = [name for name in self.columns if base(name) in TELLING]
+        states = set(self._asked("states", self.choices.states)) if telling else set()
+        few = (name for name in telling if self.table[name].nunique() <= len(self.table) / 2 and name not in states)
+        return list(few)[:1]
+
+    def _combine(self, taken: set[str]) -> None:
+        """Replace columns of year, quarter, month and day by one of dates."""
+        free = {base(name): name for name in self.columns if name not in taken} if self.headed else {}
+        timed = self.choices.time is not None or self.index is not None or any(name in free for name in TIME_NAMES)
+        found = None if timed else combined_dates(self.table, free)
+        if found is not None:
+            dates, used = found
+            self.table = self.table.drop(columns=used)
+            self.table.insert(0, "date", dates)
+            self.columns = [str(name) for name in self.table.columns]
+            self.notes.append(f"{self.source}: columns {' and '.join(map(repr, used))} are taken as time")
 
     def _time(self, free: list[str], states: list[str], trajectory: list[str]) -> list[str]:
         asked = self.choices.time
         if asked is not None:
-            if str(asked) == "0":
-                return []
-            return self._asked("time", asked)
+            return [] if str(asked) == "0" or self.choices.timeless else self._asked("time", asked)
         named = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
         sure = self.index is not None and self.index.sure
@@ -171,7 +160,25 @@ class _Table:
             )
         if named:
             return self._indexed() if sure else named
-        return self._first(free, states, trajectory) or self._indexed()
+        return self._dated(free) or self._first(free, states, trajectory) or self._indexed()
+
+    def _dated(self, free: list[str]) -> list[str]:
+        """The first column of text whose cells are all dates, or one called year that rises by ones."""
+        for name in free:
+            if isinstance(self.table[name].dtype, np.dtype) and self.table[name].dtype.kind in "fiub":
+                continue
+            dates = text_dates(self.table[name], self.source)
+            if dates is not None and not np.isnat(dates).any():
+                self.table[name] = dates
+                self.notes.append(f"{self.source}: column {name!r} holds dates and is taken as time")
+                return [name]
+        years = [name for name in free if self.headed and base(name) == "year" and len(free) > 1]
+        for name in years:
+            values = self.table[name].to_numpy()
+            if values.dtype.kind in "iu" and len(values) > 1 and (np.diff(values.astype(np.int64)) > 0).all():
+                self.notes.append(f"{self.source}: column {name!r} only ever rises and is taken as time")
+                return [name]
+        return []
 
     def _indexed(self) -> list[str]:
         """The index as a column of time, if it can be."""
@@ -184,7 +191,7 @@ class _Table:
     def _first(self, free: list[str], states: list[str], trajectory: list[str]) -> list[str]:
         """The first column, if it rises evenly."""
         first = self.columns[0]
-        if first not in free or len([one for one in states if one != first]) < 1:
+        if first not in free or all(one == first for one in states):
             return []
         rows = next(iter(self._groups(trajectory)))[1]
         values = self.table[first].to_numpy()[rows]
@@ -198,37 +205,66 @@ class _Table:
             self.notes.append(f"{self.source}: column {first!r} only ever rises; if it is time, say time={first!r}")
         return []
 
-    def _where(self, name: str, rows: NDArray[np.intp]) -> Where:
-        """How messages speak of times in a column: one that was only taken as time could be a state."""
+    def _numeric(self, names: list[str]) -> list[str]:
+        """The columns that hold numbers; those of text are left out with a note."""
+        texts = [name for name in names if self._is_text(name)]
+        if texts and len(texts) < len(names):
+            shown = ", ".join(map(repr, texts[:3])) + (", ..." if len(texts) > 3 else "")
+            said = "columns of text are" if len(texts) > 1 else "column of text is"
+            self.notes.append(f"{self.source}: {len(texts)} {said} left out ({shown})")
+            left = set(texts)
+            names = [name for name in names if name not in left]
+        parts = [name for name in names if self.headed and base(name) in PARTS and len(names) > 1]
+        if parts:
+            self.notes.append(
+                f"{self.source}: column {parts[0]!r} is taken as a state; if it is a part of the date, give one column "
+                "of dates, or name the states with --states (in Python: states=)"
+            )
+        return names
+
+    def _is_text(self, name: str) -> bool:
+        """Whether a column holds text rather than numbers with a few mistakes."""
+        kind = self.table[name].dtype
+        if isinstance(kind, np.dtype) and kind.kind in "fiubc":
+            return False
+        if getattr(kind, "kind", "O") in "mM":
+            return True
+        _, bad = self._parsed(name)
+        filled = int(self.table[name].notna().sum())
+        return filled > 0 and len(bad) >= (1 - MOSTLY) * filled
+
+    def _context(self, name: str, rows: NDArray[np.intp]) -> TimeContext:
+        """How messages name times in a column: one that was only taken as time could be a state."""
         if self.index is not None and self.index.name == name:
             drop = ", or leave the index out with reset_index(drop=True)" if self.index.note else ""
-            return Where(" in the index", rows + self.first_row, drop)
+            return TimeContext(" in the index", rows + self.first_row, drop)
         sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
         state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
-        return Where(f" in column {name!r}", rows + self.first_row, "" if sure else state)
+        return TimeContext(f" in column {name!r}", rows + self.first_row, "" if sure else state)
 
     def _clock(self, name: str) -> NDArray[Any]:
         import pandas as pd
 
         column = self.table[name]
         if pd.api.types.is_datetime64_any_dtype(column):
-            return np.asarray(column.dt.tz_localize(None) if column.dt.tz is not None else column, "datetime64[ns]")
+            if column.dt.tz is not None and str(column.dt.tz) != "UTC":
+                self.notes.append(f"{self.source}: the times of {name!r} in {column.dt.tz} are converted to UTC")
+            return np.asarray(in_utc(pd.DatetimeIndex(column)), "datetime64[ns]")
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
             return np.asarray(column.to_numpy())
         numbers, bad = self._parsed(name)
         if not len(bad):
-            self.table[name] = numbers
             return np.asarray(numbers)
-        dates = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
-        wrong = np.flatnonzero(dates.isna().to_numpy() & column.notna().to_numpy())
-        if len(wrong):
-            raise InputError(
-                f"{self._place(name, next(iter(np.intersect1d(wrong, bad)), wrong[0]))} is not a time; write dates as "
-                "2024-01-31 or 2024-01-31T12:00:00, or times as numbers",
-                topic="not-a-number",
-            )
-        self.table[name] = dates
-        return np.asarray(dates.to_numpy(), "datetime64[ns]")
+        dates = text_dates(column, self.source)
+        if dates is not None:
+            return dates
+        iso = pd.to_datetime(column.astype(str), format="ISO8601", utc=True, errors="coerce")
+        wrong = np.flatnonzero(iso.isna().to_numpy() & column.notna().to_numpy())
+        raise InputError(
+            f"{self._place(name, next(iter(np.intersect1d(wrong, bad)), bad[0]))} is not a time; write dates as "
+            "2024-01-31 or 2024-01-31T12:00:00, or times as numbers",
+            topic="not-a-number",
+        )
 
     def _groups(self, trajectory: list[str]) -> list[tuple[Any, NDArray[np.intp]]]:
         """Rows of each trajectory in the order in which they appear."""
@@ -243,15 +279,18 @@ class _Table:
         kinds = set()
         for name in names:
             kind = self.table[name].dtype
-            plain = isinstance(kind, np.dtype) and kind.kind in "fiub"
-            if not plain:
+            if getattr(kind, "kind", "O") == "c":
+                raise InputError(
+                    f"{self.source}: column {name!r} is complex; give real and imaginary parts as columns of their own"
+                )
+            if not (isinstance(kind, np.dtype) and kind.kind in "fiub"):
                 self._refuse_text(name)
             kinds.add(str(kind))
         dtype = np.float32 if kinds == {"float32"} else np.float64
         return np.ascontiguousarray(self.table[list(names)].to_numpy(dtype=dtype, na_value=np.nan))
 
     def _refuse_text(self, name: str) -> None:
-        """Say where the first cell of a column is that is not a number, if there is one."""
+        """Name the first cell of a column that is not a number, if there is one."""
         numbers, bad = self._parsed(name)
         if not len(bad):
             self.table[name] = numbers
@@ -271,10 +310,14 @@ class _Table:
             numbers = pd.to_numeric(column.astype(object), errors="coerce")
         except OverflowError:  # a whole number beyond every float, which pandas does not coerce
             numbers = column.map(_float)
+        if getattr(numbers.dtype, "kind", "f") == "c":
+            raise InputError(
+                f"{self.source}: column {name!r} is complex; give real and imaginary parts as columns of their own"
+            )
         return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
 
     def _place(self, name: str, row: Any) -> str:
-        """Where a cell is and what is in it, for a message."""
+        """Where a cell is and what it holds, for a message."""
         cell = str(self.table[name].iloc[int(row)])[:40]
         return f"{self.source}: row {int(row) + self.first_row}, column {name!r}: {cell!r}"
 

@@ -7,58 +7,72 @@ import csv
 import io
 import re
 import warnings
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lln.core.errors import InputError, reason
-from lln.data.interpret.roles import Choices
-from lln.data.interpret.tables import from_frame
-from lln.data.read.lazy import refuse_beyond_memory
-from lln.data.series import Dataset
+from lln.core.text import from_cell
+from lln.data.read.lazy import check_memory
+from lln.data.read.store import Table
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
-_ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
-_OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
-LOOK = 1 << 16  # bytes looked at to find out how a file is written
+NAMELESS = "index"  # name of a first column that has none
+OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
+LOOK = 6  # lines of data from which the notation is found
+BLOCK = 1 << 16  # bytes read at a time
 
 
-def read_csv(path: Path, **options: Any) -> Dataset:
-    """The trajectories in a CSV file; see `as_dataset` for the options."""
+@dataclass(frozen=True)
+class _Notation:
+    """How a file is written.
+
+    Attributes:
+        encoding: of its text.
+        separator: of its cells.
+        decimal: mark.
+        names: of the columns; None where the first line holds numbers.
+        skipped: numbers of the lines that are no data: comments, and the header.
+        first_row: number of the first row of data, for messages.
+        row_names: whether the rows have one cell more than the header, as R writes them.
+    """
+
+    encoding: str
+    separator: str
+    decimal: str
+    names: list[str] | None
+    skipped: list[int]
+    first_row: int
+    row_names: bool = False
+
+
+def read_csv(path: Path) -> Table:
+    """Read a CSV file as a table."""
     import pandas as pd
 
-    encoding, start = _start_of(path)
-    refuse_beyond_memory(2 * path.stat().st_size, str(path))
-    lines = [line for line in start.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    if not lines:
-        raise InputError(
-            f"{path}: no line of data in it; expected a row for each time and a column for each coordinate"
-        )
-    separator = _separator(lines)
-    decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in lines[:5]) else "."
-    headings = _cells(lines[0], separator)
-    headed = not _all_numbers(headings, decimal)
-    twice = [name for name in headings if name and headings.count(name) > 1]
-    if headed and twice:
-        raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
-    _refuse_cut_short(path, encoding, separator, len(_cells(lines[0], separator)))
+    check_memory(2 * path.stat().st_size, str(path))
+    notation = _notation(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             frame = pd.read_csv(
                 path,
-                sep=r"\s+" if separator == " " else separator,
-                header=0 if headed else None,
-                comment="#",
-                decimal=decimal,
+                sep=r"\s+" if notation.separator == " " else notation.separator,
+                header=None,
+                skiprows=notation.skipped,
+                decimal=notation.decimal,
                 skipinitialspace=True,
                 na_values=["-", "?", "none", "NONE"],
-                encoding=encoding,
+                encoding=notation.encoding,
                 low_memory=False,
                 index_col=False,
+                float_precision="round_trip" if notation.decimal == "." else None,
             )
+    except pd.errors.EmptyDataError:
+        frame = pd.DataFrame(columns=range(len(notation.names or ())))
     except pd.errors.ParserError as error:
         raise InputError(
             f"{path}: rows have different numbers of cells ({str(error).strip().rpartition(': ')[2]}); every row needs "
@@ -66,64 +80,138 @@ def read_csv(path: Path, **options: Any) -> Dataset:
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
-    notes = []
-    if headed:
-        frame.columns = [str(name).strip() for name in frame.columns]
-        counted = [name for name in _unnamed(frame) if _counts_rows(frame[name])]
-        if counted and not Choices(**options).mentions("index"):
-            frame = frame.drop(columns=counted)
-            notes.append(f"{path}: {_ROW_NUMBERS}")
-        frame = frame.rename(columns=dict.fromkeys(_unnamed(frame), "index"))
-    else:
+    headed = notation.names is not None
+    frame, counted = _named(frame, notation, path)
+    notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
+    return Table(frame, str(path), headed, notation.first_row, counted, notes)
+
+
+def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:
+    """The table with names for its columns, without empty columns at its end, and the column that counts the rows."""
+    if notation.names is None:
         frame.columns = [f"x{i}" for i in range(frame.shape[1])]
-    empty = [name for name in frame.columns if name.startswith("Unnamed: ") and frame[name].isna().all()]
-    dataset = from_frame(frame.drop(columns=empty), source=str(path), headed=headed, first_row=1 + headed, **options)
-    end = () if _ended(path, encoding) else (f"{path}: {_OPEN_END}",)
-    return replace(dataset, notes=(*notes, *dataset.notes, *end))
-
-
-def _unnamed(frame: Any) -> list[str]:
-    """The first column if it has no name, also one that was read and written as such before."""
-    return [name for name in frame.columns if name.startswith("Unnamed: 0")]
+        return frame, None
+    names, width = [from_cell(name) for name in notation.names], frame.shape[1]
+    while width > len(names) and frame.iloc[:, width - 1].isna().all():
+        width -= 1  # a separator at the end of each row
+    frame = frame.iloc[:, :width]
+    if width == len(names) + 1 and notation.row_names:
+        names = ["", *names]
+    elif width < len(names) and len(frame):
+        frame = frame.reindex(columns=range(len(names)))
+    elif width != len(names) and len(frame):
+        raise InputError(f"{path}: {len(names)} names in the header but {width} cells in its rows; name each column")
+    frame.columns = names if len(frame.columns) == len(names) else frame.columns
+    nameless = [i for i, name in enumerate(names) if not name or re.fullmatch(r"Unnamed: \d+.*", name)]
+    empty = [
+        i for i in nameless if len(frame) and (frame.iloc[:, i].isna().all() or (i and _counts_rows(frame.iloc[:, i])))
+    ]
+    first = NAMELESS if 0 in nameless and 0 not in empty else None
+    frame.columns = [first or name if i == 0 else name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    counted = first if first is not None and _counts_rows(frame.iloc[:, 0]) else None
+    return frame.iloc[:, [i for i in range(len(names)) if i not in set(empty)]], counted
 
 
 def _counts_rows(column: Any) -> bool:
-    """Whether a column is 0, 1, 2, ..., which pandas writes in front where no index was asked for."""
-    return bool(column.dtype.kind in "iu" and (column.to_numpy() == np.arange(len(column))).all())
+    """Whether a column is 0, 1, 2, ... or 1, 2, 3, ..., as pandas and R write it where no index was asked for."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return False
+    first = int(column.iloc[0])
+    return first in (0, 1) and bool((column.to_numpy() == np.arange(first, first + len(column))).all())
 
 
-def _start_of(path: Path) -> tuple[str, str]:
-    with path.open("rb") as file:
-        start = file.read(LOOK)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif b"\0" in start:
-        raise InputError(f"{path}: not a text file; give it the suffix of what it is, or save it as CSV")
-    else:
-        encoding = "utf-8-sig"
-    text = codecs.getincrementaldecoder(encoding)("strict")
+def _notation(path: Path) -> _Notation:
+    encoding, marked = _encoding(path), _hashes(path)
+    comments: list[int] = []
+    lines: list[tuple[int, str]] = []
+    last_comment = ""
     try:
-        return encoding, text.decode(start)
+        with path.open(encoding=encoding) as file:
+            for number, line in enumerate(file):
+                if marked and line.lstrip().startswith("#"):
+                    comments.append(number)
+                    last_comment = line if not lines else last_comment
+                elif len(lines) <= LOOK and line.strip():
+                    lines.append((number, line.rstrip("\r\n")))
+                elif len(lines) > LOOK and not marked:
+                    break
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    if not lines:
+        raise InputError(
+            f"{path}: no line of data in it; expected a row for each time and a column for each coordinate"
+        )
+    texts = [line for _, line in lines]
+    separator = _separator(texts)
+    decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in texts[:5]) else "."
+    headings, rows = _cells(texts[0], separator), [_cells(line, separator) for line in texts[1:]]
+    _refuse_cut_short(path, encoding, separator, len(rows[0]) if rows else len(headings))
+    if not _is_header(headings, rows, decimal):
+        said = _cells(last_comment.strip().lstrip("#").strip(), separator) if last_comment else []
+        named = len(said) == len(headings) == len(set(said)) and not _all_numbers(said, decimal)
+        return _Notation(encoding, separator, decimal, said if named else None, comments, 1)  # as of np.savetxt
+    if texts[0].count('"') % 2:
+        headings = _long_header(path, encoding, lines[0][0], separator) or headings
+    twice = [name for name, count in Counter(headings).items() if name and count > 1]
+    if twice:
+        raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
+    row_names = bool(rows) and all(len(row) == len(headings) + 1 and row[-1] for row in rows)
+    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, row_names)
+
+
+def _long_header(path: Path, encoding: str, first: int, separator: str) -> list[str]:
+    """The names in a header with a line break inside quotes."""
+    with path.open(encoding=encoding, newline="") as file:
+        for _ in range(first):
+            file.readline()
+        try:
+            return [cell.strip() for cell in next(csv.reader(file, delimiter=separator), [])]
+        except csv.Error:  # a quote that never ends
+            return []
+
+
+def _hashes(path: Path) -> bool:
+    """Whether a file has the mark of a comment anywhere."""
+    with path.open("rb") as file:
+        return any(b"#" in block for block in iter(lambda: file.read(BLOCK), b""))
+
+
+def _encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(BLOCK)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in start:
+        raise InputError(f"{path}: not a text file; give it the suffix of what it is, or save it as CSV")
+    return "utf-8-sig"
 
 
 def _separator(lines: list[str]) -> str:
-    """The mark that splits the first lines into the same number of cells."""
+    """The mark that splits the first lines into the same number of cells; a header may have one cell less."""
     for mark in ("\t", ";", ",", " "):
-        counts = {len(_cells(line, mark)) for line in lines[:-1][:5] or lines[:1]}
-        if len(counts) == 1 and counts != {1}:
+        counts = [len(_cells(line, mark)) for line in lines[:5]]
+        rows = set(counts[1:] or counts)
+        if len(rows) == 1 and rows != {1} and counts[0] in (*rows, *(count - 1 for count in rows)) and counts[0] > 1:
             return mark
     return ","
 
 
 def _cells(line: str, separator: str) -> list[str]:
     if separator == " ":
-        return line.split()
+        return [cell.strip('"') for cell in line.split()]
     try:
         return [cell.strip() for cell in next(csv.reader(io.StringIO(line), delimiter=separator), [])]
-    except csv.Error:  # a quote that never ends, or a line break of another kind
+    except csv.Error:  # a quote that never ends, a cell beyond its limit, or a line break of another kind
         return line.split(separator)
+
+
+def _is_header(first: list[str], rows: list[list[str]], decimal: str) -> bool:
+    """Whether the first line names the columns."""
+    if not _all_numbers(first, decimal):
+        return True
+    # As pandas writes it: no name over the row numbers, and columns that are called 0, 1, 2, ...
+    counted = first[1:] == [str(i) for i in range(len(first) - 1)]
+    return bool(rows) and not first[0] and counted and len(first) > 1 and all(row[:1] != [""] for row in rows)
 
 
 def _all_numbers(cells: list[str], decimal: str) -> bool:
@@ -134,25 +222,27 @@ def _all_numbers(cells: list[str], decimal: str) -> bool:
         try:
             float(cell.replace(decimal, "."))
         except ValueError:
-            if not (index == 0 and re.match(r"\d{4}-\d{2}-\d{2}", cell)):
+            if not (index == 0 and re.match(r"\d{4}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}", cell)):
                 return False
     return any(cell.lower() not in MISSING for cell in cells)
 
 
 def _ended(path: Path, encoding: str) -> bool:
-    """Whether the last line has an end, which a stopped copy, but also some programs, leave out."""
+    """Whether the last line has an end, which an interrupted copy, but also some programs, leave out."""
     with path.open("rb") as file:
         file.seek(-1, 2)
         return file.read() in b"\r\n" or encoding == "utf-16"
 
 
 def _refuse_cut_short(path: Path, encoding: str, separator: str, columns: int) -> None:
-    """A last line without an end and with too few cells is what a stopped copy leaves."""
+    """Refuse a last line without an end and with too few cells, which an interrupted copy leaves."""
     if encoding == "utf-16":
         return
+    size, tail = path.stat().st_size, b""
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - LOOK))
-        tail = file.read()
+        while len(tail) < size and not re.search(rb"[\r\n]", tail):
+            file.seek(max(0, size - len(tail) - BLOCK))
+            tail = file.read(min(BLOCK, size - len(tail))) + tail
     last = re.split(rb"\n|\r", tail)[-1].decode(errors="replace")
     if last.strip() and len(tail) > len(last) and len(_cells(last, separator)) < columns:
         raise InputError(

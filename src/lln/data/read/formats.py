@@ -1,10 +1,14 @@
-"""Trajectories in files: npz, npy, CSV, HDF5, NetCDF and Zarr, in and out, known by their suffix."""
+"""Files of trajectories, by suffix: the registry of formats, and reading and writing with them.
+
+A package outside adds a format with an entry point in the group `lln.formats`, named by its suffix, or in a running
+program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))`.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,76 +16,74 @@ from typing import Any
 
 from lln.core.atomic import whole_file
 from lln.core.errors import InputError, reason
+from lln.core.registry import Registry
 from lln.data import write as writers
-from lln.data.interpret.assemble import from_store
-from lln.data.read import sandbox as contained
-from lln.data.read import stores
+from lln.data.interpret.description import Choices
+from lln.data.interpret.interpret import interpret
+from lln.data.read import numpy_files, sandbox
 from lln.data.read.csv import read_csv
+from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
+from lln.data.read.store import Store, Table, xarray_store
 from lln.data.series import Dataset
 
-__all__ = ["FORMATS", "Format", "read", "write"]
+__all__ = ["FORMATS", "Format", "read", "refuse_missing", "write"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """One file format.
 
     Attributes:
-        name: as people call it.
-        write: to a path that does not exist yet.
-        opened: as named variables; None where it is read as a table.
-        folder: whether it is a folder.
+        name: for messages.
+        read: function of a path that returns a `Store` of named variables, a `Table`, a pandas DataFrame or an
+            xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may
+            raise any exception for a file that it cannot read.
+        write: function of a path, which does not exist yet, and a `Dataset`.
+        folder: whether the data are a folder.
     """
 
     name: str
+    read: Callable[[Path], Any]
     write: Callable[[Path, Dataset], None]
-    opened: Callable[[Path], stores.Store] | None = None
     folder: bool = False
 
 
-_CSV = Format("CSV", writers.write_csv)
-_HDF5 = Format("HDF5", writers.write_netcdf, partial(contained.opened, "HDF5"))
-FORMATS: dict[str, Format] = {
-    ".npz": Format("npz", writers.write_npz, stores.open_npz),
-    ".npy": Format("npy", writers.write_npy, stores.open_npy),
-    ".csv": _CSV,
-    ".h5": _HDF5,
-    ".hdf5": _HDF5,
-    ".nc": Format("NetCDF", writers.write_netcdf, partial(contained.opened, "NetCDF")),
-    ".zarr": Format("Zarr", writers.write_zarr, partial(contained.opened, "Zarr"), folder=True),
-}
+_HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), writers.write_netcdf)
+FORMATS: Registry[Format] = Registry(
+    "format",
+    "lln.formats",
+    {
+        ".npz": Format("npz", numpy_files.open_npz, writers.write_npz),
+        ".npy": Format("npy", numpy_files.open_npy, writers.write_npy),
+        ".csv": Format("CSV", read_csv, writers.write_csv),
+        ".h5": _HDF5,
+        ".hdf5": _HDF5,
+        ".nc": Format("NetCDF", partial(sandbox.open_store, "NetCDF"), writers.write_netcdf),
+        ".zarr": Format("Zarr", partial(sandbox.open_store, "Zarr"), writers.write_zarr, folder=True),
+    },
+)
 """Every format by its suffix."""
 
 
-def read(
-    path: str | os.PathLike[str],
-    *,
-    dt: float | None = None,
-    inputs: str | Sequence[str] | None = None,
-    weights: str | None = None,
-    names: Sequence[str] | None = None,
-    grid: Any = None,
-    time: Any = None,
-    states: str | Sequence[str] | None = None,
-    trajectory: str | None = None,
-    resample: bool = False,
-) -> Dataset:
-    """The trajectories in the file at `path`.
+def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
+    """Read the trajectories in the file at `path`.
 
     Which array, variable or column is time, state or trajectory is found by its name and shape, or asked for by name;
-    the arguments are those of `as_dataset`. Large HDF5, NetCDF, Zarr and npy files are not read but opened: their
-    rows come when they are asked for.
+    `options` are those of `as_dataset`. Large HDF5, NetCDF, Zarr and npy files are opened, and their rows are read when
+    they are needed.
     """
     target = Path(path)
     form = _format(target)
-    stores.refuse_missing(target)
+    refuse_missing(target)
     if target.is_dir() != form.folder:
         kind = "a folder" if target.is_dir() else "a file"
         raise InputError(f"{target}: is {kind}, but {form.name} data is {'a folder' if form.folder else 'a file'}")
-    options = {"dt": dt, "inputs": inputs, "weights": weights, "names": names, "grid": grid, "time": time}
-    options |= {"states": states, "trajectory": trajectory, "resample": resample}
+    choices = Choices(**options)
+    given = _opened(target, form)
+    if isinstance(given, Store) and not given.variables:
+        raise InputError(f"{target}: no array in it; expected arrays 'time' and 'states'")
     try:
-        return _read(target, form, options)
+        return interpret(given, choices)
     except InputError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -90,18 +92,16 @@ def read(
         raise InputError(f"{target}: its parts do not fit together ({said}); check its names and shapes") from error
 
 
-def _read(target: Path, form: Format, options: dict[str, Any]) -> Dataset:
-    if form.opened is None:
-        return read_csv(target, **options)
+def _opened(target: Path, form: Format) -> Store | Table:
     try:
-        store = form.opened(target)
+        given = form.read(target)
     except InputError:
         raise
-    except Exception as error:  # every library has its own for a file that it cannot read
+    except Exception as error:  # each library raises its own errors for a file that it cannot read
         raise InputError(_unreadable(target, form, error)) from error
-    if not store.variables:
-        raise InputError(f"{target}: no array in it; expected arrays 'time' and 'states'")
-    return from_store(store, **options)
+    if isinstance(given, Store | Table):
+        return given
+    return xarray_store(given, str(target)) if hasattr(given, "data_vars") else Table(given, str(target))
 
 
 def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
@@ -110,11 +110,11 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
     form = _format(target)
     if target.is_dir() and not (form.folder and _is_zarr(target)):
         raise InputError(f"{target}: is a folder, and not of {form.name} data; choose another name")
-    with whole_file(target) as partial:
+    with whole_file(target) as partial_file:
         try:
-            form.write(partial, dataset)
+            form.write(partial_file, dataset)
         except OSError as error:
-            # Some libraries tell no number and no file; a full disk or a broken one it is, and not the caller's input.
+            # Some libraries give no number and no file name; the disk is full or broken.
             raise OSError(error.errno or errno.EIO, error.strerror or str(error), os.fspath(target)) from error
 
 
@@ -125,7 +125,7 @@ def _is_zarr(path: Path) -> bool:
 def _format(path: Path) -> Format:
     suffix = path.suffix.lower()
     if suffix in FORMATS:
-        return FORMATS[suffix]
+        return FORMATS.get(suffix)
     listing = ", ".join(FORMATS)
     if suffix == ".lln":
         raise InputError(f"{path}: a model, where data is expected; data files end in {listing}", topic="no-suffix")
@@ -133,18 +133,37 @@ def _format(path: Path) -> Format:
     raise InputError(f"{path}: {said}; data files end in {listing}", topic="no-suffix")
 
 
+def refuse_missing(path: Path) -> None:
+    """Refuse a path at which there is nothing to read."""
+    if not path.exists():
+        near = f", and no folder {path.parent}; check the path"
+        if path.parent.is_dir():
+            import difflib
+
+            others = sorted(entry.name for entry in path.parent.iterdir())
+            match = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
+            near = f"; did you mean {match[0]!r}?" if match else "; check the path"
+        raise InputError(f"{path}: no such file{near}")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: cannot be read; change its permissions")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: neither a file nor a folder, so it might never end; copy it to a file first")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path}: empty, 0 bytes; write it again")
+
+
 def _unreadable(path: Path, form: Format, error: Exception) -> str:
-    """What is wrong with a file that its own library refused."""
+    """Say what is wrong with a file that its own library refused."""
     said = reason(error)
     start = b""
     if path.is_file():
         with path.open("rb") as file:
             start = file.read(16)
     kinds = {
-        "HDF5 or NetCDF": (stores.HDF5_MAGIC, ("HDF5", "NetCDF")),
-        "NetCDF": (stores.NETCDF3_MAGIC, ("NetCDF",)),
-        "npz": (stores.ZIP_MAGIC, ("npz",)),
-        "npy": (stores.NPY_MAGIC, ("npy",)),
+        "HDF5 or NetCDF": (HDF5_MAGIC, ("HDF5", "NetCDF")),
+        "NetCDF": (NETCDF3_MAGIC, ("NetCDF",)),
+        "npz": (numpy_files.ZIP_MAGIC, ("npz",)),
+        "npy": (numpy_files.NPY_MAGIC, ("npy",)),
     }
     found = next((name for name, (magic, _) in kinds.items() if start.startswith(magic)), None)
     own = found is not None and form.name in kinds[found][1]

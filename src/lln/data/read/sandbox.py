@@ -1,10 +1,10 @@
-"""HDF5, NetCDF and Zarr files read in a process of their own, where a crash of their C libraries harms nobody.
+"""HDF5, NetCDF and Zarr files are read in a child process, so that a crash of their C libraries does no harm.
 
-A hostile or damaged file can make the HDF5 library, or a decompressor, write where it must not, go round for ever or
-ask for all memory. So this process never hands such a file to them. A child does, one for all files, started when the
-first is opened: it lists the arrays, and sends the rows that are asked for through a pipe as plain bytes. It may take
-`SECONDS` of processor time for one answer and `MEMORY` bytes in all. If it dies, the file is refused in a sentence, and
-the next question starts a new child. What comes back is JSON and numbers, never pickled.
+A hostile or damaged file can make the HDF5 library, or a decompressor, write to wrong addresses, loop for ever or ask
+for all memory. One child process reads all such files (`sandbox_worker`). It starts when the first is opened, lists the
+arrays, and sends rows through a pipe as plain bytes. It may take `SECONDS` of processor time and `WAIT` seconds in all
+for one answer, and `MEMORY` bytes. If it dies, the file is refused with an InputError, and the next request starts
+another child. If this process dies, the child ends too. Answers are JSON and numbers; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.read.lazy import size_of
-from lln.data.read.stores import Store, Variable
+from lln.data.read.store import Store, Variable, size_of
 
 SECONDS = 60  # of processor time that the child may take for one answer
+WAIT = 600  # seconds that one answer may take in all, also while it waits for the disk
 MEMORY = 4 << 30  # bytes of address space that the child may take beyond what its libraries take
 PART = 1 << 28  # bytes asked for at once; more comes in several answers
 START = (
@@ -45,8 +45,8 @@ class LibraryError(Exception):
     """What a library said of a file that it could not read."""
 
 
-def opened(kind: str, path: Path) -> Store:
-    """The variables of the file at `path` of this kind ("HDF5", "NetCDF" or "Zarr"), none of them read yet."""
+def open_store(kind: str, path: Path) -> Store:
+    """Open the file at `path` of this kind ("HDF5", "NetCDF" or "Zarr"); none of its variables is read yet."""
     file = _File(kind, path)
     said = file.listing
     variables = {name: _variable(file, name, one) for name, one in said["variables"].items()}
@@ -54,7 +54,7 @@ def opened(kind: str, path: Path) -> Store:
 
 
 def _arrays(kind: str, path: Path) -> Mapping[str, Any]:
-    return {name: one.array for name, one in opened(kind, path).variables.items()}
+    return {name: one.array for name, one in open_store(kind, path).variables.items()}
 
 
 def _variable(file: _File, name: str, said: Mapping[str, Any]) -> Variable:
@@ -150,7 +150,7 @@ class _Child:
     def __init__(self) -> None:
         self._closed: deque[int] = deque()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", START, str(SECONDS), str(MEMORY)],
+            [sys.executable, "-P", "-c", START, str(SECONDS), str(WAIT), str(MEMORY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -225,6 +225,8 @@ class _Child:
 def _death(code: int) -> str:
     if code == -signal.SIGXCPU:
         return f"reading it did not end within {SECONDS} s"
+    if code == -signal.SIGALRM:
+        return f"reading it did not end within {WAIT} s"
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"the library that reads it crashed ({name})"
 

@@ -1,4 +1,4 @@
-"""The child of `contained`: opens files of data and sends what it is asked for, until nobody asks."""
+"""The child process of `sandbox`: opens files of data and sends the rows that are asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -15,15 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
-from lln.data.read import stores
+from lln.data.read.hdf5 import KEPT, TEXTS, open_hdf5, open_netcdf, plain
+from lln.data.read.store import Store, Variable
+from lln.data.read.zarr import open_zarr
 
-OPENERS = {"HDF5": stores.open_hdf5, "NetCDF": stores.open_netcdf, "Zarr": stores.open_zarr}
-TEXTS = 100_000  # texts of a variable at most
+OPENERS = {"HDF5": open_hdf5, "NetCDF": open_netcdf, "Zarr": open_zarr}
+WATCH = 0.5  # seconds between looks at whether the parent lives
 
 
 def serve(limits: Sequence[str]) -> None:
-    """Answer what comes in on the standard input; `limits` are seconds for one answer and bytes of memory."""
-    seconds, memory = map(int, limits)
+    """Answer requests on the standard input.
+
+    Args:
+        limits: seconds of processor time and seconds in all for one answer, and bytes of memory.
+    """
+    seconds, wait, memory = map(int, limits)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.fdopen(os.dup(1), "wb")
@@ -31,16 +40,24 @@ def serve(limits: Sequence[str]) -> None:
     held = Path("/proc/self/statm")
     taken = int(held.read_text().split()[0]) * resource.getpagesize() if held.exists() else 0
     _limit(resource.RLIMIT_AS, taken + memory)
-    answer(sys.stdin.buffer, output, seconds)
+    answer(sys.stdin.buffer, output, seconds, wait)
 
 
-def answer(questions: IO[bytes], answers: IO[bytes], seconds: int | None = None) -> None:
-    """Read questions, one a line, and write an answer to each: a line of JSON, and bytes where it says so."""
-    opened: dict[int, stores.Store] = {}
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, also while a file keeps it waiting."""
+    while os.getppid() == parent:
+        time.sleep(WATCH)
+    os._exit(1)
+
+
+def answer(questions: IO[bytes], answers: IO[bytes], seconds: int | None = None, wait: int = 0) -> None:
+    """Read requests, one a line, and write an answer to each: a line of JSON, and bytes where it says so."""
+    opened: dict[int, Store] = {}
     for count, line in enumerate(questions):
         if seconds is not None:
             used = resource.getrusage(resource.RUSAGE_SELF)
             _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + seconds)
+            signal.setitimer(signal.ITIMER_REAL, wait)  # SIGALRM ends this process
         words = json.loads(line)
         for number in words["closed"]:
             opened.pop(number, None)
@@ -48,15 +65,17 @@ def answer(questions: IO[bytes], answers: IO[bytes], seconds: int | None = None)
         answers.write(json.dumps({**said, "bytes": len(content)}).encode() + b"\n")
         answers.write(content)
         answers.flush()
+        if seconds is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _limit(kind: int, wish: int) -> None:
-    """Set a soft limit, within the hard one that somebody else may have set."""
+def _limit(kind: int, value: int) -> None:
+    """Set a soft limit within the hard one."""
     hard = resource.getrlimit(kind)[1]
-    resource.setrlimit(kind, (wish if hard == resource.RLIM_INFINITY else min(wish, hard), hard))
+    resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _safely(words: Mapping[str, Any], opened: dict[int, stores.Store], number: int) -> tuple[dict[str, Any], Any]:
+def _safely(words: Mapping[str, Any], opened: dict[int, Store], number: int) -> tuple[dict[str, Any], Any]:
     try:
         if words["do"] == "open":
             store = OPENERS[words["kind"]](Path(words["path"]))
@@ -75,29 +94,29 @@ def _safely(words: Mapping[str, Any], opened: dict[int, stores.Store], number: i
     return {}, b""
 
 
-def _listing(store: stores.Store) -> dict[str, Any]:
+def _listing(store: Store) -> dict[str, Any]:
     """Everything about a file but its numbers."""
     variables = {name: _described(one) for name, one in store.variables.items()}
     return {"attrs": {key: one for key, one in store.attrs.items() if isinstance(one, str)}, "variables": variables}
 
 
-def _described(one: stores.Variable) -> dict[str, Any]:
+def _described(one: Variable) -> dict[str, Any]:
     kind = np.dtype(one.array.dtype)
     texts = None
     if kind.hasobject:
         few = kind.kind == "O" and np.prod(one.array.shape) < TEXTS and len(one.array.shape) == 1
-        texts = [str(stores.plain(text)) for text in np.asarray(one.array)] if few else []
+        texts = [str(plain(text)) for text in np.asarray(one.array)] if few else []
     return {
         "shape": [int(length) for length in one.array.shape],
         "dtype": kind.str,
         "dims": None if one.dims is None else list(one.dims),
-        "attrs": {key: str(value) for key, value in one.attrs.items() if key in stores.KEPT},
+        "attrs": {key: str(value) for key, value in one.attrs.items() if key in KEPT},
         "coordinate": bool(one.coordinate),
         "texts": texts,
     }
 
 
-def _part(one: stores.Variable, spans: Sequence[Sequence[int]]) -> tuple[dict[str, Any], Any]:
+def _part(one: Variable, spans: Sequence[Sequence[int]]) -> tuple[dict[str, Any], Any]:
     """The numbers between `spans` along every axis, as bytes."""
     found: NDArray[Any] = np.asarray(one.array[tuple(slice(begin, end) for begin, end in spans)])
     return {"shape": list(found.shape)}, found.astype(one.array.dtype, copy=False).reshape(-1).view("u1")

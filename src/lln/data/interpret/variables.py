@@ -1,9 +1,9 @@
-"""The variables of a file, once their parts are known, put together as a dataset."""
+"""The variables of a file or an xarray object, described by the roles that they have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.even_steps import Track, finished, grid_of, join, refuse_swapped, timed
-from lln.data.interpret.resample import seconds
+from lln.data.interpret import calendar
+from lln.data.interpret.columns import grid_of
+from lln.data.interpret.description import Choices, Description, Part
 from lln.data.interpret.roles import (
     CHANNEL_DIMS,
     STATE_DIMS,
-    Choices,
     Roles,
     groups,
     hints_of,
@@ -24,37 +24,28 @@ from lln.data.interpret.roles import (
     with_axis,
     with_dims,
 )
-from lln.data.read.lazy import LAZY_BYTES, Held, LazyRows, size_of, stays_on_disk
-from lln.data.read.stores import Store, xarray_store
-from lln.data.series import Dataset
+from lln.data.read.lazy import LazyRows, stays_on_disk
+from lln.data.read.store import Held, Store
+
+__all__ = ["describe_store", "groups"]
 
 SPACE_NAMES = ("x", "y", "z", "r", "lon", "lat", "longitude", "latitude", "space", "level", "depth", "height", "point")
 
 
-def from_xarray(x: Any, **options: Any) -> Dataset:
-    """The trajectories in an xarray.DataArray or xarray.Dataset."""
-    if hasattr(x, "to_dataset") and not hasattr(x, "data_vars"):
-        x = x.to_dataset(name=str(x.name or "states"))
-    if not hasattr(x, "data_vars"):
-        raise InputError(f"{type(x).__name__} of xarray is not read as trajectories; give a DataArray or a Dataset")
-    return from_store(xarray_store(x, "xarray"), **options)
-
-
-def from_store(store: Store, **options: Any) -> Dataset:
-    """The trajectories in the variables of a file; see `as_dataset` for the options."""
-    choices = Choices(**options)
-    parts = groups(store, choices)
-    if parts:
-        return join([from_store(part, **options) for part in parts], store.source)
-    store, choices = with_axis(store, choices)
+def describe_store(store: Store, choices: Choices) -> Description:
+    """Find the roles of the variables of `store`."""
+    timeless = choices.timeless
+    store, choices = with_axis(store, replace(choices, time=None) if timeless else choices)
     hints = hints_of(store)
     store = with_dims(store, choices, hints)
-    return finished(_Assembly(store, roles_of(store, choices), choices, hints).dataset())
+    roles = roles_of(store, choices)
+    roles = replace(roles, time=None, named=True) if timeless else roles
+    return _Variables(store, roles, choices, hints).description()
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What is known of the columns.
+    """Names and grid of the columns.
 
     Attributes:
         names: of columns.
@@ -66,11 +57,11 @@ class Labels:
     names: tuple[str, ...]
     space: tuple[int, ...] = ()
     channels: tuple[str, ...] = ()
-    coords: Mapping[str, NDArray[Any]] | None = None
+    coords: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
-class _Assembly:
-    """One store and the parts that its variables play."""
+class _Variables:
+    """One store and the roles of its variables."""
 
     def __init__(self, store: Store, roles: Roles, choices: Choices, hints: Mapping[str, Any]) -> None:
         self.store, self.roles, self.choices, self.hints = store, roles, choices, hints
@@ -106,47 +97,39 @@ class _Assembly:
                 f"{self.count}; give one for each"
             )
 
-    def dataset(self) -> Dataset:
-        """Everything together."""
+    def description(self) -> Description:
+        """Put everything together."""
         store, roles, hints = self.store, self.roles, self.hints
         lengths = self._each("length", self.rows)
         starts = self._each("start", 0.0)
-        states = self._states()
+        states = self._columns_of(roles.states, roles.rest)
         inputs, input_names = self._inputs()
-        table = []
+        parts = []
         for index in range(self.count):
             name = store.source if self.count == 1 else f"{store.source}, trajectory {index}"
             rows = int(min(max(1, lengths[index]), self.rows))
             clock, weight = self._times(index, rows), self._weights(index, rows)
-            table.append(Track(name, clock, states(index, rows), inputs(index, rows), weight, float(starts[index])))
-        said = hints.get("dt")
-        dt = said if self.choices.dt is None and roles.time is None else self.choices.dt
-        series, step, notes = timed(table, dt, self.choices.resample, store.source)
-        if said is not None and abs(said - step) <= 1e-6 * step:
-            step = said  # the times of a file are rounded; the step that was written beside them is not
-        labels = self._labels()
-        if roles.time is None and not labels.space and self.count == 1 and not roles.named:
-            self._refuse_swapped(series[0].states)
+            parts.append(Part(name, clock, states(index, rows), inputs(index, rows), weight, float(starts[index])))
+        labels, notes = self._labels(), store.notes
         if self.dims[0] == "state" and roles.time is not None:
             notes = (*notes, f"{store.source}: {roles.states[0]!r} has time along its rows and was transposed")
-        return Dataset(
-            series,
-            step,
-            tuple(self.choices.names or labels.names),
+        return Description(
+            store.source,
+            parts,
+            labels.names,
             input_names,
             labels.space,
             labels.channels,
-            labels.coords or {},
+            labels.coords,
             roles.time_dim,
             self._units(),
-            store.source,
             notes,
             hints.get("system", ""),
+            hints.get("dt"),
+            "" if roles.time is None else str(store.variables[roles.time].attrs.get("calendar", "")),
+            calendar.checked_alias(hints.get("frequency")),
+            roles.time is None and not labels.space and self.count == 1 and not roles.named,
         )
-
-    def _refuse_swapped(self, states: Any) -> None:
-        if isinstance(states, np.ndarray):
-            refuse_swapped(states, self.store.source)
 
     def _each(self, name: str, default: float) -> list[float]:
         """A number for each trajectory from a variable of ours."""
@@ -156,20 +139,17 @@ class _Assembly:
         usable = len(values) == self.count and values.dtype.kind in "fiu" and np.isfinite(values).all()
         return values.tolist() if usable else [default] * self.count
 
-    def _opened(self, names: tuple[str, ...]) -> tuple[Callable[[], Mapping[str, Any]], bool]:
+    def _reopened(self, names: tuple[str, ...]) -> tuple[Callable[[], Mapping[str, Any]], bool]:
         """How to reach variables: held in memory if they are small, else opened when needed."""
         arrays = {name: self.store.variables[name].array for name in names}
-        if sum(size_of(array.shape, array.dtype) for array in arrays.values()) > LAZY_BYTES:
-            return self.store.opened, True
+        if stays_on_disk(*arrays.values()):
+            return self.store.reopen, True
         return Held({name: self.store.read(name) for name in names}), False
-
-    def _states(self) -> Callable[[int, int], Any]:
-        return self._columns_of(self.roles.states, self.roles.rest)
 
     def _columns_of(self, names: tuple[str, ...], rest: tuple[str, ...]) -> Callable[[int, int], Any]:
         """Rows of variables with the same axes, for a trajectory and a number of rows."""
         roles = self.roles
-        opened, lazy = self._opened(names)
+        reopen, lazy = self._reopened(names)
         first = self.store.variables[names[0]]
         dims = first.dims or ()
         sizes = dict(zip(dims, map(int, first.array.shape), strict=True))
@@ -179,7 +159,7 @@ class _Assembly:
 
         def rows_of(index: int, rows: int) -> Any:
             fixed = {dims.index(roles.trajectory_dim): index} if roles.trajectory_dim in dims else {}
-            lazy_rows = LazyRows(opened, names, axes, fixed, (rows, columns), kind)
+            lazy_rows = LazyRows(reopen, names, axes, fixed, (rows, columns), kind)
             return lazy_rows if lazy else lazy_rows[:]
 
         return rows_of
@@ -235,7 +215,7 @@ class _Assembly:
         times = self.store.read(self.roles.time)
         if len(dims) == 2:
             times = np.take(times, index, axis=1 - dims.index(self.roles.time_dim))
-        return seconds(times[:rows])[0] if times.dtype.kind not in "fiu" else times[:rows]
+        return times[:rows]
 
     def _weights(self, index: int, rows: int) -> NDArray[Any] | None:
         if self.roles.weights is None:
@@ -336,6 +316,5 @@ class _Assembly:
         if self.roles.time is not None:
             named["time"] = self.roles.time
         units = {key: self.store.variables[name].attrs.get("units") for key, name in named.items()}
-        if self.roles.time is not None and np.dtype(self.store.variables[self.roles.time].array.dtype).kind in "mM":
-            units["time"] = seconds(self.store.read(self.roles.time))[1]
-        return {key: str(value) for key, value in units.items() if value is not None}
+        said = {str(key): value for key, value in self.hints.get("units", {}).items() if isinstance(value, str)}
+        return said | {key: str(value) for key, value in units.items() if value is not None}

@@ -12,8 +12,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data import Dataset, Series
-from lln.data.read import sandbox as contained
-from lln.data.read import sandbox_worker as serving
+from lln.data.read import sandbox, sandbox_worker
 from lln.data.read.formats import FORMATS, read, write
 
 STATES = np.random.default_rng(0).standard_normal((30, 3)).cumsum(axis=0)
@@ -27,7 +26,7 @@ def path(request, tmp_path):
 
 
 def child_of_reader():
-    read_child = contained._access.child
+    read_child = sandbox._access.child
     assert read_child is not None
     return read_child._process
 
@@ -43,16 +42,17 @@ def hostile(monkeypatch):
     """Have the child's libraries do this to whatever file they are given."""
 
     def install(deed):
-        trick = f"from lln.data import serving; serving.OPENERS = dict.fromkeys(serving.OPENERS, lambda path: {deed}); "
+        trick = "from lln.data.read import sandbox_worker as w; "
+        trick += f"w.OPENERS = dict.fromkeys(w.OPENERS, lambda path: {deed}); "
         monkeypatch.setattr(
-            contained,
+            sandbox,
             "START",
-            contained.START.replace("from lln.data.read.sandbox_worker", trick + "from lln.data.read.sandbox_worker"),
+            sandbox.START.replace("from lln.data.read.sandbox_worker", trick + "from lln.data.read.sandbox_worker"),
         )
-        contained._access.end()
+        sandbox._access.end()
 
     yield install
-    contained._access.end()
+    sandbox._access.end()
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_what_a_hostile_file_does_is_contained_and_the_next_file_is_read(
 ):
     path = tmp_path / "data.h5"
     write(path, Dataset((Series(STATES),), 0.01))
-    monkeypatch.setattr(contained, "SECONDS", 1)
+    monkeypatch.setattr(sandbox, "SECONDS", 1)
     hostile(deed)
     with pytest.raises(InputError, match=sentence) as caught:
         read(path)
     assert str(caught.value).startswith(str(path))
     monkeypatch.undo()
-    contained._access.end()
+    sandbox._access.end()
     np.testing.assert_array_equal(read(path).series[0].states, STATES)
 
 
 def test_rows_on_the_disk_survive_the_death_of_the_child(path, monkeypatch):
-    monkeypatch.setattr("lln.data.interpret.assemble.LAZY_BYTES", 100)
+    monkeypatch.setattr("lln.data.read.lazy.LAZY_BYTES", 100)
     found = read(path)
     assert found.lazy
     np.testing.assert_array_equal(found.series[0].rows(3, 9), STATES[3:9])
@@ -92,7 +92,7 @@ def test_rows_on_the_disk_survive_the_death_of_the_child(path, monkeypatch):
 
 
 def test_large_reads_come_in_parts(path, monkeypatch):
-    monkeypatch.setattr(contained, "PART", 100)
+    monkeypatch.setattr(sandbox, "PART", 100)
     np.testing.assert_array_equal(read(path).series[0].states, STATES)
 
 
@@ -144,7 +144,7 @@ def test_from_a_program_on_the_command_line_in_another_folder(path, tmp_path):
 def test_arrays_in_hand_start_no_child(tmp_path, monkeypatch):
     from lln.data import as_dataset
 
-    monkeypatch.setattr(contained._access, "current", lambda: pytest.fail("a child was asked"))
+    monkeypatch.setattr(sandbox._access, "current", lambda: pytest.fail("a child was asked"))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["states"] = STATES
         assert as_dataset(file["states"]).rows == 30
@@ -154,7 +154,7 @@ def test_arrays_in_hand_start_no_child(tmp_path, monkeypatch):
 def answers(*questions):
     """What the child says, asked in this process."""
     output = io.BytesIO()
-    serving.answer(io.BytesIO(b"".join(json.dumps(one).encode() + b"\n" for one in questions)), output)
+    sandbox_worker.answer(io.BytesIO(b"".join(json.dumps(one).encode() + b"\n" for one in questions)), output)
     output.seek(0)
     said = []
     while line := output.readline():
@@ -163,7 +163,7 @@ def answers(*questions):
 
 
 def test_the_protocol(path):
-    kind = FORMATS[path.suffix].name
+    kind = FORMATS.get(path.suffix).name
     place = {"do": "open", "kind": kind, "path": str(path), "source": "shown", "closed": []}
     ask = {"do": "read", "number": 0, "name": "states", "spans": [[1, 4], [0, 3]], "closed": []}
     listing, part, closed, missing, refused = answers(
@@ -191,9 +191,9 @@ def test_a_virtual_dataset_and_links_that_lead_elsewhere_are_left_alone(tmp_path
 
 def test_the_limits_of_the_child():
     program = (
-        "import resource, sys; sys.argv = ['x', '60', '1000000']; from lln.data import serving; "
-        "serving.answer = lambda *_: print(resource.getrlimit(resource.RLIMIT_AS)[0], file=sys.stderr); "
-        "serving.serve(sys.argv[1:])"
+        "import resource, sys; sys.argv = ['x', '60', '60', '1000000']; from lln.data.read import sandbox_worker; "
+        "sandbox_worker.answer = lambda *_: print(resource.getrlimit(resource.RLIMIT_AS)[0], file=sys.stderr); "
+        "sandbox_worker.serve(sys.argv[1:])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert 0 < int(done.stderr) < 1 << 40
@@ -201,10 +201,10 @@ def test_the_limits_of_the_child():
 
 def test_a_damaged_file_that_sends_the_library_round_for_ever_is_refused(monkeypatch):
     path = Path(__file__).parents[1] / "golden" / "hangs-the-library.h5"
-    monkeypatch.setattr(contained, "SECONDS", 1)
-    contained._access.end()
+    monkeypatch.setattr(sandbox, "SECONDS", 1)
+    sandbox._access.end()
     try:
         with pytest.raises(InputError, match="reading it did not end within 1 s"):
             read(path)
     finally:
-        contained._access.end()
+        sandbox._access.end()

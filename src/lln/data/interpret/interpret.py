@@ -1,0 +1,63 @@
+"""The one place where data become a `Dataset`: arrays, tables, files and xarray objects alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lln.data.interpret.arrays import Arrays, describe_arrays
+from lln.data.interpret.columns import examined, refuse_swapped
+from lln.data.interpret.description import Choices
+from lln.data.interpret.even_steps import even_steps, join
+from lln.data.interpret.tables import describe_table
+from lln.data.interpret.variables import describe_store, groups
+from lln.data.read.store import Store, Table
+from lln.data.series import Dataset
+
+SAME_STEP = 1e-6  # relative difference between the step of rounded times and the step that a file states
+
+
+def interpret(given: Store | Table | Arrays, choices: Choices) -> Dataset:
+    """Make a dataset of what a reader returned or the caller holds.
+
+    The roles of variables, columns and axes are found first (`describe_*`); then times are brought to one even step,
+    and the columns are examined.
+
+    Args:
+        given: named variables, a table, or arrays.
+        choices: what the caller asked for by name.
+    """
+    if isinstance(given, Store):
+        parts = groups(given, choices)
+        if parts:
+            return join([interpret(part, choices) for part in parts], given.source)
+        found = describe_store(given, choices)
+    elif isinstance(given, Table):
+        found = describe_table(given, choices)
+    else:
+        found = describe_arrays(given, choices)
+    untimed = all(one.times is None for one in found.parts)
+    dt = found.dt if choices.dt is None and untimed else choices.dt
+    steps = even_steps(found, dt, choices.resample)
+    step = steps.dt
+    if found.dt is not None and abs(found.dt - step) <= SAME_STEP * step:
+        step = found.dt  # the times of a file are rounded; the step that was written beside them is not
+    first = steps.series[0].states if steps.series else None
+    if found.turnable and isinstance(first, np.ndarray):
+        refuse_swapped(first, found.source)
+    units = {**found.units, **({"time": steps.unit} if steps.unit else {})}
+    data = Dataset(
+        steps.series,
+        step,
+        tuple(choices.names or found.names),
+        found.input_names,
+        found.space,
+        found.channels,
+        found.coords,
+        found.time_name,
+        units,
+        found.source,
+        (*found.notes, *steps.notes),
+        found.system,
+        steps.frequency or found.frequency,
+    )
+    return examined(data)

@@ -1,0 +1,178 @@
+"""CSV files as other programs write them."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lln.core.errors import InputError
+from lln.data import Dataset, Series
+from lln.data.read.formats import read, write
+
+T = np.arange(30) * 0.1
+A, B, C = np.sin(T), np.cos(T), np.sin(T) * np.cos(T)
+
+
+def csv(tmp_path, text, **options):
+    path = tmp_path / "own.csv"
+    path.write_text(text)
+    return read(path, **options)
+
+
+def lines(*columns):
+    return "".join(",".join(map(repr, row)) + "\n" for row in np.column_stack(columns).tolist())
+
+
+def test_headings_that_spreadsheets_would_take_for_formulas_are_read_back(tmp_path):
+    names = ("=SUM(A1)", "-b", "'c")
+    write(tmp_path / "a.csv", Dataset((Series(np.stack([A, B, C], axis=1)),), 0.1, names))
+    assert read(tmp_path / "a.csv").names == names
+
+
+@pytest.mark.parametrize("names", [("sensor #1", "sensor #2"), ("p#2", "p3"), ("a", "#b")])
+def test_a_hash_in_a_heading_is_no_comment(tmp_path, names):
+    found = csv(tmp_path, f"time,{','.join(names)}\n" + lines(T, A, B))
+    assert found.names == names
+    np.testing.assert_array_equal(found.series[0].states, np.column_stack([A, B]))
+    write(tmp_path / "again.csv", found)
+    assert read(tmp_path / "again.csv").names == names
+
+
+def test_a_hash_in_a_cell_is_named_and_blanks_no_row(tmp_path):
+    with pytest.raises(InputError, match=r"row 3, column 'a': '0\.5#' is not a number"):
+        csv(tmp_path, "time,a\n0,1\n1,0.5#\n2,3\n3,4\n")
+
+
+def test_lines_of_comments_are_left_out_wherever_they_are(tmp_path):
+    found = csv(tmp_path, "# measured in May\ntime,a\n0,1\n# stopped\n1,2\n  # went on\n2,5\n")
+    assert (found.names, found.series[0].states[:, 0].tolist()) == (("a",), [1.0, 2.0, 5.0])
+
+
+@pytest.mark.parametrize("first", ["#time,a,b", "# time,a,b", "# of 2020\n# time,a,b"])
+def test_a_header_behind_a_hash_names_the_columns(tmp_path, first):
+    assert csv(tmp_path, f"{first}\n" + lines(T, A, B)).names == ("a", "b")
+
+
+@pytest.mark.parametrize("mark", [",", " ", "\t"])
+def test_row_names_as_r_writes_them(tmp_path, mark):
+    rows = "".join(f'"{k + 1}",{T[k]},{A[k]},{B[k]}\n' for k in range(30))
+    for header in ('"time","a","b"\n', '"","time","a","b"\n') if mark != " " else ('"time","a","b"\n',):
+        found = csv(tmp_path, (header + rows).replace(",", mark))
+        assert (found.names, found.dt) == (("a", "b"), 0.1)
+        np.testing.assert_array_equal(found.series[0].states[:, 0], A)
+        assert "counts the rows" in found.notes[0]
+
+
+def test_a_separator_behind_every_row_adds_no_column(tmp_path):
+    rows = "".join(f"{T[k]},{A[k]},{B[k]},\n" for k in range(30))
+    found = csv(tmp_path, "time,a,b\n" + rows)
+    assert found.names == ("a", "b")
+    np.testing.assert_array_equal(found.series[0].states[:, 1], B)
+
+
+def test_one_row_with_more_cells_is_refused_though_it_is_the_first(tmp_path):
+    with pytest.raises(InputError, match=r"name each column|different numbers of cells"):
+        csv(tmp_path, "time,a,b\n0,1,2,3\n1,2,3\n2,3,4\n")
+
+
+@pytest.mark.parametrize("index", [None, pd.Index(np.arange(30) * 2.0)])
+def test_a_series_of_pandas_keeps_all_rows_and_gains_no_column(tmp_path, index):
+    pd.Series(A, index=index).to_csv(tmp_path / "a.csv")
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.lengths, found.dt) == (("0",), (30,), 1.0 if index is None else 2.0)
+    np.testing.assert_array_equal(found.series[0].states[:, 0], A)
+
+
+def test_a_first_line_of_any_length(tmp_path):
+    names = [f"measuring point number {i:06d}" for i in range(4000)]  # 120 kB
+    states = np.random.default_rng(0).standard_normal((5, 4000)).cumsum(axis=0)
+    write(tmp_path / "a.csv", Dataset((Series(states),), 0.1, tuple(names)))
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.lengths) == (tuple(names), (5,))
+    np.savetxt(tmp_path / "b.csv", states, delimiter=",")
+    assert read(tmp_path / "b.csv", time="none").lengths == (5,)
+
+
+def test_many_columns_take_time_in_proportion(tmp_path):
+    def seconds(columns):
+        text = ",".join(f"c{i}" for i in range(columns)) + "\n"
+        text += "".join(",".join(str((k * 7 + i) % 13) for i in range(columns)) + "\n" for k in range(4))
+        begin = time.process_time()
+        assert csv(tmp_path, text, time="none").size == columns
+        return time.process_time() - begin
+
+    seconds(100)
+    assert seconds(16000) < 16 * seconds(2000) + 1
+
+
+def test_a_quoted_heading_may_hold_a_line_break(tmp_path):
+    assert csv(tmp_path, 'time,"a\nx",b\n' + lines(T, A, B)).names == ("a\nx", "b")
+
+
+def test_marks_for_missing_values_are_noted(tmp_path):
+    values = A.copy()
+    values[[4, 9]] = -999
+    found = csv(tmp_path, "time,a,b\n" + lines(T, values, B))
+    assert "column 'a' holds -999 in 2 rows, far from its other values" in found.notes[0]
+    assert not csv(tmp_path, "time,a,b\n" + lines(T, 400 * A - 800, B)).notes
+
+
+def test_text_columns_are_left_out_with_a_note(tmp_path):
+    rows = "".join(f"{T[k]},{A[k]},ok,{B[k]},{'warm' if k % 2 else 3}\n" for k in range(30))
+    found = csv(tmp_path, "time,a,status,b,remark\n" + rows)
+    assert found.names == ("a", "b")
+    assert "2 columns of text are left out ('status', 'remark')" in found.notes[0]
+    with pytest.raises(InputError, match="row 2, column 'status': 'ok' is not a number"):
+        csv(tmp_path, "time,a,status\n0,1,ok\n1,2,ok\n2,4,no\n", states=["a", "status"])
+
+
+def test_no_time_where_the_caller_says_so(tmp_path):
+    text = "date,a\n2024-01-01,1\n2024-01-05,2\n2024-01-08,4\n"
+    with pytest.raises(InputError, match="unevenly sampled"):
+        csv(tmp_path, text)
+    found = csv(tmp_path, text, time="none", dt=0.5)
+    assert (found.names, found.dt, found.lengths) == (("a",), 0.5, (3,))
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["2024-01-30", "2024-01-31", "2024-02-01"],
+        ["30.01.2024", "31.01.2024", "01.02.2024"],
+        ["01/30/2024", "01/31/2024", "02/01/2024"],
+        ["30/01/2024 00:00", "31/01/2024 00:00", "01/02/2024 00:00"],
+        ["30 Jan 2024", "31 Jan 2024", "01 Feb 2024"],
+        ["2024/01/30", "2024/01/31", "2024/02/01"],
+    ],
+)
+@pytest.mark.parametrize("name", ["when", "Messzeit", "time"])
+def test_dates_are_recognised_by_content(tmp_path, dates, name):
+    found = csv(tmp_path, f"a,{name}\n" + "".join(f"{k * k},{one}\n" for k, one in enumerate(dates)))
+    assert (found.names, found.dt) == (("a",), 86400.0)
+    assert found.units["time"] == "seconds since 2024-01-30T00:00:00"
+
+
+def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
+    with pytest.raises(InputError, match="may be day/month or month/day; write them as 2024-01-31"):
+        csv(tmp_path, "when,a\n01/02/2024,1\n01/03/2024,2\n01/04/2024,5\n")
+
+
+def test_year_and_quarter_or_month_are_time(tmp_path):
+    quarters = "".join(f"{2000 + k // 4},{k % 4 + 1},{k * k}\n" for k in range(20))
+    found = csv(tmp_path, "year,quarter,sales\n" + quarters)
+    assert (found.names, found.frequency, found.lengths) == (("sales",), "QS", (20,))
+    assert "columns 'year' and 'quarter' are taken as time" in found.notes[0]
+    months = "".join(f"{k * k},{2000 + k // 12},{k % 12 + 1}\n" for k in range(30))
+    assert csv(tmp_path, "sales,Year,Month\n" + months).frequency == "MS"
+    years = csv(tmp_path, "sales,year\n" + "".join(f"{k * k},{1990 + k}\n" for k in range(9)))
+    assert (years.names, years.dt) == (("sales",), 1.0)
+    again = csv(tmp_path, "a,quarter\n" + "".join(f"{k * k},{k % 4 + 1}\n" for k in range(9)))
+    assert again.names == ("a", "quarter")
+    assert "column 'quarter' is taken as a state" in again.notes[-1]
+
+
+@pytest.mark.parametrize("cells", [[f"{2000 + k // 4}Q{k % 4 + 1}" for k in range(9)]])
+def test_quarters_as_text(tmp_path, cells):
+    found = csv(tmp_path, "a,period\n" + "".join(f"{k * k},{cell}\n" for k, cell in enumerate(cells)))
+    assert (found.names, found.frequency) == (("a",), "QS")
