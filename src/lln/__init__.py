@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lln.data.dataset import Dataset as Dataset
     from lln.data.dataset import as_dataset as as_dataset
     from lln.data.trajectory import Trajectory as Trajectory
+    from lln.data.trajectory import simulate as simulate
     from lln.data.trajectory import simulated as simulated
     from lln.forecaster.compare import compare as compare
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
@@ -38,6 +39,7 @@ _HOME = {
     "preset": "lln.systems",
     "save": "lln.forecaster.model_file",
     "search": "lln.search.search",
+    "simulate": "lln.data.trajectory",
     "simulated": "lln.data.trajectory",
 }
 _PACKAGES = frozenset(
@@ -74,6 +76,7 @@ __all__ = [
     "preset",
     "save",
     "search",
+    "simulate",
     "simulated",
 ]
 

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from lln import LensForecaster
 
 EXCEPTIONS = {
+    "check_fit1d": "an array of one dimension is a series of one coordinate",
     "check_fit2d_predict1d": "one state (n,) is a valid start here and gives one state",
     "check_dtype_object": "wrong input is an InputError, which is a ValueError; the check wants a TypeError",
 }

@@ -98,13 +98,13 @@ def _line(rng: Random) -> bytes:
     return json.dumps(words.line(rng)).encode()
 
 
-_STORE = ("lln.data.read.formats:from_store",)
+_STORE = ("lln.data.read.formats:interpret",)
 READERS = {
     one.name: one
     for one in (
         Reader("npy", ".npy", _data, _STORE, data_files.npy),
         Reader("npz", ".npz", _data, _STORE, data_files.npz),
-        Reader("CSV", ".csv", _data, ("lln.data.read.csv:from_frame",), data_files.csv),
+        Reader("CSV", ".csv", _data, _STORE, data_files.csv),
         Reader("HDF5", ".h5", _data, _STORE, data_files.hdf5),
         Reader("NetCDF", ".nc", _data, _STORE, data_files.netcdf),
         Reader("Zarr", ".zarr", _data, _STORE),
@@ -184,13 +184,13 @@ class Cases:
 @contextlib.contextmanager
 def ready(reader: Reader, *, contained: bool = False) -> Iterator[None]:
     """A reader with its header marked; HDF5, NetCDF and Zarr are read in this process unless `contained`."""
-    from lln.data.read import formats, stores
+    from lln.data.read import formats
+    from lln.data.read.sandbox_worker import OPENERS
 
-    openers = {"HDF5": stores.open_hdf5, "NetCDF": stores.open_netcdf, "Zarr": stores.open_zarr}
-    kept = dict(formats.FORMATS)
+    kept = {suffix: formats.FORMATS.get(suffix) for suffix in formats.FORMATS}
     for suffix, form in kept.items():
-        if form.name in openers and not contained:
-            formats.FORMATS[suffix] = replace(form, opened=openers[form.name])
+        if form.name in OPENERS and not contained:
+            formats.FORMATS.register(suffix, replace(form, read=OPENERS[form.name]))
     WATCH.spawns = contained
     with contextlib.ExitStack() as stack:
         if reader.name == "command":
@@ -200,5 +200,6 @@ def ready(reader: Reader, *, contained: bool = False) -> Iterator[None]:
         try:
             yield
         finally:
-            formats.FORMATS.update(kept)
+            for suffix, form in kept.items():
+                formats.FORMATS.register(suffix, form)
             WATCH.spawns = False

@@ -25,7 +25,8 @@ TESTS = (
 LEFT_OUT = "tests/data/test_dataset_larger_than_memory.py::test_data_beyond_a_hard_memory_limit_streams"
 # What runs in the child that `sandbox.py` asks is seen by nobody here: the tests that ask it stand in.
 ASKED_BY = dict.fromkeys(
-    ("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/stores.py"), "src/lln/data/read/sandbox.py"
+    ("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/hdf5.py", "src/lln/data/read/zarr.py"),
+    "src/lln/data/read/sandbox.py",
 )
 LONG = 5.0  # seconds; a test beyond is taken only where no other runs the line
 

@@ -150,4 +150,5 @@ def _dataset(forecaster: LensForecaster, series: list[Series], given: Dataset | 
         time_name=layout.time_name,
         units=units,
         source="rollout",
+        frequency=layout.frequency if given is None or "time" in given.units else None,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.resample import first_date
+from lln.data.interpret.calendar import dates_of
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
 from lln.forecaster.layout import Layout
@@ -41,10 +41,10 @@ def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
 
 def real_times(times: Any, layout: Layout) -> Any:
     """Times of a forecast as dates where the training data counts them from a date; other times unchanged."""
-    origin = first_date(layout.units.get(layout.time_name, ""))
-    if origin is None or times.dtype.kind != "f":
+    if times.dtype.kind != "f":
         return times
-    return origin + np.round(times * 1e9).astype("m8[ns]")
+    found = dates_of(times, layout.units.get(layout.time_name, ""), layout.frequency)
+    return times if found is None else found
 
 
 def labelled(layout: Layout, name: str) -> str:

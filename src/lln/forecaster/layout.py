@@ -12,6 +12,7 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.dataset import Dataset, as_dataset
+from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, unit_of
 from lln.step.frame import Array
 
 _SHOWN = 6
@@ -31,6 +32,7 @@ class Layout:
         time_name: what the data calls time.
         units: by name of coordinate, channel, direction or time, where the data told them.
         source: what the data came from, in words.
+        frequency: step of the calendar as a pandas offset alias, None for steps of equal length.
     """
 
     names: tuple[str, ...]
@@ -42,6 +44,7 @@ class Layout:
     time_name: str = "time"
     units: Mapping[str, str] = field(default_factory=dict)
     source: str = "array"
+    frequency: str | None = None
 
     @property
     def size(self) -> int:
@@ -90,6 +93,7 @@ class Layout:
             str(dataset.time_name),
             {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
             str(dataset.source),
+            dataset.frequency,
         )
 
     def read(self, x: Any, **words: Any) -> Dataset:
@@ -133,8 +137,28 @@ class Layout:
         """A table without times has the model's step."""
         if type(x).__module__.partition(".")[0] == "pandas" and "dt" not in words:
             with contextlib.suppress(InputError):
+                return self._on_calendar(as_dataset(x, dt=self.dt, **words))
+        dataset = as_dataset(x, **words)
+        if self.frequency is None and dataset.frequency is not None and "dt" not in words:
+            with contextlib.suppress(InputError):  # a model from before there were steps of the calendar
                 return as_dataset(x, dt=self.dt, **words)
-        return as_dataset(x, **words)
+        return self._on_calendar(dataset)
+
+    def _on_calendar(self, dataset: Dataset) -> Dataset:
+        """Data of too few dates to show their step take the model's, if they fit it."""
+        if self.frequency is None or dataset.frequency is not None or max(dataset.lengths) >= FEWEST:
+            return dataset
+        dates = [dates_of(dataset.times(i), dataset.units.get("time", "")) for i in range(len(dataset.series))]
+        known = [one for one in dates if one is not None]
+        if len(known) < len(dates):
+            return dataset
+        first = known[0][0]
+        counts = [step_numbers(one, first, self.frequency) for one in known]
+        if any((np.diff(one) != 1).any() for one in counts):
+            return dataset
+        series = tuple(replace(one, start=float(count[0])) for one, count in zip(dataset.series, counts, strict=True))
+        units = {**dataset.units, "time": unit_of(first, self.frequency)}
+        return replace(dataset, series=series, dt=self.dt, units=units, frequency=self.frequency)
 
     def check(self, dataset: Dataset) -> None:
         """Refuse data of another size, step or number of inputs than the model's, or with other names."""
@@ -161,6 +185,12 @@ class Layout:
                     f"with --{what} (in Python: {what}=)",
                     topic="other-names",
                 )
+        if dataset.frequency not in (None, self.frequency):
+            raise InputError(
+                f"{dataset.source}: it has {_steps(dataset.frequency)}, but this model was fitted to "
+                f"{_steps(self.frequency)}; give data of that step, or say --time none (in Python: time='none')",
+                topic="other-step",
+            )
         if not math.isclose(dataset.dt, self.dt, rel_tol=1e-3):
             raise InputError(
                 f"{dataset.source}: its time step is {dataset.dt:g}, but this model steps by {self.dt:g}; resample "
@@ -181,6 +211,7 @@ class Layout:
             "time_name": self.time_name,
             "units": dict(self.units),
             "source": self.source,
+            "frequency": self.frequency,
         }
 
     @classmethod
@@ -196,7 +227,12 @@ class Layout:
             str(record["time_name"]),
             {str(key): str(unit) for key, unit in record["units"].items()},
             str(record["source"]),
+            checked_alias(record.get("frequency")),
         )
+
+
+def _steps(frequency: str | None) -> str:
+    return "steps of equal length" if frequency is None else f"steps of the calendar ({frequency})"
 
 
 def _bare(x: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lln.data.interpret.calendar import dates_after
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Rollout
 from lln.forecaster import display
@@ -139,16 +140,22 @@ def forecast(
         scale: standard deviation of each coordinate in the training data, (n,).
     """
     array = np.asarray(run.states if not isinstance(run, Forecast) else run.array, dtype=np.float64)
-    times = times_after(start.time, layout.dt, array.shape[-2])
+    times = times_after(start.time, layout.dt, array.shape[-2], layout.frequency)
     return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
 
 
-def times_after(first: Any, dt: float, count: int) -> Any:
-    """`count` times from `first`, or from each of them, in steps of `dt`, seconds where they are dates."""
+def times_after(first: Any, dt: float, count: int, frequency: str | None = None) -> Any:
+    """`count` times from `first`, or from each of them, in steps of `dt`, seconds or `frequency` for dates."""
+    return _times_at(first, dt, np.arange(count), frequency)
+
+
+def _times_at(first: Any, dt: float, steps: Any, frequency: str | None) -> Any:
     start = np.asarray(0.0 if first is None else first)[..., None]
+    if start.dtype.kind == "M" and frequency is not None:
+        return dates_after(start.astype("M8[ns]"), steps, frequency)
     if start.dtype.kind in "mM":
-        return start.astype(f"{start.dtype.kind}8[ns]") + (np.arange(count) * round(dt * 1e9)).astype("m8[ns]")
-    return start.astype(np.float64) + np.arange(count) * dt
+        return start.astype(f"{start.dtype.kind}8[ns]") + (steps * round(dt * 1e9)).astype("m8[ns]")
+    return start.astype(np.float64) + steps * dt
 
 
 def shaped(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...] = ()) -> Any:
@@ -166,8 +173,7 @@ def one_step(states: Array, start: Start, layout: Layout, ahead: int = 1) -> Any
     """Flat states (..., 1, n), `ahead` steps after the start's present, in the form of `start` without a time axis."""
     if start.kind in ("flat", "field"):
         return shaped(states[..., 0, :], None, start, layout)
-    times = times_after(start.time, layout.dt, 2)
-    times = times[..., :1] + ahead * (times[..., 1:] - times[..., :1])
+    times = _times_at(start.time, layout.dt, np.array([ahead]), layout.frequency)
     whole = shaped(states, times, start, layout)
     return whole if start.kind == "table" else whole.isel({layout.time_name: 0})
 

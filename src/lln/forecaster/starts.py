@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
+from lln.data.dataset import as_dataset
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array
 
@@ -250,7 +252,8 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
 
     Args:
         inputs: a number for each input, constant in time: (m,), or a value for each step: (steps, m), or of its own for
-            each start: (..., steps, m). A table or a mapping names them.
+            each start: (..., steps, m). A table or a mapping names them. A path is a file of the inputs, a row for each
+            step from the present state on; rows beyond the last step are not used.
         layout: names the inputs.
         steps: of the rollout.
         lead: shape of the starts.
@@ -266,6 +269,8 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
             f"stay constant, or as ({steps}, {len(names)}) for {steps} steps",
             topic="inputs-needed",
         )
+    if isinstance(inputs, str | os.PathLike):
+        inputs = _from_file(inputs, names, steps)
     values = numbers("inputs", _columns(inputs, names, steps))
     if values.ndim == 0 and len(names) == 1:
         values = values[None]
@@ -277,6 +282,26 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
     if not np.isfinite(values).all():
         raise InputError("inputs must be finite, got NaN or infinity")
     return np.broadcast_to(values, whole)
+
+
+def _from_file(path: str | os.PathLike[str], names: tuple[str, ...], steps: int) -> Array:
+    """Inputs from a file that need hold nothing else, (steps, m), or (starts, steps, m) for several trajectories."""
+    try:
+        found, columns = as_dataset(path, states=list(names), inputs=()), list(range(len(names)))
+    except InputError as first:  # a file of ours, whose columns are labels and no variables
+        found = as_dataset(path, inputs=())
+        if not set(names) <= set(found.names):
+            raise first from None
+        columns = [found.names.index(name) for name in names]
+    short = min(found.lengths)
+    if short < steps:
+        raise InputError(
+            f"{path}: holds {short} rows of inputs, but {steps} steps need one each; give more rows or ask for fewer "
+            "steps",
+            topic="inputs-needed",
+        )
+    rows = [np.asarray(one.rows(0, steps), dtype=np.float64)[:, columns] for one in found.series]
+    return rows[0] if len(rows) == 1 else np.stack(rows)
 
 
 def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:

@@ -67,8 +67,8 @@ def step_numbers(dates: Dates, first: np.datetime64, frequency: str) -> NDArray[
     return months / _length(frequency)
 
 
-def dates_after(first: np.datetime64, steps: Any, frequency: str) -> Dates:
-    """Dates that lie `steps` calendar steps after `first`."""
+def dates_after(first: Any, steps: Any, frequency: str) -> Dates:
+    """Dates that lie `steps` calendar steps after `first`, one date or several that broadcast."""
     count = np.round(np.asarray(steps, dtype=np.float64)).astype(np.int64)
     day = first.astype("M8[D]")
     hours = (first - day).astype("m8[ns]")

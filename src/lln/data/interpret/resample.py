@@ -155,8 +155,8 @@ def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, 
         row = int(same[0])
         raise InputError(
             f"{name}: rows {context.row(row)} and {context.row(row + 1)} have the same time {clock[row]:g}"
-            f"{context.place}; drop one of them, or name the column that tells trajectories apart with --trajectory (in "
-            f"Python: trajectory=){context.remedy}"
+            f"{context.place}; drop one of them, or name the column that tells trajectories apart with --trajectory "
+            f"(in Python: trajectory=){context.remedy}"
         )
     edges = [0, *(np.flatnonzero(steps < 0) + 1).tolist(), len(clock)]
     spans = list(pairwise(edges))
