@@ -9,7 +9,7 @@ from benchmarks.forecast import data as forecast_data
 from benchmarks.forecast import run as forecast
 from benchmarks.forecast.data import Problem, noisy_problem, problem_of
 from benchmarks.forecast.table import show, verdict
-from lln.fit.recipe import Recipe
+from lln.fit.fitter import Recipe
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.systems import preset, simulate

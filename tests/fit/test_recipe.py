@@ -11,8 +11,8 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
+from lln.fit.fitter import FitReport, Recipe, fit_many, fit_surrogate
 from lln.fit.prepare import Candidate, Kitchen
-from lln.fit.recipe import FitReport, Recipe, fit_many, fit_surrogate
 from lln.systems import preset, simulate
 
 QUICK = {"members": 2, "epochs": 40, "width": 24, "depth": 2, "history": 1}
@@ -69,7 +69,7 @@ def test_a_linear_system_needs_no_network():
     assert fit.report.share == 0.0
     assert fit.surrogate.members == ()
     assert fit.report.held_out_nmse < 1e-20
-    assert any("linear part alone" in note for note in fit.report.notes)
+    assert any("linear map did best" in note for note in fit.report.notes)
 
 
 def test_pairs_that_touch_a_gap_are_left_out_and_counted():
@@ -148,13 +148,13 @@ def test_seeds_that_decline_a_network_leave_the_others_theirs(monkeypatch, refit
     all_of_them = fit_many(data, recipe, seeds)
     assert all(fit.report.share > 0 for fit in all_of_them)
     gains = sorted(math.log(fit.report.linear_nmse / fit.report.held_out_nmse) for fit in all_of_them)
-    monkeypatch.setattr("lln.fit.recipe.MARGIN", (gains[0] + gains[1]) / 2)
+    monkeypatch.setattr("lln.fit.fitter.MARGIN", (gains[0] + gains[1]) / 2)
     some = fit_many(data, recipe, seeds)
     assert sorted(fit.report.share > 0 for fit in some) == [False, True, True]
     for fit, before in zip(some, all_of_them, strict=True):
         if fit.report.share > 0:
             states = fit.surrogate.rollout(window, 5)
-            np.testing.assert_allclose(states, before.surrogate.rollout(window, 5), rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(states, before.surrogate.rollout(window, 5), rtol=1e-5, atol=1e-6)
 
 
 def test_a_fit_without_refit_leaves_the_held_out_rows_alone():
@@ -206,7 +206,7 @@ sys.path.insert(0, {here!r})
 torch.set_num_threads(1)
 from test_recipe import pendulum
 from lln.data.series import Dataset, Series
-from lln.fit.recipe import Recipe, fit_surrogate
+from lln.fit.fitter import Recipe, fit_surrogate
 from lln.train import checkpoint
 checkpoint.EVERY = 0.05
 data = Dataset((Series(pendulum(500)),))
@@ -257,7 +257,7 @@ def test_noisy_data_leads_to_rollouts_that_stay_bounded(system):
 
 
 def test_a_linear_part_alone_is_the_mean_over_neighbouring_ridges_where_that_does_as_well(monkeypatch):
-    monkeypatch.setattr("lln.fit.recipe.MARGIN", math.inf)  # no network is ever good enough
+    monkeypatch.setattr("lln.fit.fitter.MARGIN", math.inf)  # no network is ever good enough
     data = Dataset((Series(pendulum(400)),), dt=0.1)
     fit = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
     assert fit.report.share == 0
@@ -269,7 +269,7 @@ def test_a_linear_part_alone_is_the_mean_over_neighbouring_ridges_where_that_doe
     np.testing.assert_allclose(fit.surrogate.frame.matrix, np.mean(maps, axis=0), rtol=1e-12)
     fixed = fit_surrogate(data, Recipe(history=1, epochs=1, members=1, ridge=1e-3))
     np.testing.assert_array_equal(fixed.surrogate.frame.matrix, ready.linear(Candidate(1, None, 1e-3)).matrix)
-    monkeypatch.setattr("lln.fit.recipe.ALIKE", -math.inf)
+    monkeypatch.setattr("lln.fit.fitter.ALIKE", -math.inf)
     plain = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
     chosen = Candidate(1, None, plain.report.ridge)
     np.testing.assert_array_equal(plain.surrogate.frame.matrix, ready.linear(chosen).matrix)

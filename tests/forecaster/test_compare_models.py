@@ -9,7 +9,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import simulated
 from lln.fit.baselines import Persistence
-from lln.fit.recipe import Recipe
+from lln.fit.fitter import Recipe
 from lln.forecaster.compare import ALL, compare
 from lln.forecaster.comparison import Comparison, Score
 from lln.models import MODELS
@@ -213,7 +213,7 @@ def test_a_comparison_that_was_cut_off_goes_on_with_the_models_it_lacks(states, 
 
     def stop_at(name):
         def listen(event):
-            fitted.append(event.phase.partition(":")[0])
+            fitted.append(event.group)
             if fitted[-1] == name:
                 raise StopError
 

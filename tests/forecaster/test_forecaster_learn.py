@@ -123,7 +123,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     phases = []
 
     def stop(event):
-        phases.append(event.phase)
+        phases.append(event.message)
         if event.phase == "choosing":
             raise KeyboardInterrupt
 
@@ -131,7 +131,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
         learn(data, wishes, progress=stop, checkpoint=path)
     assert any(phase.startswith("member") for phase in phases)
     again = []
-    resumed = learn(data, wishes, progress=lambda event: again.append(event.phase), checkpoint=path)
+    resumed = learn(data, wishes, progress=lambda event: again.append(event.message), checkpoint=path)
     assert not path.exists()
     assert not any(phase.startswith("member") for phase in again)
     start = np.asarray(data.series[0].rows(0, 1))

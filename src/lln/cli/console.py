@@ -141,20 +141,22 @@ def shown(quiet: bool = False) -> Iterator[Listener]:
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("[dim]{task.fields[message]}"),
     )
-    bars: dict[str, Any] = {}
+    bars: dict[tuple[str, str], Any] = {}
     groups: dict[str, Any] = {}
     with Progress(*columns, console=screen, transient=True) as progress:
         before = progress.get_time()
 
         def listen(event: Any) -> None:
             nonlocal before
-            group, _, phase = event.phase.rpartition(": ")
-            bar = bars.get(event.phase)
+            group, phase = getattr(event, "group", ""), str(event.phase)
+            if getattr(event, "parts", 0):
+                phase = f"{phase} {event.part}/{event.parts}"
+            bar = bars.get((group, phase))
             if bar is None:
                 if group in groups:
                     # Of ten models with several phases each, a terminal has room for one line a model.
                     progress.update(groups[group], visible=False)
-                bar = bars[event.phase] = progress.add_task(group or phase, total=event.total, message="")
+                bar = bars[group, phase] = progress.add_task(group or phase, total=event.total, message="")
                 # A phase is first heard of when some of it is done: it began when the one before it ended.
                 progress.tasks[-1].start_time = before
                 if group:

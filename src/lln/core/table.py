@@ -59,7 +59,9 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        drawn = RichTable(title=Text(printable(self.title)) if self.title else None, title_justify="left", title_style="bold")
+        drawn = RichTable(
+            title=Text(printable(self.title)) if self.title else None, title_justify="left", title_style="bold"
+        )
         for j, name in enumerate(self.columns):
             heading = Text(printable(name.replace(" ", "\n") if narrow else name))
             drawn.add_column(heading, justify="left" if j == 0 else "right", no_wrap=narrow)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from lln.data.series import Dataset
+from lln.fit.closed_form import ClosedChoice
 from lln.fit.holdout import Fold, Windows, load, roll_linear
 from lln.fit.judging import roll_groups
 from lln.fit.linear import RIDGES
 from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.scores import lead_times
 from lln.models.stacked import Ensemble
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
@@ -25,10 +28,8 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 REACHES = (1, 2, 3)
 _LEAST_POINTS = 12
-# A frame that looks at more, or at a part of a grid only, must be this much better than the plain one to be believed.
-_PER_STATE = math.log(2.0)
-_LOCAL = math.log(2.0)
-ALIKE = math.log(1.05)
+ALIKE = math.log(1.05)  # of errors that differ by less, the simpler model's counts as lower
+_LOCAL_HISTORY = 3  # longest history of a map that looks at neighbours only
 _EARLY = math.log(2.0)
 _RAW = math.log(2.0)
 _READOUT_ROWS = 16384
@@ -39,19 +40,51 @@ class LinearChoice:
     """How linear maps did on held-out rollouts.
 
     Attributes:
-        errors: mean log error over all folds, by candidate.
-        last: the same over the last fold alone, on which networks are judged.
-        best: the one to use.
+        leads: lead times in steps, for each fold.
+        geometric: geometric mean error at each lead time, for each candidate and fold.
+        arithmetic: arithmetic mean error, likewise.
+        horizon: lead times beyond this do not count.
+        noisy: whether arithmetic means count.
+        chosen: the one to use, where it is not the best by score.
     """
 
-    errors: dict[Candidate, float]
-    last: dict[Candidate, float]
-    best: Candidate
+    leads: list[tuple[int, ...]]
+    geometric: dict[Candidate, list[list[float]]]
+    arithmetic: dict[Candidate, list[list[float]]]
+    horizon: int = 1 << 30
+    noisy: bool = False
+    chosen: Candidate | None = None
+
+    def _score(self, candidate: Candidate, fold: int) -> float:
+        rows = (self.arithmetic if self.noisy else self.geometric)[candidate][fold]
+        count = max(1, sum(lead <= self.horizon for lead in self.leads[fold]))
+        return float(np.log(rows[:count]).mean())
+
+    @cached_property
+    def errors(self) -> dict[Candidate, float]:
+        """Mean log error over lead times and folds, by candidate."""
+        ways = range(len(self.leads))
+        return {c: float(np.mean([self._score(c, fold) for fold in ways])) for c in self.geometric}
+
+    @cached_property
+    def last(self) -> dict[Candidate, float]:
+        """The same over the last fold alone, on which networks are judged."""
+        return {c: self._score(c, len(self.leads) - 1) for c in self.geometric}
+
+    @property
+    def best(self) -> Candidate:
+        """The one to use: of those that do about as well as the best, the one with the fewest lags."""
+        return self.chosen or self.ranked()[0]
 
     def ranked(self) -> list[Candidate]:
         """Every candidate, the best first."""
-        least = min(candidate.history for candidate in self.errors)
-        return sorted(self.errors, key=lambda c: self.errors[c] + handicap(c, least))
+        errors = self.errors
+        least = min(errors.values())
+        alike = [c for c in errors if errors[c] <= least + ALIKE]
+        rest = [c for c in errors if errors[c] > least + ALIKE]
+        # Fewer lags, then all of a grid, then the smallest ridge, which bends the data least.
+        alike.sort(key=lambda c: (c.history, c.reach is not None, c.ridge if c.ridge is not None else np.inf))
+        return [*alike, *sorted(rest, key=errors.__getitem__)]
 
     def notable(self) -> list[Candidate]:
         """The best of every history and reach."""
@@ -59,21 +92,22 @@ class LinearChoice:
         found = [self.among(*kind) for kind in kinds]
         return [one for one in found if one is not None]
 
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        rows = [[*_triple(c), error, self.last[c]] for c, error in self.errors.items()]
-        return {"rows": rows, "best": _triple(self.best)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
-        """What `record` wrote down."""
-        rows = [(Candidate(*row[:3]), row[3], row[4]) for row in record["rows"]]
-        return cls({c: e for c, e, _ in rows}, {c: e for c, _, e in rows}, Candidate(*record["best"]))
-
     def among(self, history: int, reach: int | None) -> Candidate | None:
         """The best of one history and reach that has a linear part."""
         some = [c for c in self.errors if (c.history, c.reach) == (history, reach) and c.ridge is not None]
         return min(some, key=self.errors.__getitem__) if some else None
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        rows = [[*_triple(c), self.geometric[c], self.arithmetic[c]] for c in self.geometric]
+        return {"leads": [list(one) for one in self.leads], "rows": rows}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
+        """What `record` wrote down."""
+        geometric = {Candidate(*row[:3]): row[3] for row in record["rows"]}
+        arithmetic = {Candidate(*row[:3]): row[4] for row in record["rows"]}
+        return cls([tuple(one) for one in record["leads"]], geometric, arithmetic)
 
 
 def reaches_of(dataset: Dataset) -> tuple[int | None, ...]:
@@ -92,30 +126,24 @@ def choose_linear(
     scale: Array,
 ) -> LinearChoice:
     """Try every linear map on every fold."""
-    found: dict[Candidate, list[float]] = {}
+    geometric: dict[Candidate, list[list[float]]] = {}
+    arithmetic: dict[Candidate, list[list[float]]] = {}
+    leads = []
     for fold in folds:
+        leads.append(lead_times(fold.steps))
         for history in histories:
             ready = kitchen.prepare(fold.train, history)
             windows = load(kitchen.dataset, fold, history, scale)
-            for reach in reaches:
+            for reach in reaches if history <= _LOCAL_HISTORY else (None,):
                 tried = [Candidate(history, reach, r) for r in ridges if r is not None or reach is None]
                 if not tried:
                     continue
                 frames = [ready.linear(candidate) for candidate in tried]
-                for candidate, error in zip(tried, windows.log_error(roll_linear(frames, windows)), strict=True):
-                    found.setdefault(candidate, []).append(float(error))
-    errors = {candidate: float(np.mean(values)) for candidate, values in found.items()}
-    best = min(errors, key=lambda c: errors[c] + handicap(c, histories[0]))
-    # Where smaller ridges do as well, the smallest bends the data least.
-    alike = [c for c in errors if (c.history, c.reach) == (best.history, best.reach) and c.ridge is not None]
-    alike = [c for c in alike if best.ridge is not None and errors[c] <= errors[best] + ALIKE]
-    best = min(alike, key=lambda c: c.ridge or 0.0, default=best)
-    return LinearChoice(errors, {candidate: values[-1] for candidate, values in found.items()}, best)
-
-
-def handicap(candidate: Candidate, least: int) -> float:
-    """By how much a frame that looks at more, or at a part of a grid only, must be better to be believed."""
-    return _PER_STATE * (candidate.history - least) + (_LOCAL if candidate.reach is not None else 0.0)
+                for candidate, predicted in zip(tried, roll_linear(frames, windows), strict=True):
+                    errors = windows.errors(predicted)
+                    geometric.setdefault(candidate, []).append(errors.by_lead().tolist())
+                    arithmetic.setdefault(candidate, []).append(errors.by_lead(noisy=True).tolist())
+    return LinearChoice(leads, geometric, arithmetic)
 
 
 def network_candidates(
@@ -163,11 +191,13 @@ class Decision:
         candidate: its frame.
         setting: of the network; None for the linear part alone.
         error: log error of held-out rollouts.
+        closed: a closed form with more than a linear part; None for none.
     """
 
     candidate: Candidate
     setting: Setting | None
     error: float
+    closed: ClosedChoice | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,15 +9,15 @@ import numpy as np
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
+from lln.fit.scores import RolloutErrors, lead_times
 from lln.step.frame import Array, Frame
 
 Part = tuple[int, int, int]
 
-WINDOWS = 6
+WINDOWS = 16
 FOLDS = 4
 MOST_HISTORY = 3
-_WORST = 1e6  # an error beyond this is as bad as divergence
-_LEAST = 1e-24  # below this all are perfect
+_LONGEST = 0.6  # of what is held out: the rest makes room for several starts
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Fold:
         held_out: parts that judge.
         windows: rollouts over them: trajectory and row of the state from which each starts.
         steps: length of each rollout.
+        noisy: whether errors are averaged arithmetically, as noise makes necessary.
     """
 
     train: tuple[Part, ...]
     held_out: tuple[Part, ...]
     windows: tuple[tuple[int, int], ...]
     steps: int
+    noisy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +48,24 @@ class Windows:
         truth: what they should visit, (W, steps, n).
         inputs: known inputs on the way, (W, steps, m), or None.
         scale: what counts as one, (n,).
+        noisy: whether errors are averaged arithmetically.
     """
 
     start: Array
     truth: Array
     inputs: Array | None
     scale: Array
+    noisy: bool = False
+
+    def errors(self, predicted: Array) -> RolloutErrors:
+        """The errors of rollouts (W, steps, n) at lead times of 1, 2, 4, ... steps."""
+        return RolloutErrors.of(predicted, self.truth, self.scale, lead_times(self.truth.shape[1]))
 
     def log_error(self, predicted: Array) -> Array:
-        """Mean over the windows of the log of each one's normalised mean square error: (..., W, steps, n) -> (...)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            error = np.square((predicted - self.truth) / self.scale).mean(axis=(-2, -1))
-        error = np.where(np.isfinite(error), np.clip(error, _LEAST, _WORST), _WORST)
-        mean: Array = np.log(error).mean(axis=-1)
-        return mean
+        """The score of many models' rollouts: (..., W, steps, n) -> (...)."""
+        lead = predicted.shape[:-3]
+        flat = predicted.reshape(-1, *predicted.shape[-3:])
+        return np.reshape([self.errors(one).score(noisy=self.noisy) for one in flat], lead)
 
 
 def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> list[Fold]:
@@ -129,43 +135,52 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
                 free.append((index, begin, end))
     if not free or not any(last - first > history + 1 for _, first, last in train):
         return None
-    steps = min(HORIZON, max(end - begin - 1 for _, begin, end in free))
+    longest = max(end - begin - 1 for _, begin, end in free)
+    steps = min(HORIZON, max(1, round(_LONGEST * longest)))
     starts: list[tuple[int, int]] = []
     fitting = [(index, begin, end) for index, begin, end in free if end - begin - 1 >= steps]
     each = max(1, -(-WINDOWS // len(fitting)))
     for index, begin, end in fitting[:: max(1, len(fitting) // WINDOWS)]:
         room = end - 1 - steps - begin
-        count = min(each, 1 + room // max(1, steps // 2))
+        count = min(each, 1 + room)
         starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
     return Fold(train, out, tuple(dict.fromkeys(starts)), steps)
 
 
-def load(dataset: Dataset, fold: Fold, history: int, scale: Array) -> Windows:
-    """The rollouts of `fold` with `history` states before each."""
+def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | None = None) -> Windows:
+    """The rollouts of `fold`, or their first `steps`, with `history` states before each."""
     start, truth, inputs = [], [], []
+    steps = fold.steps if steps is None else min(steps, fold.steps)
     for index, row in fold.windows:
         one = dataset.series[index]
-        states = np.asarray(one.rows(row - history + 1, row + 1 + fold.steps), dtype=np.float64)
+        states = np.asarray(one.rows(row - history + 1, row + 1 + steps), dtype=np.float64)
         start.append(states[:history])
         truth.append(states[history:])
-        known = one.input_rows(row, row + fold.steps)
+        known = one.input_rows(row, row + steps)
         if known is not None:
             inputs.append(np.asarray(known, dtype=np.float64))
-    return Windows(np.stack(start), np.stack(truth), np.stack(inputs) if inputs else None, scale)
+    return Windows(np.stack(start), np.stack(truth), np.stack(inputs) if inputs else None, scale, fold.noisy)
 
 
 def roll_linear(frames: list[Frame], windows: Windows) -> Array:
     """Rollouts of several frames that differ in their linear part alone: (frames, W, steps, n)."""
     frame, lead = frames[0], len(frames)
+    n, history = frame.size, frame.history
     matrices = np.stack([one.matrix.T for one in frames])
     offsets = np.stack([one.offset for one in frames])[:, None]
-    count, steps, n = windows.truth.shape
-    past = [np.broadcast_to(windows.start[:, k], (lead, count, n)) for k in range(windows.start.shape[1])]
-    states = np.empty((lead, count, steps, n))
+    count, steps, _ = windows.truth.shape
+    z = np.empty((lead, count, history + steps, n))
+    z[:, :, :history] = (windows.start - frame.mean) / frame.scale
+    known = None if windows.inputs is None else (windows.inputs - frame.input_mean) / frame.input_scale
+    features = np.empty((lead, count, frame.features))
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(steps):
-            now = None if windows.inputs is None else np.broadcast_to(windows.inputs[:, k], (lead, count, frame.inputs))
-            features = frame.feature_rows(np.stack(past, axis=-2), now)
-            states[:, :, k] = past[-1] + frame.scale * (features @ matrices + offsets)
-            past = [*past[1:], states[:, :, k]]
-    return states
+            past = z[:, :, k : k + history]
+            features[..., :n] = past[:, :, -1]
+            if history > 1:
+                differences = (past[:, :, :0:-1] - past[:, :, -2::-1]) / frame.difference_scale
+                features[..., n : n * history] = differences.reshape(lead, count, -1)
+            if known is not None:
+                features[..., n * history :] = known[:, k]
+            z[:, :, k + history] = past[:, :, -1] + features @ matrices + offsets
+    return np.asarray(z[:, :, history:] * frame.scale + frame.mean)

@@ -12,8 +12,8 @@ from lln.core.errors import InputError, did_you_mean
 from lln.data.series import Dataset
 from lln.fit.fields.contest import Contest, contest, network_error
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
-from lln.fit.options import Event, Fit, Recipe
-from lln.fit.recipe import fit_many, fit_surrogate
+from lln.fit.fitter import fit_many, fit_surrogate
+from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.train.checkpoint import Checkpoint, identity_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _better(dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpo
         dense = fit(False, within(0.7, refit=False)).report.held_out_nmse
         found = replace(found, dense_network=dense, shared_network=shared)
         kept.put("contest", found.record())
-    say(Event("grid", 1, 1, found.note()))
+    say(Event(Phase.GRID, 1, 1, found.note()))
     better = fit(bool(found.points_share), within(1.0))
     report = replace(
         better.report,
@@ -129,7 +129,7 @@ def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint) 
     known = kept.get("contest")
     if known is not None:
         return Contest(**known[0])
-    say(Event("grid", 0, 1, "a dense map against a convolution"))
+    say(Event(Phase.GRID, 0, 1, "a dense map against a convolution"))
     # A recipe without a linear part still learns from the linear parts which family fits the data.
     asked = recipe.ridge is not None
     wishes = recipe if asked else replace(recipe, ridge="auto")

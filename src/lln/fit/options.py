@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,7 +15,22 @@ from lln.models.factory import state_networks
 from lln.step.surrogate import Surrogate
 
 RECIPES = ("lens", "paper")
-MOST_HISTORY = 3
+PARTS = ("linear", "polynomial", "lens", "network")
+
+
+class Phase(enum.StrEnum):
+    """What a fit is doing."""
+
+    GRID = "grid"
+    LINEAR = "linear part"
+    CLOSED = "closed forms"
+    SCREENING = "screening"
+    CHOOSING = "choosing"
+    TRAINING = "training"
+    UNROLLED = "training over several steps"
+    WEIGHT = "correction weight"
+    REFIT = "refit"
+    INTERVALS = "intervals"
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,8 @@ class Recipe:
         device: where the networks are.
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made.
+        parts: which parts of a step are tried: some of "linear", "polynomial" and "lens" (in closed form), and
+            "network" (trained). "auto" tries all; where options of a trained network are given, linear parts and one.
     """
 
     recipe: str = "lens"
@@ -60,6 +78,7 @@ class Recipe:
     device: str = "cpu"
     validation: float | None = None
     refit: bool = True
+    parts: str | tuple[str, ...] = "auto"
 
     def __post_init__(self) -> None:
         """Check every choice; the first fault is reported in one sentence."""
@@ -79,8 +98,19 @@ class Recipe:
         if self.validation is not None and not 0 < finite("validation", self.validation) < 1:
             raise InputError(f"validation must be a fraction between 0 and 1, got {self.validation}")
         whole("seed", self.seed, 0)
+        object.__setattr__(self, "parts", _parts(self.parts))
         if self.model != "lens" and (self.basis is not None or self.horizon is not None):
             raise InputError(f"basis and horizon belong to the lens network; model {self.model!r} has neither")
+
+    @property
+    def tried_parts(self) -> tuple[str, ...]:
+        """The parts that a fit tries; where options of a trained network are given, one is trained."""
+        if self.parts != "auto":
+            return tuple(self.parts)
+        names = ("width", "depth", "basis", "horizon", "members", "batch_size", "learning_rate")
+        given = any(getattr(self, name) is not None for name in names)
+        trained = given or self.epochs != "auto" or self.unroll not in ("auto", 0)
+        return ("linear", "network") if trained or self.model != "lens" or self.ridge is None else PARTS
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -111,15 +141,22 @@ class Event:
         done: how much of it.
         total: out of how much.
         message: more in words.
+        part: which run of this phase, from 1; 0 where there is one alone.
+        parts: how many runs of it there are.
+        group: which of several models, by name; "" where there is one alone.
     """
 
-    phase: str
+    phase: Phase
     done: int
     total: int
     message: str = ""
+    part: int = 0
+    parts: int = 0
+    group: str = ""
 
     def __str__(self) -> str:
-        return f"{self.phase}: {self.done} of {self.total}" + (f", {self.message}" if self.message else "")
+        which = f" {self.part}/{self.parts}" if self.parts else ""
+        return f"{self.phase}{which}: {self.done} of {self.total}" + (f", {self.message}" if self.message else "")
 
 
 @dataclass(frozen=True)
@@ -140,6 +177,12 @@ class FitReport:
         ridge: of the linear part; None without one.
         reach: how many points of the grid away it looks; None for all.
         share: of the network's correction; 0 if the linear part alone did better.
+        part: which kind of part forecasts: "persistence", "linear", "polynomial", "lens" (in closed form) or "network".
+        degree: of a polynomial part.
+        lead_times: in steps, at which held-out rollouts were scored.
+        skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
+        valid_steps: the longest lead time at which the model forecasts; 0 if it never does.
+        coverage_90: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
         model: name of the network; "" if none is used.
         width: of a member.
         depth: of a member.
@@ -178,6 +221,12 @@ class FitReport:
     ridge: float | None = None
     reach: int | None = None
     share: float = 0.0
+    part: str = ""
+    degree: int | None = None
+    lead_times: tuple[int, ...] = ()
+    skill: dict[str, list[float]] = field(default_factory=dict)
+    valid_steps: int = 0
+    coverage_90: float | None = None
     model: str = ""
     width: int | None = None
     depth: int | None = None
@@ -219,6 +268,11 @@ class FitReport:
             values[key] = tuple((int(i), int(a), int(b)) for i, a, b in values.get(key, ()))
         values["region"] = tuple(list(map(float, side)) for side in values.get("region", ((), ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
+        values["lead_times"] = tuple(int(lead) for lead in values.get("lead_times", ()))
+        skill = values.get("skill", {})
+        values["skill"] = {str(name): [math.nan if v is None else float(v) for v in row] for name, row in skill.items()}
+        if not isinstance(values.get("candidates", []), list):
+            raise ValueError("report.candidates should be a list")
         for key, value in values.items():
             _check_kind(f"report.{key}", value, str(known[key].type))
         return cls(**values)
@@ -273,6 +327,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
+
+
+def _parts(value: Any) -> str | tuple[str, ...]:
+    if value == "auto":
+        return "auto"
+    names = (value,) if isinstance(value, str) else tuple(value)
+    for name in names:
+        choice("part", name, PARTS)
+    if not names:
+        raise InputError(f'parts must be "auto" or some of {", ".join(PARTS)}, got none')
+    return names
 
 
 def _auto(name: str, value: Any, least: int) -> int:

@@ -12,7 +12,7 @@ import torch
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.fit.noise import estimate_noise
-from lln.fit.options import Event, Fit, Recipe
+from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.fit.prepare import Candidate, prepare
 from lln.fit.reporting import report_of
 from lln.models import build
@@ -67,7 +67,7 @@ def fit_paper(
     held = ready.held
     x = torch.from_numpy(frame.feature_rows(held.window, held.inputs)).to(recipe.device, torch.float32)
     y = torch.from_numpy((held.target - frame.mean) / frame.scale).to(recipe.device, torch.float32)
-    progress(Event("training", 0, epochs))
+    progress(Event(Phase.TRAINING, 0, epochs))
     done = kept.get("training")
     if done is None:
         history = fit_ensemble(model, x, y, config, draws)
@@ -76,7 +76,7 @@ def fit_paper(
     else:
         model.load_state_dict(done[1])
         updates = int(done[0]["updates"])
-    progress(Event("training", epochs, epochs))
+    progress(Event(Phase.TRAINING, epochs, epochs))
     model.eval()
     noise = estimate_noise(dataset)
     return [

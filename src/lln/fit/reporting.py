@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
+from lln.fit.closed_form import ClosedChoice
 from lln.fit.coverage import coverage
 from lln.fit.holdout import Fold
 from lln.fit.linear import spectral_radius
@@ -37,6 +38,7 @@ def report_of(
     linear: float,
     seconds: float,
     unroll: int = 0,
+    closed: ClosedChoice | None = None,
 ) -> Fit:
     """The surrogate with its recipe filled in and its report."""
     frame = surrogate.frame
@@ -46,6 +48,15 @@ def report_of(
     entries = _linear_parameters(ready, candidate)
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
+    if closed is not None and closed.kind == "lens":
+        first = surrogate.members[0]
+        options = {
+            name: first.config()[name] for name in ("width", "depth", "basis", "horizon") if name in first.config()
+        }
+        each, share = first.readout.weight.numel(), 1.0
+    part = closed.kind if closed is not None else "network" if share else "linear"
+    if part == "linear" and not frame.matrix.any():
+        part = "drift" if frame.offset.any() else "persistence"
     report = FitReport(
         n=dataset.size,
         trajectories=len(dataset.series),
@@ -56,10 +67,12 @@ def report_of(
         noisy=noise.matters,
         candidates=list(tried),
         history=candidate.history,
-        ridge=candidate.ridge,
+        ridge=candidate.ridge if closed is None else closed.ridge,
         reach=candidate.reach,
         share=share,
-        model=shape.model if shape is not None else "",
+        part=part,
+        degree=closed.degree or None if closed is not None else None,
+        model=shape.model if shape is not None else "lens" if options else "",
         width=options.get("width"),
         depth=options.get("depth"),
         basis=options.get("basis"),
@@ -81,7 +94,7 @@ def report_of(
         held_out_rows=() if trained == everything or fold is None else fold.held_out,
         dataset=dataset.digest(),
         source=dataset.source,
-        notes=_notes(dataset, noise, ready, share, candidate),
+        notes=_notes(dataset, noise, ready, part),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
 
@@ -109,7 +122,17 @@ def _coverage(surrogate: Surrogate, ready: Prepared) -> float | None:
     return coverage([merged], frame.feature_rows(windows)).outside
 
 
-def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float, candidate: Candidate) -> tuple[str, ...]:
+_USES = {
+    "persistence": "Nothing that was tried beat the last state itself on held-out rollouts: this model has learned no "
+    "dynamics; give it more data or longer trajectories.",
+    "drift": "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
+    "learned no dynamics; give it more data or longer trajectories.",
+    "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
+    "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
+}
+
+
+def _notes(dataset: Dataset, noise: Noise, ready: Prepared, part: str) -> tuple[str, ...]:
     notes = list(dataset.notes)
     if ready.left_out:
         notes.append(f"{ready.left_out} pairs of states touch a gap and were left out.")
@@ -118,13 +141,6 @@ def _notes(dataset: Dataset, noise: Noise, ready: Prepared, share: float, candid
             f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "
             "change."
         )
-    if not share and candidate.ridge is None:
-        notes.append(
-            "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
-            "learned no dynamics; give it more data, more epochs or a linear part."
-        )
-    elif not share:
-        notes.append(
-            "The linear part alone did best on held-out rollouts; no network is used (more: lln explain no-network)."
-        )
+    if part in _USES:
+        notes.append(_USES[part])
     return tuple(notes)

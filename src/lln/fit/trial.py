@@ -16,7 +16,7 @@ from lln.fit import sizes
 from lln.fit.choose import Judgement, Setting, judge
 from lln.fit.holdout import Fold, Part, load
 from lln.fit.members import shape_of
-from lln.fit.options import Event, Recipe
+from lln.fit.options import Event, Phase, Recipe
 from lln.fit.prepare import Candidate, Kitchen, Prepared
 from lln.fit.unrolled import RATE, STEPS_WHEN_NOISY, fine_tune, stretches
 from lln.step.frame import Array, Frame
@@ -35,10 +35,30 @@ LENS_RATE = 1e-2
 COMPARATOR_RATE = 2e-3
 STOPS = (0.6, 0.8, 1.0)
 # Of the time that is left when each begins. Judging takes some too, and fine-tuning about as much as training.
-_SHARE_OF_TIME = {"screening": 0.25, "choosing": 0.4, "refit": 0.85}
+_SHARE_OF_TIME = {Phase.SCREENING: 0.25, Phase.CHOOSING: 0.4, Phase.REFIT: 0.85}
 _JUDGING = 0.3
 _START_READOUT = 1e-7
 _ROWS = 16384
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One training within a fit.
+
+    Attributes:
+        phase: screening, choosing or refit.
+        index: which one of its phase, from 1.
+        total: how many there are.
+    """
+
+    phase: Phase
+    index: int = 1
+    total: int = 1
+
+    @property
+    def screening(self) -> bool:
+        """Whether it is short, to see which candidates are worth more."""
+        return self.phase is Phase.SCREENING
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +88,12 @@ class Trials:
 
     Args:
         kitchen: prepares the data.
-        recipe: the wishes.
+        recipe: options of the fit.
         seeds: one for each group of members.
         noisy: whether observations are noisy.
-        progress: is told.
+        progress: callback that receives an Event.
         kept: the checkpoint.
+        deadline: time, as of `time.monotonic`, by which everything should be done; None for no limit.
     """
 
     def __init__(
@@ -83,28 +104,29 @@ class Trials:
         noisy: bool,
         progress: Progress,
         kept: Checkpoint,
+        deadline: float | None = None,
     ) -> None:
         self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
-        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
+        self.deadline = deadline
         self.screened_by: float | None = None
         self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
 
-    def judged(self, fold: Fold, candidate: Candidate, scale: Array, phase: str, groups: Sequence[int]) -> Judgement:
+    def judged(self, fold: Fold, candidate: Candidate, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
         """Train on what `fold` leaves, and judge on what it holds out."""
-        name = f"{phase} {_title(candidate)}"
+        name = f"{stage.phase} {_title(candidate)}"
         kept = self.kept.get(f"{name} judged")
         if kept is not None:
             return Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
-        work = self.train(fold.train, candidate, phase, groups)
+        work = self.train(fold.train, candidate, stage, groups)
         windows = load(self.kitchen.dataset, fold, candidate.history, scale)
         found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
         rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
-        if phase.startswith("screening"):
+        if stage.screening:
             self.kept.drop(name)
         self.kept.put(f"{name} judged", rows)
         return found
 
-    def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, phase: str, groups: Sequence[int]) -> Work:
+    def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, stage: Stage, groups: Sequence[int]) -> Work:
         """Train the members of some groups, or take up what the checkpoint has of it."""
         recipe = self.recipe
         ready = self.kitchen.prepare(parts, candidate.history)
@@ -112,21 +134,21 @@ class Trials:
         near = ready.near(candidate.reach)
         shape = shape_of(recipe.model, recipe.sizes, frame.features, frame.size, ready.pairs, near, candidate.history)
         source = ready.source(frame, recipe.device, subseed(recipe.seed, "stream"))
-        screening = phase.startswith("screening")
-        members = 1 if screening else recipe.members or MEMBERS
+        members = 1 if stage.screening else recipe.members or MEMBERS
         seeds = [subseed(self.seeds[group], "member", index) for group in groups for index in range(members)]
-        schedule, batch = self._schedule(ready.pairs, phase)
+        schedule, batch = self._schedule(ready.pairs, stage)
 
         def say(done: int, total: int, loss: float) -> None:
-            self.progress(Event(phase, done, total, f"loss {loss:.2e}"))
+            which = (stage.index, stage.total) if stage.total > 1 else (0, 0)
+            self.progress(Event(stage.phase, done, total, f"loss {loss:.2e}", *which))
 
-        name = f"{phase} {_title(candidate)}"
+        name = f"{stage.phase} {_title(candidate)}"
         trained = train_ensemble(
             shape, source, seeds, schedule, recipe.device, size=batch, checkpoint=self.kept, phase=name, progress=say
         )
         allowed = None if shape.mask is None else shape.mask.outputs(recipe.device)
         work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
-        if self.unroll and not screening and ready.held is not None:
+        if self.unroll and not stage.screening and ready.held is not None:
             self._fine_tune(work, seeds, RATE * schedule.rate, batch, name)
         return work
 
@@ -141,7 +163,7 @@ class Trials:
         data = stretches(work.ready.held, self.unroll, device)
         if data is None:
             return
-        self.progress(Event("training over several steps", 0, 1))
+        self.progress(Event(Phase.UNROLLED, 0, 1))
         model.load_state_dict(work.trained.snapshots[-1])
         ReadoutFit(model, *work.source.some(_ROWS), work.allowed).apply(_START_READOUT)
         updates = max(50, work.trained.updates // (2 * self.unroll))
@@ -150,34 +172,32 @@ class Trials:
         state: dict[str, Any] = {key: t.detach().clone() for key, t in model.state_dict().items()}
         work.trained.snapshots.append(state)
         self.kept.put(f"{name} unrolled", {}, state)
-        self.progress(Event("training over several steps", 1, 1))
+        self.progress(Event(Phase.UNROLLED, 1, 1))
 
-    def _schedule(self, pairs: int, phase: str) -> tuple[Schedule, int]:
+    def _schedule(self, pairs: int, stage: Stage) -> tuple[Schedule, int]:
         """The schedule of a training, and pairs in one batch."""
         recipe = self.recipe
         batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
         updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
         rate = recipe.learning_rate or rate_of(recipe.model)
-        seconds = self._seconds(phase)
-        if not phase.startswith("screening"):
+        seconds = self._seconds(stage)
+        if not stage.screening:
             return Schedule(updates, rate, warm_up=WARM_UP, stops=STOPS, seconds=seconds), batch
         fewer = max(1, round(sizes.SCREENING * updates))
         return Schedule(fewer, rate, warm_up=WARM_UP, stops=(1.0,), seconds=seconds), batch
 
-    def _seconds(self, phase: str) -> float | None:
-        """How long the training of a phase that begins now may take."""
+    def _seconds(self, stage: Stage) -> float | None:
+        """How long the training of a stage that begins now may take."""
         if self.deadline is None:
             return None
-        kind, _, count = phase.partition(" ")
         now = time.monotonic()
         left = max(0.0, self.deadline - now)
-        if kind == "screening":
-            index, total = map(int, count.split("/"))
+        if stage.screening:
             if self.screened_by is None:
-                self.screened_by = now + _SHARE_OF_TIME[kind] * left
-            return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (total - index + 1)
-        share = _SHARE_OF_TIME["refit" if kind == "choosing" and not self.recipe.refit else kind]
-        return share * left / (2 if self.unroll else 1)
+                self.screened_by = now + _SHARE_OF_TIME[stage.phase] * left
+            return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (stage.total - stage.index + 1)
+        last = stage.phase is Phase.CHOOSING and not self.recipe.refit
+        return _SHARE_OF_TIME[Phase.REFIT if last else stage.phase] * left / (2 if self.unroll else 1)
 
 
 def rate_of(model: str) -> float:

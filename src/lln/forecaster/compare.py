@@ -20,9 +20,9 @@ from lln.data.stream import moments
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.rollout import rollout
 from lln.fit.baselines import Analog, Linear, Persistence, Reference, TrainingMean
+from lln.fit.fitter import Recipe, fit_many
 from lln.fit.holdout import MOST_HISTORY
 from lln.fit.linear import units_of_moments
-from lln.fit.recipe import Recipe, fit_many
 from lln.forecaster.comparison import Comparison, Score, steady_mean
 from lln.forecaster.evaluation import Window, read_windows
 from lln.forecaster.fingerprint import Training
@@ -91,7 +91,7 @@ def compare(
         threshold: error that ends a valid prediction, in standard deviations of the training data.
         exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in its units.
         dt: time step, where the data does not tell.
-        progress: is given what the fits report, the model's name before each phase.
+        progress: callback that receives the events of the fits, each with the model's name as its group.
         checkpoint: a file that keeps each model's score as it comes; the same comparison goes on from it.
 
     Returns:
@@ -152,7 +152,7 @@ def _named(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any],
     """The listener, told which model it is that is being fitted."""
     if progress is None:
         return None
-    return lambda event: progress(replace(event, phase=f"{name}: {event.phase}"))
+    return lambda event: progress(replace(event, group=name))
 
 
 def _parts(data: Dataset, test: Dataset | None, steps: int) -> tuple[Dataset, Callable[[int], Dataset]]:

@@ -34,7 +34,7 @@ from lln.step.frame import Array
 from lln.systems import System, preset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.figure import Figure
 
@@ -74,6 +74,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         time_limit: seconds that training may take.
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
+        parts: which parts are tried: "auto" for all, or some of "linear", "polynomial" and "lens" (in closed form), and
+            "network" (trained).
         field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
             rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...
@@ -117,6 +119,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         time_limit: float | None = None,
         validation: float | None = None,
         refit: bool = True,
+        parts: str | Sequence[str] = "auto",
         field: Field = "auto",
         device: str = "cpu",
         random_state: int | None = 0,
@@ -138,6 +141,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         self.time_limit = time_limit
         self.validation = validation
         self.refit = refit
+        self.parts = parts
         self.field = field
         self.device = device
         self.random_state = random_state

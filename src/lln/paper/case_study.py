@@ -137,7 +137,9 @@ def _networks(spec: Mapping[str, Any]) -> tuple[LensNetwork, PlainMLP]:
         return torch.Generator().manual_seed(subseed(spec["model_seed"], KIND, name))
 
     sizes = {"width": spec["width"], "depth": spec["depth"]}
-    lens = LensNetwork(2, CLASSES, **sizes, basis=spec["basis"], optical_length=spec["horizon"], generator=source("lens"))
+    lens = LensNetwork(
+        2, CLASSES, **sizes, basis=spec["basis"], optical_length=spec["horizon"], generator=source("lens")
+    )
     # The plain operator: its sums do not depend on the processor's vector width, and here it is fast enough.
     lens.backend = "reference"
     return lens, PlainMLP(2, CLASSES, **sizes, generator=source("mlp"))

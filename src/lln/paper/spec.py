@@ -203,7 +203,9 @@ class Study(_Part):
             raise ValueError("'runs' is missing; write each grid as [[runs]]")
         count = sum(entry.count(len(entry.systems or self.systems)) for entry in self.runs)
         if count > MOST_RUNS:
-            raise ValueError(f"'runs' are {count:,} combinations, and a study has at most {MOST_RUNS:,}; list fewer values")
+            raise ValueError(
+                f"'runs' are {count:,} combinations, and a study has at most {MOST_RUNS:,}; list fewer values"
+            )
         for index, entry in enumerate(self.runs):
             self._check_entry(entry, f"runs.{index}")
         if self.kind == "multi-trajectory" and not (self.data.train and self.data.test and self.data.windows):

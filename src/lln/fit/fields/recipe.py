@@ -28,7 +28,7 @@ from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say, odd
 from lln.fit.holdout import Fold, Part, Windows, folds, load
 from lln.fit.noise import estimate_noise
-from lln.fit.options import Event, Fit, Recipe, filled_in
+from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
 from lln.fit.stability import bounded
 from lln.fit.unrolled import STEPS_WHEN_NOISY
 from lln.models.convolution import kernel_shape
@@ -194,7 +194,7 @@ class FieldFitting:
         ridges = RIDGES if self.recipe.ridge == "auto" else [] if self.recipe.ridge is None else [self.recipe.ridge]
         kernels = list(self._kernels())
         for index, kernel in enumerate(kernels):
-            self.say(Event("linear part", index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
+            self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
             regression = self._regression(self.training, frame, kernel)
             for ridge in map(float, ridges):
                 solved = with_linear(frame, kernel, *regression.solve(ridge))
@@ -231,7 +231,7 @@ class FieldFitting:
         """How much of the correction rolls out best over what was held out; none at all where none is best."""
         best, chosen, error = alone, 0.0, linear.error
         for index, share in enumerate(SHARES):
-            self.say(Event("share", index, len(SHARES)))
+            self.say(Event(Phase.WEIGHT, index, len(SHARES)))
             tried = surrogate.replace(frame=_with_gain(surrogate.frame, share))
             found = self._error(tried)
             # Held-out rollouts are few: networks must do clearly better there to be believed elsewhere.

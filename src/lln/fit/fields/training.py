@@ -13,7 +13,7 @@ from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.fit.fields.data import FieldExamples
 from lln.fit.fields.options import FieldOptions
-from lln.fit.options import Event, Recipe
+from lln.fit.options import Event, Phase, Recipe
 from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
 from lln.step.field import FieldStep
@@ -120,7 +120,7 @@ class FieldTrainer:
         trainer = Trainer(network, batches, loss, Schedule(updates, rate, seconds=seconds), UpdateOptions(clip=1.0))
 
         def say(done: int, total: int, value: float) -> None:
-            self.say(Event(phase, done, total, f"loss {value:.2e}"))
+            self.say(Event(Phase.TRAINING, done, total, f"{phase}, loss {value:.2e}"))
 
         trainer.run(self.kept, phase, say)
         self.updates += trainer.done

@@ -1,8 +1,8 @@
-"""The recipe: from trajectories to a surrogate, every choice made on held-out rollouts.
+"""The fitter: from trajectories to a step, every choice made on held-out rollouts.
 
-A linear map of the increments in closed form, then small networks on what it leaves over; ridge, history, reach,
-stopping, readout and the network's share are those whose rollouts over held-out data go best, so that the result is
-never worse there than its linear part. Then everything trains, with the choices as they are.
+Linear maps of the increments come first, then polynomials and lens networks whose readout is solved in closed form,
+then, where those leave something to learn, trained networks. Each is scored at several lead times on the same held-out
+windows; the best is solved or trained again on everything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,31 @@ from lln.fit.choose import (
     reaches_of,
     ridges_of,
 )
-from lln.fit.holdout import MOST_HISTORY, folds, load, roll_linear
+from lln.fit.closed_form import DRAWS, ClosedForms, Scored, replace_seed
+from lln.fit.holdout import folds, load, roll_linear
 from lln.fit.linear import spectral_radius
-from lln.fit.noise import Noise, estimate_noise
-from lln.fit.options import Event, Fit, FitReport, Recipe
+from lln.fit.noise import estimate_noise
+from lln.fit.options import Event, Fit, FitReport, Phase, Recipe
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import Candidate, Kitchen
 from lln.fit.reporting import report_of
+from lln.fit.scores import RolloutErrors, better_by, horizon_of
+from lln.fit.seasons import linear_histories, nonlinear_histories
 from lln.fit.stability import settled
-from lln.fit.trial import Progress, Trials, Work
+from lln.fit.trial import Progress, Stage, Trials, Work
 from lln.step.surrogate import Surrogate
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
 
 VALIDATION = 0.2
+_FIRST_STEPS = 64  # closed forms are told apart over so many steps first
+_LONGER = 4  # closed forms that are rolled out further
+_STEADY = 40  # linear maps, the best first, among which one that does not grow is sought
+_SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
+_WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
+_BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
+MOST_NETWORK_HISTORY = 3
 # Held-out rollouts are few; a network must do clearly better than the linear part there to be believed elsewhere.
 MARGIN = math.log(1.5)
 # Once everything trains, rollouts over what was held out should go no worse than before; the best of many settings was
@@ -131,65 +142,137 @@ class _Fitting:
     ) -> None:
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
+        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
         self.kitchen = Kitchen(dataset)
-        self.noise = self._noise()
-        ways = folds(dataset, recipe.validation or VALIDATION, max(self.histories[-1], MOST_HISTORY))
+        ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold = ways, ways[-1]
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
-        self.trials = Trials(self.kitchen, recipe, seeds, self.noise.matters, progress, kept)
+        self.noise = estimate_noise(dataset)
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[Candidate, list[int]] = {}
+        self.closed = ClosedForms(self.kitchen, self.fold, self.scale, seeds[0], self._say_closed)
 
     def run(self, linear: LinearChoice | None = None) -> list[Fit]:
         """All of it, or what comes after the linear part."""
         linear = linear or self.linear()
+        closed = self._closed_forms(linear)
+        linear = self._settle(linear, closed)
         for candidate in linear.notable():
             self.tried.append({**candidate.record(), "share": 0.0, "nmse": math.exp(linear.errors[candidate])})
-        return self._finish(linear, self._networks(linear))
+        simple = self._simple(linear, closed)
+        return self._finish(linear, self._networks(linear, simple))
 
-    @property
+    @cached_property
     def histories(self) -> tuple[int, ...]:
-        """Histories to try."""
+        """Histories of linear maps."""
         if self.recipe.history != "auto":
             return (int(self.recipe.history),)
-        longer = [h for h in range(2, MOST_HISTORY + 1) if self.dataset.transitions(h) > 2 * h * self.dataset.size]
-        return (1, *longer)
-
-    def _noise(self) -> Noise:
-        """What differences say, unless the longest linear map foresees more."""
-        ready = self.kitchen.prepare(None, self.histories[-1])
-        return estimate_noise(self.dataset).at_most(
-            ready.unexplained(ready.linear(Candidate(self.histories[-1], None, 0.0)))
-        )
+        return linear_histories(self.dataset)
 
     def linear(self) -> LinearChoice:
         """Try every linear map, unless the checkpoint knows how they did."""
         kept = self.kept.get("linear")
         if kept is not None:
-            choice = LinearChoice.from_record(kept[0])
-        else:
-            self.progress(Event("linear part", 0, 1))
-            reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
-            choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale)
-            if self.noise.matters:
-                choice = replace(choice, best=self._steady(choice))
-            self.kept.put("linear", choice.record())
-        self.progress(Event("linear part", 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
+            return LinearChoice.from_record(kept[0])
+        self.progress(Event(Phase.LINEAR, 0, 1))
+        reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
+        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale)
+        self.kept.put("linear", choice.record())
+        self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
 
-    def _steady(self, choice: LinearChoice) -> Candidate:
-        """The best linear map that does not grow in the long run: noise makes maps that do, and nobody means them."""
-        for candidate in choice.ranked():
+    def _closed_forms(self, linear: LinearChoice) -> list[Scored]:
+        """Polynomials and drawn lens networks, rolled out over the last fold."""
+        kinds = [kind for kind in ("polynomial", "lens") if kind in self.recipe.tried_parts]
+        if not kinds or linear.last[linear.best] < _PERFECT:
+            return []
+        asked = self.recipe.history
+        histories = nonlinear_histories(self.dataset) if asked == "auto" else (int(asked),)
+        found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS))
+        best = sorted(found, key=lambda one: one.errors.score())
+        if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:
+            return found
+        # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
+        return [self.closed.judged(one.choice, self.fold.steps) for one in best[:_LONGER]]
+
+    def _say_closed(self, done: int, total: int, text: str) -> None:
+        self.progress(Event(Phase.CLOSED, done, total, text))
+
+    def _settle(self, linear: LinearChoice, closed: Sequence[Scored]) -> LinearChoice:
+        """Find up to which lead time models differ, and how noisy the data is; both decide how scores are taken."""
+        best = self._linear_errors(linear.best)
+        every = [one.errors for one in closed]
+        horizon = max(horizon_of([one]) for one in (best, *every))
+        self.noise = self.noise.at_most(self._unexplained(linear, closed))
+        if self.noise.matters and self.closed.learns_with_more_rows():
+            self.noise = replace(self.noise, found=False)
+        noisy = self.noise.matters
+        self.fold = replace(self.fold, steps=min(self.fold.steps, horizon), noisy=noisy)
+        self.trials = Trials(
+            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, deadline=self.deadline
+        )
+        linear = replace(linear, horizon=horizon, noisy=noisy)
+        return self._steady(linear) if noisy else linear
+
+    def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
+        """The least one-step error on held-out rows, against the change of one step."""
+        first = [float(one.errors.by_lead(noisy=True)[0]) for one in closed]
+        first.append(float(self._linear_errors(linear.best).by_lead(noisy=True)[0]))
+        windows = load(self.dataset, self.fold, 1, self.scale, 1)
+        change = float(windows.errors(windows.start[:, -1:]).by_lead(noisy=True)[0])
+        return math.sqrt(min(first) / change) if change > 0 else 0.0
+
+    def _linear_errors(self, candidate: Candidate) -> RolloutErrors:
+        windows = load(self.dataset, self.fold, candidate.history, self.scale)
+        frame = self.kitchen.prepare(self.fold.train, candidate.history).linear(candidate)
+        return windows.errors(roll_linear([frame], windows)[0])
+
+    def _steady(self, choice: LinearChoice) -> LinearChoice:
+        """Leave out linear maps that grow in the long run, which noise makes, if any of those that remain is good."""
+        for candidate in choice.ranked()[:_STEADY]:
             frame = self.kitchen.prepare(None, candidate.history).linear(candidate)
             if spectral_radius(frame) <= _LONG_RUN:
-                return candidate
-        return choice.best
+                return replace(choice, chosen=candidate)
+        return choice
 
-    def _networks(self, linear: LinearChoice) -> list[Decision]:
+    def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Decision:
+        """The best model without a trained network."""
+        alone = self._alone(linear)
+        noisy, steps = self.noise.matters, self.fold.steps
+        plain = self._linear_errors(alone.candidate).until(steps)
+        scored = [Scored(one.choice, one.errors.until(steps)) for one in closed]
+        scored = sorted(scored, key=lambda one: one.errors.score(noisy=noisy))
+        if any(one.errors.leads != plain.leads for one in scored):
+            scored = [self.closed.judged(one.choice, steps) for one in scored[:_LONGER]]
+        for one in scored:
+            self.tried.append({**one.choice.record(), "nmse": math.exp(one.errors.score(noisy=noisy))})
+        if not scored:
+            return alone
+        best = min(scored, key=lambda one: one.errors.score(noisy=noisy))
+        # Of those that do about as well, the one with fewer numbers.
+        alike = [one for one in scored if one.choice.size < best.choice.size and self._alike(one, best)]
+        best = min(alike, key=lambda one: one.choice.size, default=best)
+        gain, error = better_by(best.errors, plain, noisy=noisy)
+        if gain <= max(ALIKE, _SURE[noisy] * error * self._overlap()):
+            return alone
+        score = best.errors.score(noisy=noisy)
+        return Decision(Candidate(best.choice.history, None, None), None, score, best.choice)
+
+    def _overlap(self) -> float:
+        """By how much the standard error of held-out windows is too small because they overlap."""
+        rows = sum(last - first for _, first, last in self.fold.held_out)
+        windows = len(self.fold.windows)
+        return math.sqrt(max(1.0, windows * self.fold.steps / max(rows, 1)))
+
+    def _alike(self, one: Scored, best: Scored) -> bool:
+        gain, error = better_by(best.errors, one.errors, noisy=self.noise.matters)
+        return gain < min(ALIKE, error)
+
+    def _networks(self, linear: LinearChoice, simple: Decision) -> list[Decision]:
         """For each seed, the frame and the use of the network that go best on the last fold."""
-        alone, least = self._alone(linear), linear.last[linear.best]
-        if least < _PERFECT:
-            return [alone] * len(self.seeds)
+        least, nothing = simple.error, [simple] * len(self.seeds)
+        if "network" not in self.recipe.tried_parts or not self._worth_training(simple):
+            return nothing
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))
         results: list[list[tuple[float, Candidate]]] = [[] for _ in self.seeds]
@@ -197,8 +280,8 @@ class _Fitting:
             if len(candidates) == 1:  # nothing to choose from
                 results = [[(-math.inf, candidate)] for _ in self.seeds]
                 break
-            phase = f"screening {index + 1}/{len(candidates)}"
-            found = self.trials.judged(self.fold, candidate, self.scale, phase, everyone)
+            stage = Stage(Phase.SCREENING, index + 1, len(candidates))
+            found = self.trials.judged(self.fold, candidate, self.scale, stage, everyone)
             for group in everyone:
                 results[group].append((found.best(group)[1], candidate))
         for group, each in enumerate(results):
@@ -206,9 +289,9 @@ class _Fitting:
             # A short training need not be better yet, but one that is far behind will not catch up.
             if error < least + MARGIN:
                 self.picked.setdefault(candidate, []).append(group)
-        decisions = [alone] * len(self.seeds)
+        decisions = nothing
         for candidate, groups in self.picked.items():
-            found = self.trials.judged(self.fold, candidate, self.scale, "choosing", groups)
+            found = self.trials.judged(self.fold, candidate, self.scale, Stage(Phase.CHOOSING), groups)
             for place, group in enumerate(groups):
                 setting, error = found.best(place)
                 row = {**candidate.record(), **asdict(setting), "nmse": math.exp(error), "seed": self.seeds[group]}
@@ -216,6 +299,15 @@ class _Fitting:
                 if error < least - MARGIN:
                     decisions[group] = Decision(candidate, setting, error)
         return decisions
+
+    def _worth_training(self, simple: Decision) -> bool:
+        """Whether networks may find what closed forms left: neither noise nor rounding is all that remains."""
+        if simple.error < _PERFECT:
+            return False
+        tried = self.recipe.tried_parts
+        if "polynomial" not in tried and "lens" not in tried:
+            return True
+        return not self.noise.matters and simple.error > _WELL
 
     def _alone(self, linear: LinearChoice) -> Decision:
         """The linear part without a network.
@@ -225,10 +317,11 @@ class _Fitting:
         """
         best = linear.best
         plain = Decision(best, None, linear.last[best])
-        if best.ridge is None or self.recipe.ridge != "auto" or self.noise.matters:
+        if best.ridge is None or self.recipe.ridge != "auto" or self.noise.matters or best.history > _BLENDED:
             return plain
         blended, errors = replace(best, blended=True), []
         for fold in self.ways:
+            fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             windows = load(self.dataset, fold, best.history, self.scale)
             frame = self.kitchen.prepare(fold.train, best.history).linear(blended)
             errors.append(float(windows.log_error(roll_linear([frame], windows))[0]))
@@ -238,7 +331,8 @@ class _Fitting:
         return Decision(blended, None, errors[-1])
 
     def _candidates(self, linear: LinearChoice) -> list[Candidate]:
-        return network_candidates(linear, self.histories, reaches_of(self.dataset), self.recipe.ridge)
+        short = [history for history in self.histories if history <= MOST_NETWORK_HISTORY] or list(self.histories[:1])
+        return network_candidates(linear, short, reaches_of(self.dataset), self.recipe.ridge)
 
     def _finish(self, linear: LinearChoice, decisions: list[Decision]) -> list[Fit]:
         """Train everything with the choices made, and say what was done."""
@@ -248,8 +342,14 @@ class _Fitting:
             if decision.setting is not None:
                 by_frame.setdefault(decision.candidate, []).append(group)
                 continue
-            ready = self.kitchen.prepare(None if self.recipe.refit else self.fold.train, decision.candidate.history)
-            surrogate = Surrogate(ready.linear(decision.candidate))
+            parts = None if self.recipe.refit else self.fold.train
+            ready = self.kitchen.prepare(parts, decision.candidate.history)
+            if decision.closed is None:
+                surrogate = Surrogate(ready.linear(decision.candidate))
+            else:
+                self.progress(Event(Phase.REFIT, 0, 1))
+                forms = replace_seed(self.closed, self.seeds[group])
+                surrogate = forms.step(decision.closed, parts, draws=DRAWS)
             fits[group] = self._report(surrogate, ready, decision, linear, None, group)
         for candidate, groups in by_frame.items():
             fits |= self._corrected(candidate, groups, linear, decisions)
@@ -261,7 +361,8 @@ class _Fitting:
         """The fits of the seeds that use a network in this frame."""
         chosen = self.picked[candidate]
         refit = self.recipe.refit
-        work = self.trials.train(None, candidate, "refit", groups) if refit else self._chosen(candidate)
+        stage = Stage(Phase.REFIT)
+        work = self.trials.train(None, candidate, stage, groups) if refit else self._chosen(candidate)
         trained = groups if refit else chosen
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
         fits = {}
@@ -284,7 +385,7 @@ class _Fitting:
 
     def _chosen(self, candidate: Candidate) -> Work:
         """What was trained for choosing: for every seed that tried this frame, whether it uses it or not."""
-        return self.trials.train(self.fold.train, candidate, "choosing", self.picked[candidate])
+        return self.trials.train(self.fold.train, candidate, Stage(Phase.CHOOSING), self.picked[candidate])
 
     def _last_window(self, candidate: Candidate) -> Any:
         index, _, last = self.dataset.stretches(candidate.history)[-1]
@@ -294,6 +395,7 @@ class _Fitting:
         self, surrogate: Surrogate, ready: Any, decision: Decision, linear: LinearChoice, work: Any, group: int
     ) -> Fit:
         seed = self.seeds[group]
+        share = 0.0 if decision.setting is None else decision.setting.share
         return report_of(
             surrogate=surrogate,
             recipe=replace(self.recipe, seed=seed),
@@ -302,14 +404,15 @@ class _Fitting:
             fold=self.fold,
             noise=self.noise if work is None else self.noise.at_most(work.unexplained),
             candidate=decision.candidate,
-            share=0.0 if decision.setting is None else decision.setting.share,
+            share=share,
             shape=None if work is None else work.shape,
             updates=0 if work is None else work.trained.updates,
             unroll=0 if work is None else work.unrolled_by(decision.setting),
             tried=[row for row in self.tried if row.get("seed", seed) == seed],
             held_out=math.exp(decision.error),
-            linear=math.exp(decision.error if decision.setting is None else linear.last[linear.best]),
+            linear=math.exp(linear.last[linear.best]) if share or decision.closed else math.exp(decision.error),
             seconds=time.perf_counter() - self.began,
+            closed=decision.closed,
         )
 
 

@@ -1,0 +1,80 @@
+"""Which histories are worth trying: short ones, longer ones as far as the data bears them, and seasons found in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.step.frame import Array
+
+SHORT = (1, 2, 3)
+LONGER = (5, 8, 13, 21, 34, 55)
+NONLINEAR = (1, 2, 3, 5, 8, 12, 18)
+_MOST_FEATURES = 420
+_OPERATIONS = 1.2e9  # of one decomposition
+_ROWS_PER_FEATURE = 4
+_LARGE = 200_000  # pairs: every pass counts
+_NOTICEABLE = 0.3  # autocorrelation at a season
+_ROWS = 20_000
+
+
+def linear_histories(dataset: Dataset) -> tuple[int, ...]:
+    """Numbers of states that a linear map may look at, from few to many."""
+    longest = max((last - first for _, first, last in dataset.stretches(1)), default=1)
+    tried = [*SHORT, *LONGER]
+    if not dataset.lazy and dataset.rows <= _LARGE:
+        for season in seasons(dataset):
+            tried += [season, season + 1]
+    kept = [1]
+    for history in sorted(set(tried)):
+        features, pairs = dataset.size * history, dataset.transitions(history)
+        short = history <= SHORT[-1] and pairs > 2 * features
+        fits = pairs >= _ROWS_PER_FEATURE * features or (history > LONGER[0] and pairs >= 2 * features + 40)
+        cheap = features <= _MOST_FEATURES and pairs * float(features) ** 2 <= _OPERATIONS
+        if history > 1 and (short or (fits and cheap and history <= longest // 6)):
+            kept.append(history)
+    return tuple(kept[:4] if dataset.lazy or dataset.rows > _LARGE else kept)
+
+
+def nonlinear_histories(dataset: Dataset) -> tuple[int, ...]:
+    """Numbers of states that a nonlinear part may look at: more where there are few coordinates."""
+    longest = max((last - first for _, first, last in dataset.stretches(1)), default=1)
+    kept = [h for h in NONLINEAR if h == 1 or (dataset.size * h <= 24 and 8 * h <= longest)]
+    return tuple(kept[:3] if dataset.size > 1 else kept)
+
+
+def seasons(dataset: Dataset, most: int = 2) -> list[int]:
+    """Lags at which the changes of the data repeat, the strongest first."""
+    stretches = dataset.stretches(8)
+    if not stretches:
+        return []
+    index, first, last = max(stretches, key=lambda one: one[2] - one[1])
+    rows = np.asarray(dataset.series[index].rows(first, min(last, first + _ROWS)), dtype=np.float64)
+    found: dict[int, float] = {}
+    for column in np.diff(rows, axis=0).T[:8]:
+        for lag, strength in _peaks(column):
+            found[lag] = max(strength, found.get(lag, 0.0))
+    return sorted(found, key=lambda lag: -found[lag])[:most]
+
+
+def _peaks(change: Array) -> list[tuple[int, float]]:
+    """The strongest local maximum of the autocorrelation beyond its first zero, if it is noticeable."""
+    centred = change - change.mean()
+    power = float(centred @ centred)
+    if not np.isfinite(power) or power <= 0:
+        return []
+    count = len(centred)
+    spectrum = np.fft.rfft(centred, 2 * count)
+    correlation = np.fft.irfft(np.abs(spectrum) ** 2)[: count // 3] / power
+    below = np.flatnonzero(correlation < 0)
+    if not len(below):
+        return []
+    inner = correlation[1:-1]
+    tops = np.flatnonzero((inner > correlation[:-2]) & (inner >= correlation[2:]) & (inner > _NOTICEABLE)) + 1
+    tops = tops[tops > below[0]]
+    if not len(tops):
+        return []
+    # Correcting for the shrinking overlap, so that a full year is not beaten by its neighbour.
+    whole = correlation[tops] * count / (count - tops)
+    best = int(tops[np.argmax(whole)])
+    return [(best, float(correlation[best]))]
