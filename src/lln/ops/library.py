@@ -46,6 +46,8 @@ def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, in
 
 def _folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The operands as (S, B, h), (S, B, h), (S, D, h, K)."""
+    if coefficients.ndim == 3 and y.ndim == 2:  # as mostly, and the cheapest view there is
+        return y.unsqueeze(0), theta.unsqueeze(0), coefficients.unsqueeze(0)
     members, lead = (coefficients.shape[0], y.shape[1:-1]) if coefficients.ndim == 4 else (1, y.shape[:-1])
     shape = (members, math.prod(lead), y.shape[-1])
     return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
@@ -301,8 +303,8 @@ class _PlainTransport(torch.autograd.Function):
             grads = backends.backward(
                 first, second, *incoming, lenses, centers, sigma, length, scale, backend, bool(ends)
             )
-        shaped = (grad.reshape(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True))
-        return (*shaped, None, *(None for _ in ctx.optics))
+        shaped = [grad.view(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True)]
+        return (*shaped, None, None, None, None, None, None)
 
 
 def plain_transport(
@@ -319,7 +321,7 @@ def plain_transport(
 def plain(*tensors: Tensor) -> bool:
     """Whether nothing but eager autograd looks at these tensors: no tracing, transform, dual number or subclass."""
     return (
-        all(type(tensor) in _ORDINARY for tensor in tensors)
+        _ORDINARY.issuperset(map(type, tensors))
         and not torch.compiler.is_compiling()
         and not _transforms_active()
         and not _modes_active()
@@ -342,7 +344,7 @@ def transformed(tensor: Tensor) -> bool:
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
 
 
-_ORDINARY = (Tensor, torch.nn.Parameter)
+_ORDINARY = frozenset((Tensor, torch.nn.Parameter))
 # torch's own classes ask these; if a release drops one, the operator is taken, which is always right.
 _transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _modes_active: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)

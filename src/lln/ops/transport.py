@@ -16,6 +16,8 @@ BACKWARDS = ("recompute", "inverse")
 _HALVES = (torch.float16, torch.bfloat16)
 _FLOATS = (*_HALVES, torch.float32, torch.float64)
 
+_NUMBERS, _FLOAT = frozenset((float, int)), {float}
+
 Centers = Tensor | Sequence[float]
 Number = float | Tensor
 
@@ -62,7 +64,8 @@ def lens_transport(
     work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
     y, theta, lenses = _as(y, work), _as(theta, work), _as(coefficients, work)
     numbers = (sigma, length, scale)
-    if backend == "reference" or any(map(_differentiated, (centers, *numbers))) or library.compiles_tangents():
+    traced = any(map(_differentiated, (centers, *numbers))) if _any_tensor(centers, numbers) else False
+    if backend == "reference" or traced or library.compiles_tangents():
         checks = (("sigma", positive), ("length", finite), ("scale", finite))
         checked = [
             n if _differentiated(n) else check(name, n) for n, (name, check) in zip(numbers, checks, strict=True)
@@ -91,6 +94,8 @@ def _fused(
 
 def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> None:
     """Refuse operands that do not fit together, with one sentence each."""
+    if _fits(y, theta, coefficients, centers):
+        return
     for name, value in (("y", y), ("theta", theta), ("coefficients", coefficients)):
         if not isinstance(value, Tensor):
             raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
@@ -121,6 +126,26 @@ def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Cen
         raise InputError(f"centers must have shape ({basis},) to fit coefficients (D, h, K), got {shape}")
 
 
+def _fits(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> bool:
+    """Whether these are plainly (B, h), (B, h), (D, h, K) and K numbers: the common case, at a fraction of the cost."""
+    try:
+        (_, width), (_, units, basis), device = y.shape, coefficients.shape, y.device
+        return (
+            type(centers) is tuple
+            and len(centers) == basis
+            and width == units
+            and theta.shape == y.shape
+            and y.dtype == theta.dtype == coefficients.dtype
+            and y.dtype in _FLOATS
+            and theta.device == device
+            and coefficients.device == device
+            and y.layout == theta.layout == coefficients.layout == torch.strided
+            and units > 0 < basis
+        )
+    except (AttributeError, ValueError, TypeError, RuntimeError):
+        return False
+
+
 def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
@@ -131,6 +156,13 @@ def common_dtype(*tensors: Tensor) -> torch.dtype:
     for tensor in tensors[1:]:
         dtype = dtype if tensor.dtype == dtype else torch.promote_types(dtype, tensor.dtype)
     return dtype
+
+
+def _any_tensor(centers: Centers, numbers: tuple[Number, Number, Number]) -> bool:
+    """Whether a value beside the rays and lenses might be a tensor."""
+    return (
+        not _NUMBERS.issuperset(map(type, numbers)) or type(centers) is not tuple or set(map(type, centers)) != _FLOAT
+    )
 
 
 def _differentiated(value: object) -> bool:
@@ -167,7 +199,7 @@ def _tensor_or_floats(centers: Centers) -> Centers:
 def _floats(centers: Centers) -> tuple[float, ...]:
     if isinstance(centers, Tensor):
         return tuple(centers.tolist())
-    if type(centers) is tuple and all(type(center) is float for center in centers):
+    if type(centers) is tuple and set(map(type, centers)) == _FLOAT:
         return centers
     try:
         return tuple(map(float, centers))
