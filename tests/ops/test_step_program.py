@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lln import InputError
-from lln.ops import Flow, LensBlock, Polynomial, StepProgram, roll
+from lln.ops import Flow, LensBlock, Polynomial, StepProgram, checked_threads, roll
 from lln.ops.cpu import backend as cpu_backend
 
 
@@ -221,3 +221,10 @@ def test_bits_do_not_depend_on_threads_or_neighbours():
     one, two = (roll(step, window, 40, threads=threads)[0] for threads in (1, 3))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one[8:24], roll(step, window[8:24], 40)[0])
+
+
+def test_more_threads_than_a_machine_can_start_are_refused():
+    with pytest.raises(InputError, match=r"threads must be at most \d+ on this machine of \d+ cores, got 100,000"):
+        roll(program(), np.zeros((1, 1, 3)), 2, threads=100_000)
+    with pytest.raises(InputError, match="threads must be an integer of at least 1, got 0"):
+        checked_threads(0)

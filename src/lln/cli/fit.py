@@ -137,8 +137,10 @@ def _threads(wanted: int | None, size: int) -> Iterator[None]:
     """So many threads of torch; by default one where more would mostly wait for each other."""
     import torch
 
+    from lln.ops import checked_threads
+
     before = torch.get_num_threads()
-    torch.set_num_threads(wanted or (1 if size <= SMALL else before))
+    torch.set_num_threads(checked_threads(wanted) if wanted else (1 if size <= SMALL else before))
     try:
         yield
     finally:

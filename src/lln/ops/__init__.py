@@ -1,6 +1,7 @@
 """The transport operator: one function, several backends, one readable reference; and whole rollouts."""
 
 from lln.ops import reference
+from lln.ops.cpu.threads import checked_threads
 from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
 from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram
@@ -14,6 +15,7 @@ __all__ = [
     "Polynomial",
     "Scaling",
     "StepProgram",
+    "checked_threads",
     "drift",
     "explain",
     "lens_transport",

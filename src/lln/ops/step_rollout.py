@@ -11,6 +11,7 @@ from lln.core.errors import InputError
 from lln.core.memory import afford
 from lln.ops import step_torch
 from lln.ops.cpu import step
+from lln.ops.cpu.threads import checked_threads
 from lln.ops.step_program import Array, StepProgram
 
 
@@ -52,7 +53,8 @@ def roll(
         inputs = None
     afford(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
     if torch.device(device).type == "cpu" and backend in ("auto", "cpu") and step.serves(program):
-        return step.roll(program, window, steps, inputs, torch.get_num_threads() if threads is None else threads)
+        count = torch.get_num_threads() if threads is None else checked_threads(threads)
+        return step.roll(program, window, steps, inputs, count)
     with np.errstate(over="ignore", invalid="ignore"):
         states = step_torch.roll(program, window, steps, inputs, device=device, backend=backend)
     return states, divergence(states)

@@ -11,6 +11,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.core.checks import whole
+from lln.core.errors import InputError
+
 # Scratch of up to this many bytes stays with its thread for the next call; more is given back.
 _KEPT = 2**22
 _LINE = 64  # bytes in a cache line; vectors that straddle two lines are slow
@@ -18,6 +21,15 @@ _LINE = 64  # bytes in a cache line; vectors that straddle two lines are slow
 _local = threading.local()
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
+
+
+def checked_threads(count: int) -> int:
+    """`count` as a number of threads that this machine can start; torch's own library crashes where it cannot."""
+    cores = os.cpu_count() or 1
+    most = max(64, 4 * cores)
+    if whole("threads", count, 1) > most:
+        raise InputError(f"threads must be at most {most} on this machine of {cores} cores, got {count:,}")
+    return count
 
 
 def run(jobs: Sequence[Callable[[], None]], threads: int) -> None:
