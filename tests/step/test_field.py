@@ -71,14 +71,14 @@ def test_flat_states_are_channels_then_space():
 
 
 def test_one_step_is_what_the_frame_says():
-    model = surrogate((7,), 2, history=2, inputs=1)
+    model = surrogate((7,), 2, history=2, inputs=1).to_dtype(torch.float64)
     built, window, inputs = model.frame, start(model.frame), np.array([[0.4]])
     z = [(built.fields(window[k]).numpy() - built.channel_mean) / built.channel_scale for k in range(2)]
     features = np.concatenate([z[1], (z[1] - z[0]) / built.difference_scale[0], np.full((7, 1), 0.4)], axis=1)
     assert np.allclose(built.feature_rows(window, inputs[0]), features)
     wide = np.concatenate([features[-1:], features, features[:1]])
     rows = np.stack([wide[i : i + 3].ravel() for i in range(7)])
-    rays = torch.from_numpy(features).float()
+    rays = torch.from_numpy(features)
     with torch.no_grad():
         outs = np.mean([member(rays).double().numpy() for member in model.members], axis=0)
     change = built.channel_scale * (rows @ built.matrix.T + built.offset + built.gain * outs)

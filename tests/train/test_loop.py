@@ -44,7 +44,7 @@ def test_a_time_limit_is_kept_and_the_schedule_still_runs_down():
     began = time.monotonic()
     made.run()
     assert time.monotonic() - began < 0.5 * 1.1 + REPORT_EVERY * 2.5e-3
-    assert 50 < made.done == made.updates < 300
+    assert 10 <= made.done == made.updates < 300
     assert len(made.snapshots) == 2
     assert made.update.optimizer.param_groups[0]["lr"] < 0.02  # far down the cosine
 

@@ -23,7 +23,7 @@ def increments(model):
 
 
 def trained(model, step, examples, unroll, *, epochs, size, rate, **options):
-    batches = UnrolledBatches(examples, 1, unroll, size, seed=5)
+    batches = UnrolledBatches(examples, 1, unroll, size, [5])
     loss = unrolled_loss(step, 1, unroll)
     schedule = Schedule(epochs * batches.each, rate)
     return Trainer(model, batches, loss, schedule, UpdateOptions(**options))
@@ -72,7 +72,7 @@ def test_history_and_inputs_reach_the_step():
 
 
 def test_noise_falls_on_the_start_alone_and_is_the_same_for_the_same_update():
-    batches = UnrolledBatches(torch.zeros(4000, 2, 1), 1, Unroll(1, noise=0.1), 4000, seed=3)
+    batches = UnrolledBatches(torch.zeros(4000, 2, 1), 1, Unroll(1, noise=0.1), 4000, [3])
     rows = [batches(update)[0] for update in (0, 0, 1)]
     assert torch.equal(rows[0], rows[1])
     assert not torch.equal(rows[0], rows[2])
@@ -142,6 +142,6 @@ def test_training_continues_to_the_same_result():
 
 def test_bad_examples_are_named():
     with pytest.raises(InputError, match="1 \\+ 3 states each"):
-        UnrolledBatches(draw(5, 3, 3), 1, Unroll(3), 2, seed=0)
+        UnrolledBatches(draw(5, 3, 3), 1, Unroll(3), 2, [0])
     with pytest.raises(InputError, match="noise must not be negative"):
         Unroll(1, noise=-0.1)

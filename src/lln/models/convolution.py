@@ -77,14 +77,43 @@ def convolve(
         boundary: what lies beyond each side.
         ratio: points that a step of the kernel spans along each axis; None is 1 everywhere.
     """
-    steps = [1.0] * len(kernel) if ratio is None else [positive("ratio", r) for r in ratio]
-    dilation = [round(r) for r in steps]
-    exact = all(d >= 1 and abs(r - d) <= _WHOLE * r for r, d in zip(steps, dilation, strict=True))
     # Matrix products run best on a GPU, and there many networks at once; oneDNN's convolutions on a CPU.
-    if exact and x.device.type == "cpu" and len(kernel) <= 3:
+    dilation = _dilation(ratio, len(kernel))
+    if dilation is not None and x.device.type == "cpu" and len(kernel) <= 3:
         return _native(x, weight, bias, kernel, boundary, dilation)
-    found = _whole_patches(x, kernel, boundary, dilation) if exact else _sampled_patches(x, kernel, boundary, steps)
-    return functional.linear(found, weight, bias)
+    return functional.linear(_patches(x, kernel, boundary, ratio), weight, bias)
+
+
+def convolve_members(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    kernel: tuple[int, ...],
+    boundary: Sides,
+    ratio: Sequence[float] | None = None,
+) -> Tensor:
+    """One convolution for each of S members: (S, ..., *points, channels) -> (S, ..., *points, out).
+
+    Args:
+        x: the members' fields; a first dimension of 1 is shared by all.
+        weight: (S, out, kernel points * channels).
+        bias: (S, out).
+        kernel: points of the kernel along each axis.
+        boundary: what lies beyond each side.
+        ratio: points that a step of the kernel spans along each axis; None is 1 everywhere.
+    """
+    members, out, _ = weight.shape
+    if x.shape[0] == 1:  # all see the same: one convolution with all outputs
+        joint = convolve(x[0], weight.flatten(0, 1), bias.flatten(), kernel, boundary, ratio)
+        shared: Tensor = joint.unflatten(-1, (members, out)).movedim(-2, 0).contiguous()
+        return shared
+    if x.device.type == "cpu":
+        each = zip(x, weight, bias, strict=True)
+        return torch.stack([convolve(a, w, b, kernel, boundary, ratio) for a, w, b in each])
+    found = _patches(x, kernel, boundary, ratio)
+    rows = torch.baddbmm(bias.unsqueeze(1), found.reshape(members, -1, found.shape[-1]), weight.mT)
+    fields: Tensor = rows.reshape(*found.shape[:-1], out)
+    return fields
 
 
 def patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides) -> Tensor:
@@ -129,6 +158,23 @@ def _padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Seque
         before, after = (reach * step for reach in _reach(size))
         x = pad(x, place - len(kernel) - 1, before, after, pair) if size > 1 else x
     return x
+
+
+def _dilation(ratio: Sequence[float] | None, rank: int) -> list[int] | None:
+    """Whole steps of the kernel along each axis; None where a step is no whole number of points."""
+    if ratio is None:
+        return [1] * rank
+    steps = [positive("ratio", r) for r in ratio]
+    whole_steps = [round(r) for r in steps]
+    exact = all(d >= 1 and abs(r - d) <= _WHOLE * r for r, d in zip(steps, whole_steps, strict=True))
+    return whole_steps if exact else None
+
+
+def _patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, ratio: Sequence[float] | None) -> Tensor:
+    dilation = _dilation(ratio, len(kernel))
+    if dilation is None:
+        return _sampled_patches(x, kernel, boundary, ratio or ())
+    return _whole_patches(x, kernel, boundary, dilation)
 
 
 def _whole_patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:

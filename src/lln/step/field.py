@@ -17,10 +17,14 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.models.convolution import convolve
 from lln.models.field import FieldLensNetwork
+from lln.models.field_ensemble import FieldEnsemble
 from lln.step.base import Step
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
 from lln.step.frame import Array
+from lln.step.loop import roll
 from lln.step.stored import field_frame, network_record, read_members
+
+_FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 
 
 class FieldStep(Step[FieldFrame, FieldLensNetwork]):
@@ -115,6 +119,13 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         """As `Step.rollout`; `space` is the window's grid on the domain of training, None the grid of training."""
         return super(FieldStep, self.on(space)).rollout(window, steps, inputs)
 
+    def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
+        """The states (..., steps, n); on a GPU and for small batches all members go through in one pass."""
+        points = math.prod(window.shape[:-2]) * math.prod(self.space)
+        if self.corrected and len(self.networks) > 1 and (window.is_cuda or points <= _FEW_POINTS):
+            return roll(_Stacked(self), window, steps, inputs)
+        return roll(self, window, steps, inputs)
+
     def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
         """Physical width of a kernel along each axis: the widest of the linear part's and the networks'."""
         sizes = [self.frame.kernel, *(member.kernel for member in self.members[:1])]
@@ -144,3 +155,18 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
             axes = tuple(range(change.ndim - 1 - len(self.space), change.ndim - 1))
             change = change - change.mean(dim=axes, keepdim=True)
         return self.channel_scale * (change if self.free else held(change, frame.boundary))
+
+
+class _Stacked:
+    """The step with its members stacked, for rollouts."""
+
+    def __init__(self, step: FieldStep) -> None:
+        self.step, self.ensemble = step, FieldEnsemble(step.members).eval()
+        self.static = None if step.static is None else step.static.to(step.dtype)
+
+    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """(..., H, n) and (..., m) -> (..., n)."""
+        features = self.step.features(window, inputs)
+        each = self.ensemble(features.to(self.step.dtype).unsqueeze(0), static=self.static, ratio=self.step.ratio)
+        change = self.step._change(features, each.double().mean(dim=0))
+        return window[..., -1, :] + self.step.flat(change)

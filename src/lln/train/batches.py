@@ -62,21 +62,21 @@ class Order:
     Args:
         count: number of examples.
         size: examples in one batch; the last batch of an epoch takes what is left.
-        seed: of the orders.
+        seeds: one order for each.
         device: where the indices are needed.
     """
 
-    def __init__(self, count: int, size: int, seed: int, device: torch.device | str = "cpu") -> None:
-        self.count, self.size, self.seed, self.device = count, size, seed, device
+    def __init__(self, count: int, size: int, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.count, self.size, self.seeds, self.device = count, size, seeds, device
         self.each = -(-count // size)
         self._known: tuple[int, Tensor] | None = None
 
     def __call__(self, update: int) -> Tensor:
-        """Indices of the examples of update number `update`, (B,)."""
+        """Indices of the examples of update number `update`, (S, B)."""
         epoch, index = divmod(update, self.each)
         if self._known is None or self._known[0] != epoch:
-            self._known = (epoch, _orders(self.count, epoch, [self.seed], self.device)[0])
-        return self._known[1][index * self.size : (index + 1) * self.size]
+            self._known = (epoch, _orders(self.count, epoch, self.seeds, self.device))
+        return self._known[1][:, index * self.size : (index + 1) * self.size]
 
 
 class InMemoryBatches:

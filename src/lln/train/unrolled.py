@@ -115,7 +115,8 @@ class UnrolledBatches:
         history: number of states H.
         unroll: steps and noise.
         size: examples in one batch.
-        seed: of orders and noise.
+        seeds: of orders and noise, one for each member.
+        members: whether a batch has the members first; otherwise there is one seed.
         inputs: (P, steps, m).
         weights: (P,).
         device: where batches are needed.
@@ -127,8 +128,9 @@ class UnrolledBatches:
         history: int,
         unroll: Unroll,
         size: int,
-        seed: int,
+        seeds: Sequence[int],
         *,
+        members: bool = False,
         inputs: Examples | None = None,
         weights: Tensor | None = None,
         device: torch.device | str = "cpu",
@@ -139,8 +141,8 @@ class UnrolledBatches:
                 f"{unroll.steps} to reach, got {examples.shape[1]}"
             )
         self.examples, self.inputs, self.weights = examples, inputs, weights
-        self.history, self.noise, self.seed = history, unroll.noise, seed
-        self.order = Order(examples.shape[0], size, seed, device)
+        self.history, self.noise, self.seeds, self.members = history, unroll.noise, tuple(seeds), members
+        self.order = Order(examples.shape[0], size, seeds, device)
 
     @property
     def each(self) -> int:
@@ -150,14 +152,24 @@ class UnrolledBatches:
     def __call__(self, update: int) -> list[Tensor | None]:
         """States, inputs and weights of update number `update`."""
         chosen = self.order(update)
-        rows = self.examples[chosen]
+        rows = self.examples[chosen.flatten()].unflatten(0, chosen.shape)
         if self.noise:
-            generator = torch.Generator(rows.device).manual_seed(subseed(self.seed, "noise", update))
-            start = rows[:, : self.history]
-            draw = torch.randn(start.shape, generator=generator, dtype=rows.dtype, device=rows.device)
-            rows = torch.cat((start + self.noise * draw, rows[:, self.history :]), dim=1)
-        known = None if self.inputs is None else self.inputs[chosen]
-        return [rows, known, None if self.weights is None else self.weights[chosen]]
+            start = rows[:, :, : self.history]
+            noisy = torch.stack(
+                [part + self.noise * self._draw(part, seed, update) for part, seed in self._each(start)]
+            )
+            rows = torch.cat((noisy, rows[:, :, self.history :]), dim=2)
+        known = None if self.inputs is None else self.inputs[chosen.flatten()].unflatten(0, chosen.shape)
+        weights = None if self.weights is None else self.weights[chosen]
+        batch = [rows, known, weights]
+        return batch if self.members else [None if one is None else one[0] for one in batch]
+
+    def _each(self, start: Tensor) -> list[tuple[Tensor, int]]:
+        return list(zip(start, self.seeds, strict=True))
+
+    def _draw(self, like: Tensor, seed: int, update: int) -> Tensor:
+        generator = torch.Generator(like.device).manual_seed(subseed(seed, "noise", update))
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
 
 
 @dataclass(frozen=True, eq=False)

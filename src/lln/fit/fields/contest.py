@@ -14,11 +14,12 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choose import choose_linear, ridges_of
-from lln.fit.fields.recipe import VALIDATION, FieldFitting
+from lln.fit.defaults import VALIDATION
+from lln.fit.fields.recipe import FieldFitting
 from lln.fit.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
 from lln.fit.options import Recipe
 from lln.fit.prepare import Kitchen
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.field import FieldStep
 from lln.step.frame import Array
 
 _HISTORIES = (1, 2)
@@ -107,7 +108,7 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
     for fold in ways:
         dense = kitchen.prepare(fold.train, best.history).linear(best)
         windows = load(dataset, fold, best.history, scale)
-        shared = FieldSurrogate(fitting.solved(fold.train, linear))
+        shared = FieldStep(fitting.solved(fold.train, linear))
         errors.append(
             (float(windows.log_error(roll_linear([dense], windows))[0]), _error(dataset, fold, shared, scale))
         )
@@ -117,7 +118,7 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
     return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
 
 
-def network_error(dataset: Dataset, recipe: Recipe, surrogate: FieldSurrogate) -> float:
+def network_error(dataset: Dataset, recipe: Recipe, surrogate: FieldStep) -> float:
     """The held-out error of a trained field surrogate, in the units in which dense ones are judged."""
     return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Kitchen(dataset), recipe))))
 
@@ -131,6 +132,6 @@ def _scale(kitchen: Kitchen, recipe: Recipe) -> Array:
     return kitchen.prepare(None, 1 if recipe.history == "auto" else int(recipe.history)).units.scale
 
 
-def _error(dataset: Dataset, fold: Fold, surrogate: FieldSurrogate, scale: Array) -> float:
+def _error(dataset: Dataset, fold: Fold, surrogate: FieldStep, scale: Array) -> float:
     windows = load(dataset, fold, surrogate.frame.history, scale)
     return float(windows.log_error(surrogate.rollout(windows.start, fold.steps, windows.inputs)))

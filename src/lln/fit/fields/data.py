@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from lln.fit.linear import wide_enough
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
 
+_RESIDENT = {"cpu": 1 << 30, "cuda": 8 << 30}  # bytes of states that are held on a device
 _MOST_ROWS = 2_000_000  # points that a linear fit looks at; more would not move it
 
 
@@ -83,14 +85,14 @@ def linear_batches(dataset: Dataset, frame: FieldFrame) -> Iterator[tuple[Tensor
 
 @dataclass(frozen=True, eq=False)
 class FieldExamples:
-    """Stretches of a dataset as fields, each read when it is asked for, so that data may stay on the disk.
+    """Stretches of a dataset as fields: gathered on the device where all states fit, else read from disk on request.
 
     Attributes:
-        dataset: where they come from.
-        frame: what shapes them.
+        dataset: source of the states.
+        frame: shape of the fields.
         rows: states in one example.
         starts: trajectory and first row of each example.
-        device: where they shall be.
+        device: where they are needed.
     """
 
     dataset: Dataset
@@ -118,8 +120,25 @@ class FieldExamples:
 
     def __getitem__(self, chosen: Tensor) -> Tensor:
         """(B, rows, *space, C) in float64."""
+        if self._states is not None:
+            first = self._first[chosen.to(self._first.device)]
+            return self._states[first.unsqueeze(1) + torch.arange(self.rows, device=first.device)]
         parts = [self.dataset.series[i].rows(k, k + self.rows) for i, k in self._chosen(chosen)]
         return self.frame.fields(np.stack(parts)).to(self.device)
+
+    @cached_property
+    def _states(self) -> Tensor | None:
+        """Every state as a field on the device, (rows, *space, C); None where they do not fit."""
+        if self.dataset.lazy or 8 * self.dataset.rows * self.frame.size > _RESIDENT[self.device.partition(":")[0]]:
+            return None
+        parts = [np.asarray(one.rows(0, len(one)), dtype=np.float64) for one in self.dataset.series]
+        return self.frame.fields(np.concatenate(parts)).to(self.device)
+
+    @cached_property
+    def _first(self) -> Tensor:
+        """Row of `_states` at which each example starts."""
+        offsets = np.concatenate([[0], np.cumsum([len(one) for one in self.dataset.series])])
+        return torch.tensor([int(offsets[i]) + k for i, k in self.starts], device=self.device)
 
     def inputs(self) -> FieldInputs | None:
         """Known inputs of every step of the examples."""

@@ -22,7 +22,8 @@ class FieldOptions:
         linear_kernel: of the linear part; None tries a few.
         blocks: of a network.
         hidden: channels between blocks.
-        noise: standard deviation of what is added to the states that training starts from, in units of their spread.
+        noise: standard deviation of the noise on the inputs of training, in units of their spread; 0 for none, None
+            chooses it on held-out rollouts. It teaches networks to damp what the data does not contain.
         static: fixed fields (*space, s), or one (*space), that the networks also see, in any units.
     """
 
@@ -32,7 +33,7 @@ class FieldOptions:
     linear_kernel: int | Sequence[int] | None = None
     blocks: int | None = None
     hidden: int | None = None
-    noise: float = 0.0
+    noise: float | None = None
     static: Array | None = None
 
     def __post_init__(self) -> None:

@@ -1,8 +1,12 @@
-"""From a dataset of fields to a surrogate: a least-squares convolution, and field networks on what it leaves over.
+"""From a dataset of fields to a step: split, candidates, scores, choice, refit and report.
 
-Kernel, ridge, history and share are chosen on held-out rollouts, so the result is never worse there than its linear
-part. A linear part that does best alone is then solved for on everything. Networks are not trained a second time: that
-would double what a fit costs, and every point of every field is an example already.
+Closed-form convolutions are tried first, "no linear part" among them. Networks are then trained in the best of them and
+without a linear part, compared after a short training, and the better frame is trained in full. Candidates are scored
+on held-out rollouts, and rollouts well beyond the longest trajectory of training must stay where the data was; where
+they do not, noise on the inputs, training over several steps and a smaller correction are tried in turn.
+
+A linear part that does best alone is solved again on everything. Networks are not trained a second time: that would
+double the cost of a fit, and every point of every field is an example already.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,20 +24,21 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
+from lln.fit.defaults import CORRECTION_WEIGHTS, FIELD_RIDGES, VALIDATION, field_budget
 from lln.fit.fields.data import empty_frame, linear_batches, spectral_radius, with_linear
 from lln.fit.fields.grid import Grid, conserves, grid_of
+from lln.fit.fields.judge import FieldJudge, Stay
 from lln.fit.fields.linear import PatchRegression
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say, odd
-from lln.fit.holdout import Fold, Part, Windows, folds, load
+from lln.fit.holdout import Fold, Part, folds
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
-from lln.fit.stability import bounded
 from lln.fit.unrolled import STEPS_WHEN_NOISY
 from lln.models.convolution import kernel_shape
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
-from lln.step.field_surrogate import FieldSurrogate
 from lln.step.frame import Array
 from lln.train.checkpoint import Checkpoint, identity_of
 
@@ -42,13 +47,53 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
-RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)
-SHARES = (0.5, 1.0)
-VALIDATION = 0.2
 LINEAR_KERNELS: dict[int, tuple[int, ...]] = {1: (3, 5, 9), 2: (3, 5), 3: (3,)}
 MARGIN = math.log(1.5)
 LONG_RUN = 1.0 + 1e-6
-_PER_STATE = math.log(2.0)  # a longer history must be this much better to be believed
+_PER_STATE = math.log(2.0)  # a longer history must be this much better to be chosen
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A fine-tuning for networks whose long rollouts leave the data.
+
+    Attributes:
+        name: in notes and progress events.
+        noise: on the inputs, in units of their spread.
+        steps: in the loss.
+    """
+
+    name: str
+    noise: float
+    steps: int
+
+
+_SCREENING, _MAIN = 0.25, 0.8  # of the time that is left, for comparing frames and for the main training
+# What is tried in turn where long rollouts leave the data: noise on the inputs, then steps in the loss.
+TREATMENTS = (
+    Treatment("noise 0.01", 0.01, 1),
+    Treatment("noise and 4 steps", 0.003, 4),
+    Treatment("noise 0.03", 0.03, 1),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A field step with its scores.
+
+    Attributes:
+        step: the step.
+        linear: its linear part.
+        weight: of the networks' correction; 0 for the linear part alone.
+        error: log error of held-out rollouts.
+        stay: result of long rollouts.
+    """
+
+    step: FieldStep
+    linear: Linear
+    weight: float
+    error: float
+    stay: Stay
 
 
 def fit_field_surrogate(
@@ -65,8 +110,8 @@ def fit_field_surrogate(
         dataset: with `space`.
         recipe: sizes, history, ridge, members, training; what it leaves open is chosen here.
         options: what only fields have.
-        progress: hears of every phase.
-        checkpoint: a file from which a killed fit goes on, to the same result; or what another call has left.
+        progress: callback that receives an Event for every phase.
+        checkpoint: a file from which a killed fit continues to the same result; or the checkpoint of an earlier call.
     """
     began, wishes = time.monotonic(), options or FieldOptions()
     kept = checkpoint
@@ -91,10 +136,10 @@ class FieldFitting:
 
     Args:
         dataset: with `space`.
-        recipe: the wishes.
-        options: what only fields have.
-        say: is told.
-        kept: what an interrupted fit left; None keeps nothing beyond this fit.
+        recipe: options of the fit.
+        options: options that only fields have.
+        say: callback that receives progress events.
+        kept: checkpoint of an interrupted fit; None stores nothing.
     """
 
     def __init__(
@@ -105,27 +150,116 @@ class FieldFitting:
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
         self.grid: Grid = grid_of(dataset, options.boundary)
         self.fold: Fold = folds(dataset, recipe.validation or VALIDATION)[-1]
+        self.judge = FieldJudge(dataset, self.fold)
         self.training = dataset.select(self.fold.train)
         self.noise = estimate_noise(self.training)
         self.notes = list(self.grid.notes)
         self.conserve = self._conserve()
-        self.windows: dict[int, Windows] = {}
         self.static = _standardised(options.static, self.grid.space)
         self.tried: list[Linear] = []
+        self.rows: list[dict[str, Any]] = []
+        self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
 
     def run(self) -> Fit:
-        """All of it."""
+        """All stages of the fit."""
         linear, frame = self.linear_part()
-        alone = FieldSurrogate(_with_gain(frame, 0.0))
+        alone = self._scored(FieldStep(_with_gain(frame, 0.0)), linear, 0.0, linear.error)
         if linear.error < ENOUGH:
-            return self._report(alone, linear, 0.0, linear.error, 0, 0)
+            return self._report(alone, linear, 0)
         unroll = self._unroll()
-        trainer = FieldTrainer(
-            self.training, frame, self.recipe, self.options, unroll=unroll, say=self.say, kept=self.kept,
-            deadline=self.deadline,
-        )  # fmt: skip
-        surrogate, share, error = self._share(FieldSurrogate(frame, trainer.members()), alone, linear)
-        return self._report(surrogate, linear, share, error, trainer.updates, unroll)
+        chosen, frame, noise = self._compared(linear, frame)
+        ensemble = self.trainer.ensemble(frame, self.trainer.members)
+        step = self.trainer.train(ensemble, frame, self.trainer.main_plan("training", self._until(_MAIN), noise=noise))
+        updates = self.trainer.updates
+        best = self._weighed(step, chosen)
+        if unroll > 1:
+            name = f"training over {unroll} steps"
+            plan = self.trainer.fine_plan(name, self._until(_MAIN), steps=unroll, noise=noise)
+            best = self._weighed(self.trainer.train(ensemble, frame, plan), chosen)
+        for treatment in TREATMENTS:
+            if best.stay.bounded or not self._has_time():
+                break
+            name, steps = f"fine-tuning, {treatment.name}", treatment.steps
+            plan = self.trainer.fine_plan(name, self._until(_MAIN), steps=steps, noise=treatment.noise)
+            treated = self._weighed(self.trainer.train(ensemble, frame, plan), chosen)
+            self._note_treatment(treatment.name, best, treated)
+            if treated.stay.left < best.stay.left:
+                best, unroll = treated, max(unroll, steps if steps > 1 else 0)
+        return self._report(self._better(best, alone), linear, updates, unroll)
+
+    def _compared(self, linear: Linear, frame: FieldFrame) -> tuple[Linear, FieldFrame, float]:
+        """The linear part, or none, and the noise on the inputs with which networks do best after a short training."""
+        budget = field_budget(self.recipe.device)
+        frames = [(linear, frame)]
+        if self.recipe.ridge == "auto" and linear.kernel is not None:
+            none = next(one for one in self.tried if one.history == linear.history and one.kernel is None)
+            frames.append((none, self.solved(self.fold.train, none)))
+        noises = budget.noises if self.options.noise is None else (self.options.noise,)
+        pairs = [(part, around, noise) for part, around in frames for noise in noises]
+        if len(pairs) == 1:
+            return pairs[0]
+        until, found = self._until(_SCREENING), []
+        for index, (part, around, noise) in enumerate(pairs):
+            name = f"comparing frames, {_frame_name(part)}, noise {noise:g}"
+            end = None if until is None else time.monotonic() + (until - time.monotonic()) / (len(pairs) - index)
+            ensemble = self.trainer.ensemble(around, 1)
+            plan = self.trainer.main_plan(name, end, noise=noise, share=budget.screening)
+            found.append(self._weighed(self.trainer.train(ensemble, around, plan), part))
+        best = min(range(len(pairs)), key=lambda k: (found[k].stay.left, found[k].error))
+        tried = "; ".join(
+            f"{_frame_name(part)}, noise {noise:g}: {math.exp(one.error):.2g}, {one.stay.left} of {one.stay.starts}"
+            for (part, _, noise), one in zip(pairs, found, strict=True)
+        )
+        self.notes.append(f"after a short training (held-out error, long rollouts that left the data): {tried}")
+        return pairs[best]
+
+    def _weighed(self, step: FieldStep, linear: Linear) -> Scored:
+        """The step with the weight of the correction that does best; of those that stay, where any does."""
+        found = []
+        for index, weight in enumerate(CORRECTION_WEIGHTS):
+            self.say(Event(Phase.WEIGHT, index, len(CORRECTION_WEIGHTS)))
+            tried = step.replace(frame=_with_gain(step.frame, weight))
+            found.append((self.judge.error(tried), weight, tried))
+        found.sort(key=lambda one: one[0])
+        scored: list[Scored] = []
+        for error, weight, tried in found:
+            if scored and error > scored[0].error + MARGIN:  # too much is lost for a bounded rollout
+                break
+            scored.append(self._scored(tried, linear, weight, error))
+            if scored[-1].stay.bounded:
+                break
+        best = min(scored, key=lambda one: (one.stay.left, one.error))
+        self.rows.append({"kernel": linear.kernel, "correction_weight": best.weight, "nmse": math.exp(best.error),
+                          "left": best.stay.left, "starts": best.stay.starts})  # fmt: skip
+        return best
+
+    def _scored(self, step: FieldStep, linear: Linear, weight: float, error: float) -> Scored:
+        return Scored(step, linear, weight, error, self.judge.stay(step))
+
+    def _better(self, best: Scored, alone: Scored) -> Scored:
+        """The networks, where they are clearly better on held-out rollouts and leave the data no more often."""
+        if best.stay.left > alone.stay.left and self.noise.matters:
+            return alone
+        return best if best.error < alone.error - MARGIN else alone
+
+    def _note_treatment(self, what: str, before: Scored, after: Scored) -> None:
+        self.notes.append(
+            f"{before.stay.left} of {before.stay.starts} rollouts over {before.stay.steps} steps left the region of "
+            f"the data; after fine-tuning with {what}: {after.stay.left} (held-out error {math.exp(after.error):.2g})"
+        )
+
+    def _until(self, share: float) -> float | None:
+        """The end of a training that may take this share of the time that is left."""
+        if self.deadline is None:
+            return None
+        now = time.monotonic()
+        return now + share * max(0.0, self.deadline - now)
+
+    def _has_time(self) -> bool:
+        if self.deadline is None:
+            return True
+        limit = self.recipe.time_limit or 0.0
+        return self.deadline - time.monotonic() > 0.1 * limit
 
     def _conserve(self) -> str:
         fixed = any(side == "dirichlet" for pair in self.grid.boundary for side in pair)
@@ -160,7 +294,7 @@ class FieldFitting:
         self.noise = self.noise.at_most(float(np.median(frame.gain / change)))
         if not self.noise.matters:
             return ranked[0], frame
-        # Noise makes maps that grow without bound, and nobody means them.
+        # Noise makes maps that grow without bound.
         for one in ranked:
             steady = self.solved(self.fold.train, one)
             if spectral_radius(steady) <= LONG_RUN:
@@ -190,15 +324,17 @@ class FieldFitting:
 
     def _try(self, history: int) -> list[Linear]:
         frame = empty_frame(self.training, self.grid, history, self.conserve)
-        tried = [Linear(history, None, None, self._error(FieldSurrogate(frame)))]
-        ridges = RIDGES if self.recipe.ridge == "auto" else [] if self.recipe.ridge is None else [self.recipe.ridge]
+        tried = [Linear(history, None, None, self.judge.error(FieldStep(frame)))]
+        ridges = (
+            FIELD_RIDGES if self.recipe.ridge == "auto" else [] if self.recipe.ridge is None else [self.recipe.ridge]
+        )
         kernels = list(self._kernels())
         for index, kernel in enumerate(kernels):
             self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
             regression = self._regression(self.training, frame, kernel)
             for ridge in map(float, ridges):
                 solved = with_linear(frame, kernel, *regression.solve(ridge))
-                tried.append(Linear(history, kernel, ridge, self._error(FieldSurrogate(solved))))
+                tried.append(Linear(history, kernel, ridge, self.judge.error(FieldStep(solved))))
         return tried
 
     def _regression(self, training: Dataset, frame: FieldFrame, kernel: tuple[int, ...]) -> PatchRegression:
@@ -208,74 +344,40 @@ class FieldFitting:
         zero_sum = None if self.conserve == "none" else held
         return PatchRegression.of(batches, kernel, frame.boundary, where, zero_sum=zero_sum)
 
-    def _error(self, surrogate: FieldSurrogate) -> float:
-        """Mean log error of held-out rollouts."""
-        windows = self._windows(surrogate.frame)
-        return float(windows.log_error(surrogate.rollout(windows.start, self.fold.steps, windows.inputs)))
-
-    def _windows(self, frame: FieldFrame) -> Windows:
-        if frame.history not in self.windows:
-            self.windows[frame.history] = load(self.dataset, self.fold, frame.history, frame.scale)
-        return self.windows[frame.history]
-
-    def _bounded(self, surrogate: FieldSurrogate) -> bool:
-        """Whether it stays where the data was in the long run; asked where noise makes it necessary."""
-        frame = surrogate.frame
-        index, _, last = self.dataset.stretches(frame.history)[-1]
-        window = self.dataset.series[index].rows(last - frame.history, last).astype(np.float64)
-        return bounded(cast("Surrogate", surrogate), window)
-
-    def _share(
-        self, surrogate: FieldSurrogate, alone: FieldSurrogate, linear: Linear
-    ) -> tuple[FieldSurrogate, float, float]:
-        """How much of the correction rolls out best over what was held out; none at all where none is best."""
-        best, chosen, error = alone, 0.0, linear.error
-        for index, share in enumerate(SHARES):
-            self.say(Event(Phase.WEIGHT, index, len(SHARES)))
-            tried = surrogate.replace(frame=_with_gain(surrogate.frame, share))
-            found = self._error(tried)
-            # Held-out rollouts are few: networks must do clearly better there to be believed elsewhere.
-            if found < error - (MARGIN if chosen == 0.0 else 0.0):
-                if self.noise.matters and not self._bounded(tried):
-                    continue
-                best, chosen, error = tried, share, found
-        return best, chosen, error
-
-    def _report(
-        self, surrogate: FieldSurrogate, linear: Linear, share: float, error: float, updates: int, unroll: int
-    ) -> Fit:
-        """The fit; a linear part that is all there is comes from everything, if that is wished."""
-        training, rows, held_out = self.training, self.fold.train, self.fold.held_out
-        if not share and self.recipe.refit:
+    def _report(self, best: Scored, linear: Linear, updates: int, unroll: int = 0) -> Fit:
+        """The fit; a linear part that is the whole model is solved again on everything, unless `refit` is off."""
+        step, training, rows, held_out = best.step, self.training, self.fold.train, self.fold.held_out
+        if not best.weight and self.recipe.refit:
             rows, held_out = tuple((index, 0, len(one)) for index, one in enumerate(self.dataset.series)), ()
             training = self.dataset
-            surrogate = FieldSurrogate(_with_gain(self.solved(rows, linear), 0.0))
+            step = FieldStep(_with_gain(self.solved(rows, linear), 0.0))
         report = report_of(
-            self.dataset, training, self.grid, surrogate, share=share, errors=(error, linear.error), linear=linear,
-            noise=self.noise,
+            self.dataset, training, self.grid, step, share=best.weight, errors=(best.error, linear.error),
+            linear=best.linear, noise=self.noise,
         )  # fmt: skip
+        chosen = {"share": best.weight, "nmse": math.exp(best.error), "left": best.stay.left}
         report = replace(
             report,
-            candidates=[*map(candidate, self.tried), {"share": share, "nmse": math.exp(error)}],
-            coverage=self._coverage(surrogate),
-            updates=updates if share else 0,
-            unroll=unroll if share else 0,
+            candidates=[*map(candidate, self.tried), *self.rows, chosen],
+            coverage=self._coverage(step),
+            updates=updates if best.weight else 0,
+            unroll=unroll if best.weight else 0,
             held_out_steps=self.fold.steps,
             training_rows=rows,
             held_out_rows=held_out,
-            notes=(*report.notes, *self.notes),
+            notes=(*report.notes, *self.notes, *_stay_notes(best.stay)),
         )
-        # A field surrogate has all that a fit's surrogate is asked for: frame, members, rollout.
+        # A field step has everything that a fit's surrogate is asked for: frame, members, rollout.
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
-        return Fit(cast("Surrogate", surrogate), recipe, report)
+        return Fit(cast("Surrogate", step), recipe, report)
 
     @torch.no_grad()
-    def _coverage(self, surrogate: FieldSurrogate) -> float | None:
+    def _coverage(self, surrogate: FieldStep) -> float | None:
         """Fraction of hidden positions beyond the control points, on the first held-out states."""
         if not surrogate.members:
             return None
         frame, member = surrogate.frame, surrogate.members[0]
-        windows = self._windows(frame)
+        windows = self.judge.windows(frame)
         known = None if windows.inputs is None else windows.inputs[:, 0]
         weight = member.readout.weight
         features = torch.from_numpy(frame.feature_rows(windows.start, known)).to(weight.device, weight.dtype)
@@ -304,8 +406,21 @@ def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
     return np.asarray((values - values.mean(axis=axes)) / np.where(spread > 0, spread, 1.0))
 
 
-def _with_gain(frame: FieldFrame, share: float) -> FieldFrame:
-    return replace(frame, gain=share * frame.gain)
+def _with_gain(frame: FieldFrame, weight: float) -> FieldFrame:
+    return replace(frame, gain=weight * frame.gain)
+
+
+def _frame_name(linear: Linear) -> str:
+    return "no linear part" if linear.kernel is None else "linear part"
+
+
+def _stay_notes(stay: Stay) -> list[str]:
+    if not stay.left:
+        return []
+    return [
+        f"{stay.left} of {stay.starts} rollouts over {stay.steps} steps from held-out starts leave the region of the "
+        "data; give more data or more updates (epochs=), or forecast fewer steps"
+    ]
 
 
 def _named(kernel: Sequence[int]) -> str:

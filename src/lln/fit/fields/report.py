@@ -13,8 +13,8 @@ from lln.fit.fields.data import spectral_radius
 from lln.fit.fields.grid import Grid
 from lln.fit.noise import Noise
 from lln.fit.options import FitReport
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.field_surrogate import FieldSurrogate
 
 # Below this, what is left is the rounding of single precision: nothing is gained, and the simplest that does it wins.
 ENOUGH = math.log(1e-12)
@@ -34,7 +34,7 @@ def report_of(
     dataset: Dataset,
     training: Dataset,
     grid: Grid,
-    surrogate: FieldSurrogate,
+    surrogate: FieldStep,
     *,
     share: float,
     errors: tuple[float, float],
@@ -89,7 +89,7 @@ def report_of(
     )
 
 
-def _notes(dataset: Dataset, grid: Grid, surrogate: FieldSurrogate, linear: Linear) -> list[str]:
+def _notes(dataset: Dataset, grid: Grid, surrogate: FieldStep, linear: Linear) -> list[str]:
     extent = " x ".join(f"{value:.4g}" for value in surrogate.extent(grid.spacing))
     notes = [f"points are spaced {grid.spaced(dataset.coords)}; kernels are {extent} wide"]
     if surrogate.members:

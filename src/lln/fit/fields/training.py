@@ -1,90 +1,143 @@
-"""The training of field networks: sizes, examples, one step and then several, within the time that is left."""
+"""The training of field networks: sizes, batches, one step and then several, within the time that is left."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from lln.core.seeding import subseed
 from lln.data.series import Dataset
+from lln.fit.defaults import FIELD_MEMBERS, field_budget
 from lln.fit.fields.data import FieldExamples
 from lln.fit.fields.options import FieldOptions
 from lln.fit.options import Event, Phase, Recipe
 from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
+from lln.models.field_ensemble import FieldEnsemble
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
+from lln.train import distributed
 from lln.train.checkpoint import Checkpoint
 from lln.train.loop import Trainer
 from lln.train.schedule import Schedule
 from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
 from lln.train.update import UpdateOptions
 
-MEMBERS = 2
 # By dimensions of space: what two cores train in a few minutes.
 SIZES: dict[int, dict[str, int]] = {
     1: {"width": 48, "depth": 6, "kernel": 7, "blocks": 2, "hidden": 24},
     2: {"width": 24, "depth": 4, "kernel": 5, "blocks": 2, "hidden": 12},
     3: {"width": 16, "depth": 3, "kernel": 3, "blocks": 2, "hidden": 8},
 }
-UPDATES, FINE_UPDATES = 2500, 600
 RATE, FINE_RATE = 3e-3, 3e-4
-_POINTS = 4096  # of all fields of one batch together
-_TRAINING = 0.9  # of the time that is left; the rest is for judging
+_POINTS = 4096  # of all fields of one batch of one member
 
 Say = Callable[[Event], object]
 
 
-class FieldTrainer:
-    """Trains the members of one surrogate.
+@dataclass(frozen=True)
+class TrainingPlan:
+    """One training of a field ensemble.
 
-    Args:
-        training: what trains.
-        frame: what networks correct.
-        recipe: the wishes.
-        options: what only fields have.
-        unroll: steps of a fine-tuning over several steps; 0 for none.
-        say: is told.
-        kept: the checkpoint.
-        deadline: when training must be over, by the monotonic clock; None for no limit.
+    Attributes:
+        phase: of the fit, for progress events.
+        name: in messages and in the checkpoint.
+        steps: length of the rollouts in the loss.
+        updates: number of optimizer steps.
+        rate: highest learning rate.
+        noise: standard deviation of noise on the first states, in units of their spread.
+        until: end of the training by the monotonic clock; None for no limit.
     """
 
-    def __init__(
-        self,
-        training: Dataset,
-        frame: FieldFrame,
-        recipe: Recipe,
-        options: FieldOptions,
-        *,
-        unroll: int,
-        say: Say,
-        kept: Checkpoint,
-        deadline: float | None,
-    ) -> None:
-        self.training, self.frame, self.recipe, self.options = training, frame, recipe, options
-        self.unroll, self.say, self.kept, self.deadline = unroll, say, kept, deadline
-        self.updates = 0
+    phase: Phase
+    name: str
+    steps: int
+    updates: int
+    rate: float
+    noise: float = 0.0
+    until: float | None = None
 
-    def members(self) -> tuple[FieldLensNetwork, ...]:
-        """All of them, each trained on one step, then, if wished, over several."""
-        count = self.recipe.members or MEMBERS
-        plan = [(1, RATE if self.recipe.learning_rate is None else self.recipe.learning_rate, UPDATES)]
-        plan += [(self.unroll, FINE_RATE, FINE_UPDATES)] if self.unroll > 1 else []
-        made = []
-        for index in range(count):
-            network = self._network(index).to(self.recipe.device)
-            for place, (steps, rate, updates) in enumerate(plan):
-                ahead = (count - index) * len(plan) - place
-                self._run(f"member {index + 1} of {count}, {steps} step", network, steps, rate, updates, ahead)
-            made.append(network.eval())
-        return tuple(made)
 
-    def _network(self, index: int) -> FieldLensNetwork:
-        frame, d = self.frame, len(self.frame.space)
+@dataclass(eq=False)
+class FieldTrainer:
+    """Trains ensembles of field networks in one pass.
+
+    Attributes:
+        training: rows that train.
+        recipe: options of the fit.
+        options: options that only fields have.
+        say: callback that receives progress events.
+        kept: checkpoint of the fit.
+        updates: number of updates of the last ensemble.
+    """
+
+    training: Dataset
+    recipe: Recipe
+    options: FieldOptions
+    say: Say
+    kept: Checkpoint
+    updates: int = field(default=0)
+
+    @property
+    def members(self) -> int:
+        """Networks in the final ensemble."""
+        return self.recipe.members or FIELD_MEMBERS
+
+    def main_plan(self, name: str, until: float | None, *, noise: float, share: float = 1.0) -> TrainingPlan:
+        """The training on single steps, or a `share` of it to compare candidates."""
+        phase = Phase.TRAINING if share == 1.0 else Phase.SCREENING
+        rate = RATE if self.recipe.learning_rate is None else self.recipe.learning_rate
+        updates = field_budget(self.recipe.device).updates
+        return TrainingPlan(phase, name, 1, max(1, round(share * updates)), rate, noise, until)
+
+    def fine_plan(self, name: str, until: float | None, *, steps: int, noise: float) -> TrainingPlan:
+        """A fine-tuning over several steps, or with noise on the inputs."""
+        updates = field_budget(self.recipe.device).fine
+        return TrainingPlan(Phase.UNROLLED, name, steps, updates, FINE_RATE, noise, until)
+
+    def ensemble(self, frame: FieldFrame, members: int) -> FieldEnsemble:
+        """Untrained networks for this frame."""
+        networks = [self._network(frame, index) for index in range(members)]
+        return FieldEnsemble(networks).to(self.recipe.device)
+
+    def train(self, ensemble: FieldEnsemble, frame: FieldFrame, plan: TrainingPlan) -> FieldStep:
+        """Train the ensemble in place, or continue from its checkpoint; the step with its members."""
+        recipe, device = self.recipe, self.recipe.device
+        examples = FieldExamples.of(self.training, frame, plan.steps, device)
+        size = recipe.batch_size or max(2, min(64, _POINTS // math.prod(frame.space)))
+        updates = plan.updates
+        if recipe.epochs != "auto":
+            full = int(recipe.epochs) * -(-len(examples) // size)
+            updates = max(1, round(full * min(1.0, plan.updates / field_budget(device).updates)))
+            updates = full if plan.steps > 1 else updates
+        seeds = [subseed(recipe.seed, plan.name, index) >> 32 for index in range(len(ensemble))]
+        unroll = Unroll(plan.steps, noise=plan.noise * float(frame.channel_scale.mean()))
+        batches = UnrolledBatches(
+            examples, frame.history, unroll, size, seeds, members=True, inputs=examples.inputs(),
+            weights=examples.weights(), device=device,
+        )  # fmt: skip
+        scale = torch.from_numpy(frame.channel_scale * frame.gain).to(device)
+        step = FieldStep(frame, [ensemble])  # type: ignore[list-item]  # an ensemble is a network with members first
+        loss = unrolled_loss(step.advance_fields, frame.history, unroll, scale=scale, members=True)
+        seconds = None if plan.until is None else max(0.0, plan.until - time.monotonic())
+        options = UpdateOptions(clip=1.0, members=True, parallel=distributed.join(device))
+        trainer = Trainer(ensemble, batches, loss, Schedule(updates, plan.rate, seconds=seconds), options)
+
+        def say(done: int, total: int, value: float) -> None:
+            self.say(Event(plan.phase, done, total, f"{plan.name}, loss {value:.2e}"))
+
+        trainer.run(self.kept, plan.name, say)
+        self.updates = trainer.done
+        ensemble.eval()
+        return FieldStep(frame, tuple(ensemble.member(index).eval() for index in range(len(ensemble))))
+
+    def _network(self, frame: FieldFrame, index: int) -> FieldLensNetwork:
+        d = len(frame.space)
         given: dict[str, Any] = {**SIZES[d], **self.recipe.sizes}
         for name in ("kernel", "blocks", "hidden"):
             if getattr(self.options, name) is not None:
@@ -101,31 +154,7 @@ class FieldTrainer:
             **given,
         )
 
-    def _run(self, phase: str, network: FieldLensNetwork, steps: int, rate: float, updates: int, ahead: int) -> None:
-        """One training, of which `ahead` are still to come with this one."""
-        frame = self.frame
-        examples = FieldExamples.of(self.training, frame, steps)
-        batch = self.recipe.batch_size or max(2, min(64, _POINTS // math.prod(frame.space)))
-        if self.recipe.epochs != "auto":
-            updates = int(self.recipe.epochs) * -(-len(examples) // batch)
-        seed = subseed(self.recipe.seed, phase) >> 32
-        unroll = Unroll(steps, noise=self.options.noise * float(frame.channel_scale.mean()))
-        batches = UnrolledBatches(
-            examples, frame.history, unroll, batch, seed, inputs=examples.inputs(), weights=examples.weights()
-        )
-        scale = torch.from_numpy(frame.channel_scale * frame.gain)
-        loss = unrolled_loss(FieldStep(frame, (network,)).advance_fields, frame.history, unroll, scale=scale)
-        now = time.monotonic()
-        seconds = None if self.deadline is None else _TRAINING * max(0.0, self.deadline - now) / ahead
-        trainer = Trainer(network, batches, loss, Schedule(updates, rate, seconds=seconds), UpdateOptions(clip=1.0))
-
-        def say(done: int, total: int, value: float) -> None:
-            self.say(Event(Phase.TRAINING, done, total, f"{phase}, loss {value:.2e}"))
-
-        trainer.run(self.kept, phase, say)
-        self.updates += trainer.done
-
 
 def odd(points: int) -> int:
-    """The largest odd kernel that a grid of so many points can carry by mirrors."""
+    """The largest odd kernel that a grid of so many points can carry by reflection."""
     return max(1, 2 * ((points - 1) // 2) - 1)

@@ -1,0 +1,49 @@
+"""The defaults of the two strategies, dense states and fields, in one table.
+
+| option             | dense                         | field                                        |
+|--------------------|-------------------------------|----------------------------------------------|
+| members            | 3                             | 2                                            |
+| correction weights | 0.25, 0.5, 0.75, 1            | the same                                     |
+| ridges             | `lln.fit.linear.RIDGES`       | 1e-14, 1e-11, 1e-8, 1e-5, 1e-3               |
+| refit              | everything trains again       | closed-form parts are solved again; networks |
+|                    |                               | keep what they learned without held-out rows |
+| noise on inputs    | none                          | 0.003 on a CPU; 0.001, 0.003 or 0.01 on GPUs |
+| updates            | `lln.fit.sizes.updates_for`   | 2,500 on a CPU, 8,000 on a GPU               |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CORRECTION_WEIGHTS = (0.25, 0.5, 0.75, 1.0)
+VALIDATION = 0.2
+
+
+@dataclass(frozen=True)
+class FieldBudget:
+    """Optimizer steps of a field fit on one kind of device.
+
+    Attributes:
+        updates: of the training on single steps.
+        fine: of each fine-tuning.
+        screening: fraction of `updates` by which frames and levels of noise are compared.
+        noises: levels of noise on the inputs that are compared, in units of the spread.
+    """
+
+    updates: int
+    fine: int
+    screening: float
+    noises: tuple[float, ...]
+
+
+FIELD_MEMBERS = 2
+FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)
+_BUDGETS = {
+    "cpu": FieldBudget(2500, 600, 0.15, (0.003,)),
+    "cuda": FieldBudget(8000, 2000, 0.25, (0.001, 0.003, 0.01)),
+}
+
+
+def field_budget(device: str) -> FieldBudget:
+    """What a device trains in a few minutes."""
+    return _BUDGETS["cuda" if device.startswith("cuda") else "cpu"]

@@ -1,0 +1,101 @@
+"""Scores of field steps: the error of held-out rollouts, and whether long rollouts stay where the data was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.fit.holdout import Fold, Windows, load
+from lln.step.field import FieldStep
+from lln.step.field_frame import FieldFrame
+from lln.step.frame import Array
+
+BEYOND = 4  # times the longest trajectory of training
+MOST_STEPS = 1000
+_STARTS = 30
+_NUMBERS = 1 << 25  # values of one long rollout
+_FAR = 2.0  # times the largest distance from the mean in the data
+
+
+@dataclass(frozen=True, eq=False)
+class Stay:
+    """The result of long rollouts from held-out starts.
+
+    Attributes:
+        starts: number of starts.
+        left: number of starts that left the region of the data or turned infinite.
+        steps: length of the rollouts.
+    """
+
+    starts: int
+    left: int
+    steps: int
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every start stayed."""
+        return self.left == 0
+
+
+class FieldJudge:
+    """Judges steps on what a fold holds out.
+
+    Args:
+        dataset: all trajectories.
+        fold: what trains and what is held out.
+    """
+
+    def __init__(self, dataset: Dataset, fold: Fold) -> None:
+        self.dataset, self.fold = dataset, fold
+        self._windows: dict[int, Windows] = {}
+
+    def windows(self, frame: FieldFrame) -> Windows:
+        """The held-out rollouts for this frame's history."""
+        if frame.history not in self._windows:
+            self._windows[frame.history] = load(self.dataset, self.fold, frame.history, frame.scale)
+        return self._windows[frame.history]
+
+    def error(self, step: FieldStep) -> float:
+        """Mean log error of held-out rollouts."""
+        windows = self.windows(step.frame)
+        return float(windows.log_error(step.rollout(windows.start, self.fold.steps, windows.inputs)))
+
+    def stay(self, step: FieldStep) -> Stay:
+        """Roll out well beyond the longest trajectory of training from held-out starts."""
+        frame = step.frame
+        if frame.inputs:  # their future is not known
+            return Stay(0, 0, 0)
+        starts = self._starts(frame.history)
+        longest = max(last - first for _, first, last in self.fold.train)
+        steps = int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // starts[..., -1, :].size)))
+        states = step.rollout(starts, steps)
+        far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
+        inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
+        return Stay(len(starts), int((~inside).sum()), steps)
+
+    def _starts(self, history: int) -> Array:
+        """The first states of held-out stretches, or states spread over a single one, (W, H, n)."""
+        spans = [
+            (index, max(first, a), min(last, b))
+            for index, a, b in self.fold.held_out
+            for where, first, last in self.dataset.stretches(history)
+            if where == index and min(last, b) - max(first, a) >= history
+        ]
+        each = max(1, _STARTS // max(1, len(spans)))
+        rows = [
+            self.dataset.series[index].rows(int(k), int(k) + history)
+            for index, first, last in spans[:_STARTS]
+            for k in np.unique(np.linspace(first, last - history, min(each, last - first - history + 1)).astype(int))
+        ]
+        return np.stack(rows).astype(np.float64)
+
+    def _reach(self, frame: FieldFrame) -> float:
+        """The largest distance of the data from its mean, in units of its spread."""
+        most = 0.0
+        for one in self.dataset.series:
+            for _, block in one.blocks():
+                with np.errstate(invalid="ignore"):
+                    most = max(most, float(np.nanmax(np.abs((block - frame.mean) / frame.scale), initial=0.0)))
+        return most
