@@ -173,6 +173,57 @@ async function violations(page) {
   await context.close();
 }
 
+// A known system, and the choice of a start.
+{
+  const { page, seen, context } = await open(opened, asked.known);
+  const known = {};
+  known.slider = await page.evaluate(() => ["min", "max", "value"].map((name) => document.querySelector("#start-slider")[name]));
+  known.note = await page.locator("#start-note").textContent();
+  known.notes = await page.locator("#notes li").allTextContents();
+  await page.locator("#phase").focus();
+  known.moved = await changed(page, () => page.keyboard.press("ArrowRight"));
+  await drawn(page);
+  known.status = await page.locator("#status").textContent();
+  known.key = await page.locator("#truth-word").textContent();
+  known.truth = await page.evaluate(() => Array.from({ length: 3 }, (_, i) => opticalBench.state.truth(100, i)));
+  known.chosen = await changed(page, () => page.locator("#start-slider").fill("2100"));
+  known.chosenNote = await page.locator("#start-note").textContent();
+  await page.locator("#start-row").fill("5000");
+  await page.locator("#start-row").press("Enter");
+  known.refused = await page.locator("#start-note").textContent();
+  known.after = await view(page);
+  told.known = known;
+  told.knownSeen = seen;
+  await context.close();
+}
+
+// A field in the plane, painted on.
+{
+  const { page, seen, context } = await open(opened, asked.plane);
+  const plane = { first: await view(page) };
+  await page.locator("#field").scrollIntoViewIfNeeded();
+  await drawn(page);
+  plane.box = await page.evaluate(() => {
+    const [box] = opticalBench.spots.panels();
+    return [box.right - box.left, box.bottom - box.top];
+  });
+  plane.drawn = await page.evaluate(() => {
+    const [box] = opticalBench.spots.panels();
+    const canvas = document.querySelector("#field");
+    const dense = canvas.width / canvas.getBoundingClientRect().width;
+    const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2].map((at) => Math.round(at * dense));
+    return canvas.getContext("2d").getImageData(x, y, 1, 1).data[3] === 255;
+  });
+  plane.painted = await changed(page, () => drag(page, "#paint", [0.5, 0.5], [0.55, 0.5]));
+  await page.locator("#paint").focus();
+  await page.keyboard.press("ArrowUp");
+  plane.keyed = await changed(page, () => page.keyboard.press("Enter"));
+  plane.axe = await violations(page);
+  told.plane = plane;
+  told.planeSeen = seen;
+  await context.close();
+}
+
 // Names that would like to be elements and scripts.
 {
   const { page, seen, context } = await open(opened, asked.hostile);

@@ -1,5 +1,7 @@
+import copy
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def test_the_command_writes_one_page(tmp_path):
     payload = payload_of((tmp_path / "b.html").read_text())
     assert payload["title"] == "Two wings"
     assert payload["steps"] == 80
-    assert payload["network"]["members"] == 1
+    assert next(part for part in payload["parts"] if part["kind"] == "lens")["members"] == 1
     assert payload["series"][0]["states"]["shape"] == [120, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.html", "model.lln", "test.npz"]
 
@@ -61,24 +63,45 @@ def test_inputs_travel_with_the_data():
     model, states, inputs = forced()
     data = Dataset((Series(states, inputs),), input_names=("u", "v"), source="tank")
     payload = payload_of(forecaster_page(model, data))
-    assert payload["series"][0]["inputs"]["shape"] == [81, 2]  # what did not train, and one row to start from
+    assert payload["series"][0]["inputs"]["shape"] == [400, 2]
     assert numbers_of(forecaster_page(model, data))["Truth on this page", "data"] == "tank"
 
 
-def test_rows_that_trained_are_left_out_where_there_are_others():
+def test_the_first_start_is_on_unseen_rows_and_every_row_says_what_it_was():
     model, states = fitted(), lorenz()  # the first four fifths trained
     data = Dataset((Series(states, name="orbit", start=2.0),), 0.01, source="orbit.nc")
     text = forecaster_page(model, data)
     (run,) = payload_of(text)["series"]
-    given = model.history_ + round(0.2 * len(states))
-    assert run["states"]["shape"] == [given, 3]
-    assert run["name"] == f"orbit, rows {len(states) - given} to {len(states) - 1}"
-    assert run["start"] == pytest.approx(2.0 + 0.01 * (len(states) - given))
+    trained = round(0.8 * len(states))
+    assert run["states"]["shape"] == [len(states), 3]
+    assert run["marks"] == [[0, trained, "trained"], [trained, len(states), "unseen"]]
+    assert run["begin"] == trained - 1  # the row before is given, not predicted
+    assert (run["firstRow"], run["start"]) == (0, 2.0)
     assert numbers_of(text)["Truth on this page", "rows"] == "those that did not train"
     trained = Dataset((Series(states[:200]),), 0.01)
     assert numbers_of(forecaster_page(model, trained))["Truth on this page", "rows"] == "those it was trained on"
     new = Dataset((Series(states[:200] + 0.1),), 0.01)
     assert numbers_of(forecaster_page(model, new))["Truth on this page", "rows"] == "new to the model"
+    assert payload_of(forecaster_page(model, new))["series"][0]["marks"] == []
+
+
+def test_a_model_without_lenses_gets_a_title_that_fits():
+    model = fitted()
+    plain = copy.copy(model)
+    plain.surrogate_ = replace(model.surrogate_, members=())
+    assert payload_of(forecaster_page(model))["title"] == "Optical bench: array"
+    payload = payload_of(forecaster_page(plain))
+    assert payload["title"] == "Forecast: array"
+    assert [part["kind"] for part in payload["parts"]] == ["linear"]
+
+
+def test_seconds_become_units_that_people_use():
+    model = copy.copy(fitted())
+    model.layout_ = replace(model.layout_, dt=86400.0, units={"time": "seconds since 2020-01-01T00:00:00"})
+    payload = payload_of(forecaster_page(model))
+    assert (payload["timeUnit"], payload["dt"]) == ("days", 1.0)
+    assert payload["origin"] == "2020-01-01T00:00:00.000Z"
+    assert payload["series"][0]["start"] == pytest.approx(fitted().last_time_ / 86400)
 
 
 def test_data_of_another_system_and_too_many_members_are_refused():

@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 from browser import drive, needs_browser
 from exported import states_of, surrogate_of
+from test_page_fields import CASES, start
 
 from lln.data.series import Series
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
+from lln.systems import preset, simulate
 from lln.view.page import build_page
+from lln.view.page.runs import Run
 
 pytestmark = needs_browser
 
@@ -35,7 +38,24 @@ def told(tmp_path_factory):
             title=HOSTILE, subtitle=HOSTILE, steps=50, numbers=[(HOSTILE, [(HOSTILE, HOSTILE)])],
         )
     )  # fmt: skip
-    return drive(folder, "interact", {name: str(folder / f"{name}.html") for name in ("few", "field", "hostile")})
+    unseen = Run(
+        Series(states[2000:3000], name="orbit", start=20.0), 2000, ((0, 400, "trained"), (400, 1000, "unseen")), 399
+    )
+    (folder / "known.html").write_text(
+        build_page(
+            surrogate_of("lorenz-28", width=16, depth=5), plain, [unseen], title="Known", steps=100,
+            lyapunov=0.9, system=preset("lorenz-28"), notes=["Some rows were left out."],
+        )
+    )  # fmt: skip
+    torus = CASES["a torus"]
+    names = tuple(f"u{i}" for i in range(30))
+    plane = Layout(names, 0.1, (5, 6), ("u",), {"lat": np.arange(5.0), "lon": np.arange(6.0)})
+    window, _ = start(torus.frame)
+    (folder / "plane.html").write_text(
+        build_page(torus, plane, [Series(np.concatenate([window] * 4))], title="Torus", steps=20)
+    )
+    wanted = ("few", "field", "hostile", "known", "plane")
+    return drive(folder, "interact", {name: str(folder / f"{name}.html") for name in wanted})
 
 
 def differs(a, b):
@@ -49,7 +69,9 @@ def test_dragging_the_start_changes_the_future_and_reset_brings_it_back(told):
     assert (dragged != first)[:2].all()
     assert dragged[2] == first[2]  # it does not lie in the plane that was dragged
     assert differs(told["dragged"], told["first"])
-    assert told["draggedStatus"].startswith("The start has been moved")
+    assert told["draggedStatus"].startswith(
+        "The start was moved; its true future is unknown. Shown is the nearest state"
+    )
     assert told["reset"]["start"] == told["first"]["start"]
     assert told["reset"]["end"] == told["first"]["end"]
 
@@ -121,12 +143,44 @@ def test_it_prints_without_its_controls(told):
     assert told["print"]["size"] > 20_000
 
 
+def test_a_moved_start_of_a_known_system_is_compared_with_its_simulation(told):
+    known = told["known"]
+    right = simulate(preset("lorenz-28"), 100, starts=np.array(known["moved"]["start"]), dtype="float64")
+    np.testing.assert_allclose(known["truth"], right[-1], rtol=1e-6)
+    assert "against the simulated truth the prediction is valid" in known["status"]
+    assert "Lyapunov times" in known["status"]
+    assert known["key"] == "simulation of lorenz-28"
+
+
+def test_the_start_is_chosen_by_the_rows_of_the_file(told):
+    known = told["known"]
+    assert known["slider"] == ["2000", "2998", "2399"]
+    assert known["note"] == "Row 2,399: the rows behind it were not seen by the model."
+    np.testing.assert_allclose(known["chosen"]["start"], states_of("lorenz-28")[2100], rtol=1e-6)
+    assert known["chosenNote"] == "Row 2,100: the rows behind it trained the model."
+    assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,100.")
+    assert known["after"]["start"] == known["chosen"]["start"]
+    assert known["notes"] == ["Some rows were left out."]
+
+
+def test_a_field_in_the_plane_is_painted_and_keeps_its_shape(told):
+    plane = told["plane"]
+    pulled = np.array(plane["painted"]["start"]) - np.array(plane["first"]["start"])
+    assert np.abs(pulled).max() > 0.05
+    assert differs(plane["painted"], plane["first"])
+    assert differs(plane["keyed"], plane["painted"])
+    wide, tall = plane["box"]
+    assert tall / wide == pytest.approx(5 / 6, rel=0.03)
+    assert plane["drawn"]  # the truth is on the screen before Play
+    assert plane["axe"] == []
+
+
 @pytest.mark.parametrize("page", ["few", "field", "narrow"])
 def test_axe_finds_nothing_serious(told, page):
     assert told[f"{page}Axe"] == []
 
 
-@pytest.mark.parametrize("page", ["few", "field", "narrow", "hostile"])
+@pytest.mark.parametrize("page", ["few", "field", "narrow", "hostile", "known", "plane"])
 def test_nothing_leaves_the_page_and_nothing_fails(told, page):
     assert [url for url in told[f"{page}Seen"]["requests"] if not url.startswith(("file:", "blob:"))] == []
     assert told[f"{page}Seen"]["errors"] == []

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from lln.data.series import Series
 from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
+from lln.step.polynomial import Flow, Polynomial, monomial_table
 from lln.step.surrogate import Surrogate
 from lln.view.page import build_page
 
@@ -73,6 +75,31 @@ def test_every_option_rolls_out_as_in_python(tmp_path, hash_, steps):
     told = drive(tmp_path, "rollouts", {"pages": pages})
     assert [one["simd"] for one in told] == [not hash_] * len(told)
     held_against(cases, told)
+
+
+def test_polynomials_flows_and_bounds_roll_out_as_in_python(tmp_path):
+    states = states_of("lorenz-28")
+    base = surrogate_of("lorenz-28", width=8, depth=3)
+    source = np.random.default_rng(0)
+    table = monomial_table(range(3), 2)
+    weights = 0.002 * source.normal(size=(3, len(table)))
+    flow = Flow(Polynomial(table, 0.002 * source.normal(size=(3, len(table)))), 0.01 * source.normal(size=3), 2)
+    low, high = np.quantile(states, 0.4, axis=0), np.quantile(states, 0.6, axis=0)  # so narrow that they are met
+    cases = {
+        "polynomial": replace(base.frame, polynomial=Polynomial(table, weights)),
+        "flow": replace(base.frame, flow=flow),
+        "all": replace(base.frame, polynomial=Polynomial(table, weights), flow=flow, low=low, high=high),
+    }
+    pages, rights = [], []
+    for name, frame in cases.items():
+        surrogate = Surrogate(frame, base.members)
+        probe = first_start(probe_of("lorenz-28", base, 15))
+        pages.append(asked_for(written(tmp_path, name, surrogate, states[:80]), probe))
+        rights.append(in_float64(surrogate).rollout(probe.window, probe.steps))
+    plain = in_float64(base).rollout(probe.window, probe.steps)
+    for one, right in zip(drive(tmp_path, "rollouts", {"pages": pages}), rights, strict=True):
+        np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-8, atol=1e-8)
+        assert np.abs(right - plain).max() > 1e-3
 
 
 def ablated(surrogate, part):

@@ -1,4 +1,4 @@
-"""From a model and data to one HTML file that needs nothing else: no server, no network, no second file."""
+"""Build the page: a model and data as one HTML file that needs no server, no network and no other file."""
 
 from __future__ import annotations
 
@@ -19,53 +19,66 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region
-from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
+from lln.forecaster.lyapunov import learned_lyapunov
+from lln.models import FieldLensNetwork, LensNetwork
+from lln.systems import System
 from lln.view.page.payload import AnySurrogate, Numbers, whole_payload
+from lln.view.page.runs import Run, runs_of
+from lln.view.page.system import known_system
 
 if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
 
-# Numbers of test data that a page carries at most, so that it stays light enough to send by mail.
-MOST_NUMBERS = 64_000
+# Models of at most so many coordinates times history have their Lyapunov exponent estimated for the page.
+SMALL = 12
 
 
 def build_page(
     surrogate: AnySurrogate,
     layout: Layout,
-    runs: Sequence[Series],
+    runs: Sequence[Series | Run],
     *,
     title: str,
     subtitle: str = "",
     steps: int = HORIZON,
     region: Region | None = None,
     numbers: Numbers = (),
+    notes: Sequence[str] = (),
+    lyapunov: float | None = None,
+    system: System | None = None,
 ) -> str:
     """The page as text.
 
     Args:
         surrogate: the learned step.
         layout: what its coordinates mean.
-        runs: trajectories without gaps to start from, at least as long as the step's history; what follows
-            the first start is shown as the truth.
-        title: at the head of the page.
-        subtitle: under it.
+        runs: trajectories without gaps to start from, at least as long as the step's history; the rows after a start
+            are shown as the truth.
+        title: title of the page.
+        subtitle: line below the title.
         steps: length of a rollout.
-        region: the box that training covered; a rollout that leaves it is told so.
+        region: the box that training covered; the page says where a rollout leaves it.
         numbers: tables for the end of the page: a title and rows of label and value for each.
+        notes: sentences on what the page leaves out.
+        lyapunov: largest Lyapunov exponent per unit of time, to give valid times in Lyapunov times.
+        system: the true system; the page integrates it from starts that are not in the data.
     """
     if not runs:
         raise InputError("the page needs at least one trajectory or window to start from; got none")
     payload = whole_payload(
         surrogate,
         layout,
-        runs,
+        [Run.of(run, surrogate.frame.history) for run in runs],
         title=title,
         subtitle=subtitle,
         made=f"Made by lln {__version__}. Everything on this page is computed in your browser; it sends nothing.",
         steps=whole("steps", steps, 1),
         region=region,
         numbers=numbers,
+        notes=notes,
+        lyapunov=lyapunov,
+        system=system,
     )
     return _filled(payload)
 
@@ -82,9 +95,9 @@ def forecaster_page(
 
     Args:
         forecaster: the model.
-        data: trajectories to hold its rollouts against, without the rows that trained where there are others; None
-            starts where training ended, without a truth.
-        title: None takes the name of the training data.
+        data: trajectories to compare rollouts with; the first rollout starts on rows that the model has not seen, if
+            there are any. None starts where training ended, without a truth.
+        title: title of the page; None takes the name of the training data.
         steps: length of a rollout.
         members: how many of the ensemble's networks go into the page; None takes all.
     """
@@ -96,78 +109,59 @@ def forecaster_page(
         if count > len(surrogate.members):
             raise InputError(f"members = {count}, but this model has {len(surrogate.members)}; ask for fewer")
         surrogate = surrogate.replace(members=surrogate.members[:count])
-    layout, truth = forecaster.layout_, []
+    layout = forecaster.layout_
+    truth: list[tuple[str, str]] = []
+    notes: list[str] = []
+    lyapunov = system = None
+    runs: list[Series | Run]
     if data is None:
-        runs = [Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")]
-        runs[0] = replace(runs[0], start=forecaster.last_time_ - (len(runs[0]) - 1) * layout.dt)
+        window = Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")
+        runs = [replace(window, start=forecaster.last_time_ - (len(window) - 1) * layout.dt)]
     else:
         layout.check(data)
-        data, kind = unseen(data, forecaster.training_, surrogate.frame.history)
-        truth = [("data", data.source), ("rows", kind)]
-        runs = stretches(data, surrogate.frame.history)
+        found, kind, notes = runs_of(data, forecaster.training_, surrogate.frame.history)
+        runs, truth = list(found), [("data", data.source), ("rows", kind)]
+        system = known_system(data.system)
+        lyapunov = _lyapunov(forecaster, data)
+    kind_of_page = "Optical bench" if has_lenses(surrogate) else "Forecast"
     return build_page(
         surrogate,
         layout,
         runs,
-        title=title or f"Optical bench: {layout.source}",
+        title=title or f"{kind_of_page}: {layout.source}",
         subtitle=subtitle_of(forecaster, surrogate),
         steps=steps,
         region=forecaster.region_,
         numbers=numbers_of(forecaster, surrogate, truth),
+        notes=notes,
+        lyapunov=lyapunov,
+        system=system,
     )
+
+
+def has_lenses(surrogate: AnySurrogate) -> bool:
+    """Whether the step has lenses to look at."""
+    lenses = (LensNetwork, FieldLensNetwork)
+    return bool(surrogate.members) and isinstance(surrogate.members[0], lenses) and bool(surrogate.frame.gain.any())
+
+
+def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
+    """The largest Lyapunov exponent of a small model, per unit of time; None if it is unknown or not above zero."""
+    if forecaster.n_features_in_ * forecaster.history_ > SMALL or forecaster.input_names_:
+        return None
+    windows = data.windows(forecaster.history_, 4)
+    try:
+        found = learned_lyapunov(forecaster.surrogate_, windows, 400, dt=forecaster.dt_, count=1, every=5)
+    except InputError:  # an orbit that does not stay finite
+        return None
+    exponent = float(np.asarray(found.exponents)[0])
+    # Below a hundredth a step's worth of growth it would take the whole rollout to double an error.
+    return exponent if np.isfinite(exponent) and exponent * forecaster.dt_ * HORIZON > 1.0 else None
 
 
 def _mean_inputs(forecaster: LensForecaster) -> Any:
     frame = forecaster.surrogate_.frame
     return frame.input_mean[None].repeat(frame.history, 0) if frame.inputs else None
-
-
-def unseen(data: Dataset, training: Training, history: int) -> tuple[Dataset, str]:
-    """The rows that did not train, the longest run of them first, and what they are; all rows where all of them did.
-
-    A run starts from the `history` rows before it, which may have trained: they are given, not predicted.
-    """
-    parts, shown = [], False
-    for index, one in enumerate(data.series):
-        seen = training.seen(one)
-        shown = shown or bool(seen.any())
-        edges = np.flatnonzero(np.diff(np.concatenate([[True], seen, [True]]).astype(np.int8)))
-        parts += [(index, max(0, first - history), last) for first, last in edges.reshape(-1, 2)]
-    if not shown:
-        return data, "new to the model"
-    parts = [(index, first, last) for index, first, last in parts if last - first > history]
-    if not parts:
-        return data, "those it was trained on"
-    runs = []
-    for index, first, last in sorted(parts, key=lambda part: part[1] - part[2]):
-        one = data.series[index]
-        name = f"{one.name}, rows {first} to {last - 1}".lstrip(", ")
-        runs.append(replace(one.cut(first, last), name=name, start=one.start + first * data.dt))
-    return replace(data, series=tuple(runs)), "those that did not train"
-
-
-def stretches(data: Dataset, history: int) -> list[Series]:
-    """The parts of the data without a gap, as many and as long as a page can carry."""
-    parts = data.stretches(history + 1)
-    if not parts:
-        raise InputError(
-            f"{data.source}: no stretch of {history + 1} rows without a gap, which one step needs; give other data"
-        )
-    runs, room = [], MOST_NUMBERS
-    for index, first, last in parts:
-        one = data.series[index]
-        rows = min(last - first, max(history + 1, room // data.size))
-        states, inputs = one.rows(first, first + rows), one.input_rows(first, first + rows)
-        alone = sum(part[0] == index for part in parts) == 1
-        name = one.name if alone else f"{one.name}, rows {first} to {last - 1}"
-        runs.append(Series(states, inputs, name=name, start=one.start + first * data.dt))
-        room -= rows * data.size
-        if room <= 0:
-            break
-    names = [run.name for run in runs]
-    return [
-        replace(run, name=f"{run.name} {k + 1}") if names.count(run.name) > 1 else run for k, run in enumerate(runs)
-    ]
 
 
 def _filled(payload: dict[str, Any]) -> str:

@@ -1,16 +1,16 @@
-"""What the page's script is given: the model, the data beside it and what is to be told about them, as plain values."""
+"""What the page's script reads: the model, the data and words about them, as plain values."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.series import Series
+from lln.data.interpret.resample import first_date
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.export.parts import (
@@ -23,8 +23,11 @@ from lln.export.parts import (
 )
 from lln.forecaster.layout import Layout
 from lln.step.base import AnyStep
+from lln.systems import System
+from lln.view.page.runs import EXACT, FINE, Run
+from lln.view.page.system import polynomial_field
 
-FORMAT = 1
+FORMAT = 2
 
 AnySurrogate = AnyStep
 Numbers = Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -40,20 +43,81 @@ def packed(values: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": name, "shape": list(kept.shape), "data": base64.b64encode(kept.tobytes()).decode("ascii")}
 
 
+def quantised(values: NDArray[Any], groups: int, numbers: int) -> dict[str, Any]:
+    """States (rows, n) as base64: exact if all the page's `numbers` are few, otherwise in 16 or 8 bits.
+
+    Args:
+        values: finite states.
+        groups: number of equal groups of columns that have a range each: the channels of a field, or the coordinates.
+        numbers: how many numbers the page carries in all.
+    """
+    if numbers <= EXACT:
+        return packed(values)
+    wide = np.asarray(values, dtype=np.float64)
+    levels, kind = (65535, "uint16") if numbers <= FINE else (255, "uint8")
+    parts = wide.reshape(len(wide), groups, -1)
+    low, high = parts.min(axis=(0, 2)), parts.max(axis=(0, 2))
+    step = np.where(high > low, (high - low) / levels, 1.0)
+    codes = np.rint((parts - low[:, None]) / step[:, None]).astype(np.dtype(kind).newbyteorder("<"))
+    data = base64.b64encode(codes.tobytes()).decode("ascii")
+    return {"dtype": kind, "shape": list(wide.shape), "data": data, "low": low.tolist(), "step": step.tolist()}
+
+
+def rounding_note(numbers: int) -> list[str]:
+    """What quantisation does to the data on a page with so many numbers."""
+    if numbers <= EXACT:
+        return []
+    bits, levels = (16, 65535) if numbers <= FINE else (8, 255)
+    return [
+        f"The data on this page is rounded to {bits} bits (at most {0.5 / levels:.1g} of its range), to keep it small; "
+        "errors below that are rounding."
+    ]
+
+
 def model_part(surrogate: AnySurrogate) -> dict[str, Any]:
-    """Frame and networks."""
+    """The frame, and the parts whose sum is the step's increment."""
     frame = surrogate.frame
     known = {"size": frame.size, "history": frame.history, "inputs": frame.inputs}
     arrays = {name: packed(values) for name, values in frame.arrays().items()}
     if surrogate.kind == "field":
         space = {**surrogate.frame.record(), "channels": surrogate.frame.channels}
-        return {"frame": {"kind": "field", **space, **known, "arrays": arrays}, "network": _field_network(surrogate)}
-    return {"frame": {"kind": "plain", **known, "arrays": arrays}, "network": _network(surrogate)}
+        network = _field_network(surrogate)
+        return {"frame": {"kind": "field", **space, **known, "arrays": arrays}, "parts": [network] if network else []}
+    units = {name: arrays[name] for name in _UNITS if name in arrays}
+    return {"frame": {"kind": "plain", **known, "arrays": units}, "parts": _parts(surrogate, arrays)}
 
 
-def data_part(layout: Layout, runs: Sequence[Series], history: int) -> dict[str, Any]:
+_UNITS = ("mean", "scale", "difference_scale", "input_mean", "input_scale", "low", "high")
+
+
+def _parts(surrogate: AnyStep, arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a step of plain states; the page sums them."""
+    frame = surrogate.frame
+    parts: list[dict[str, Any]] = []
+    if frame.matrix.any() or frame.offset.any():
+        parts.append({"kind": "linear", "arrays": {name: arrays[name] for name in ("matrix", "offset")}})
+    if frame.polynomial is not None:
+        names = {"table": "polynomial_table", "weights": "polynomial_weights"}
+        parts.append({"kind": "polynomial", "arrays": {short: arrays[name] for short, name in names.items()}})
+    if frame.flow is not None:
+        parts.append(
+            flow_part(
+                frame.flow.polynomial.table, frame.flow.polynomial.weights, frame.flow.offset, frame.flow.substeps
+            )
+        )
+    network = _network(surrogate, arrays["gain"])
+    return [*parts, network] if network else parts
+
+
+def flow_part(table: NDArray[Any], weights: NDArray[Any], offset: NDArray[Any], substeps: int = 1) -> dict[str, Any]:
+    """A polynomial vector field whose unit of time is one step of the data."""
+    arrays = {"table": packed(table), "weights": packed(weights), "offset": packed(offset)}
+    return {"kind": "flow", "substeps": substeps, "arrays": arrays}
+
+
+def data_part(layout: Layout, runs: Sequence[Run], history: int) -> dict[str, Any]:
     """Names, units, grid, and the trajectories that a rollout can start from."""
-    for one in runs:
+    for one in (run.series for run in runs):
         if one.size != layout.size or len(one) < history:
             raise InputError(
                 f"{one.name}: a start needs {history} rows of {layout.size} coordinates, got {len(one)} of {one.size}"
@@ -61,10 +125,14 @@ def data_part(layout: Layout, runs: Sequence[Series], history: int) -> dict[str,
     names = layout.channels if layout.space else layout.names
     unit_of = [layout.units.get(name, "") for name in names]
     places = layout.size // max(1, len(names))
+    unit, factor = time_unit(layout)
+    origin = first_date(layout.units.get(layout.time_name, ""))
+    numbers = sum(len(run.series) * run.series.size for run in runs)
     return {
-        "dt": layout.dt,
+        "dt": layout.dt / factor,
         "timeName": layout.time_name,
-        "timeUnit": layout.time_unit,
+        "timeUnit": unit,
+        "origin": None if origin is None else f"{np.datetime_as_string(origin, unit='ms')}Z",
         "names": list(layout.names),
         "units": [unit for unit in unit_of for _ in range(places)],
         "inputNames": list(layout.input_names),
@@ -76,14 +144,25 @@ def data_part(layout: Layout, runs: Sequence[Series], history: int) -> dict[str,
         ]
         if layout.space
         else [],
-        "series": [_series(one) for one in runs],
+        "series": [_series(run, factor, len(names), numbers, history) for run in runs],
     }
+
+
+def time_unit(layout: Layout) -> tuple[str, float]:
+    """The unit in which the page shows time and its length in the data's unit; seconds become hours or days."""
+    unit = layout.time_unit
+    if unit not in ("s", "sec", "second", "seconds"):
+        return unit, 1.0
+    for name, length in (("years", 31557600.0), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if layout.dt >= 0.04 * length:
+            return name, length
+    return unit, 1.0
 
 
 def whole_payload(
     surrogate: AnySurrogate,
     layout: Layout,
-    runs: Sequence[Series],
+    runs: Sequence[Run],
     *,
     title: str,
     subtitle: str,
@@ -91,9 +170,14 @@ def whole_payload(
     steps: int,
     region: Region | None,
     numbers: Numbers,
+    notes: Sequence[str] = (),
+    lyapunov: float | None = None,
+    system: System | None = None,
     threshold: float = VALID_RMSE,
 ) -> dict[str, Any]:
     """Everything, ready for JSON."""
+    _, factor = time_unit(layout)
+    carried = sum(len(run.series) * run.series.size for run in runs)
     box = None
     if region is not None and np.isfinite(region.low).all() and np.isfinite(region.high).all():
         box = {"low": region.low.tolist(), "high": region.high.tolist()}
@@ -105,6 +189,9 @@ def whole_payload(
         "steps": steps,
         "threshold": threshold,
         "region": box,
+        "notes": [*notes, *rounding_note(carried)],
+        "lyapunov": None if lyapunov is None else lyapunov * factor,
+        "system": None if system is None else _system(system, layout.dt),
         "scale": packed(surrogate.frame.scale),
         "numbers": [{"title": head, "rows": [list(row) for row in rows]} for head, rows in numbers],
         **data_part(layout, runs, surrogate.frame.history),
@@ -112,25 +199,36 @@ def whole_payload(
     }
 
 
-def _network(surrogate: AnyStep) -> dict[str, Any] | None:
+def _system(system: System, dt: float) -> dict[str, Any] | None:
+    """The true equations over one step of data; None if the page cannot integrate them."""
+    found = polynomial_field(system)
+    if found is None:
+        return None
+    table, weights, offset = found
+    substeps = max(1, round(dt / system.dt))
+    return {"name": system.name, "flow": flow_part(table, weights * dt, offset * dt, substeps)}
+
+
+def _network(surrogate: AnyStep, gain: dict[str, Any]) -> dict[str, Any] | None:
     networks = stacks(surrogate)
     if not networks:
         return None
     first = networks[0]
     if isinstance(first, LensStack):
-        return _lens(first, len(surrogate.members))
+        return _lens(first, len(surrogate.members), gain)
     dense = [network for network in networks if isinstance(network, DenseStack)]
     return {
         "kind": "perceptron",
         "width": first.gains.shape[1],
         "depth": first.gains.shape[0],
         "keep": int(first.kept),
+        "gain": gain,
         "members": [_dense(network) for network in dense],
     }
 
 
-def _lens(stack: LensStack, members: int) -> dict[str, Any]:
-    arrays = _lens_arrays(stack.position, stack.angle, stack.optics)
+def _lens(stack: LensStack, members: int, gain: dict[str, Any]) -> dict[str, Any]:
+    arrays = _lens_arrays(stack.position, stack.angle, stack.optics) | {"gain": gain}
     arrays |= {"readout_weight": packed(stack.readout.weight), "readout_bias": packed(stack.readout.bias)}
     return {"kind": "lens", "members": members, **_optics(stack.optics), "arrays": arrays}
 
@@ -200,11 +298,17 @@ def _field_block(block: LensStack) -> dict[str, Any]:
     return {**_lens_arrays(block.position, block.angle, block.optics), **read}
 
 
-def _series(one: Series) -> dict[str, Any]:
-    inputs = one.input_rows(0, len(one))
+def _series(run: Run, factor: float, groups: int, numbers: int, history: int) -> dict[str, Any]:
+    one = run.series
+    inputs, states = one.input_rows(0, len(one)), one.rows(0, len(one))
+    first = max(run.begin - history + 1, 0)
     return {
         "name": one.name,
-        "start": one.start,
-        "states": packed(one.rows(0, len(one))),
+        "start": one.start / factor,
+        "firstRow": run.first_row,
+        "states": quantised(states, groups, numbers),
+        "exact": packed(states[first : run.begin + 1]) if numbers > EXACT else None,
         "inputs": None if inputs is None else packed(inputs),
+        "marks": [list(mark) for mark in run.marks],
+        "begin": run.begin,
     }

@@ -1,10 +1,10 @@
-// The page: reads what it was given, starts the worker, and draws when something has changed.
+// The page: reads its data, starts the worker, and draws when something has changed.
 
 import { Surface } from "./draw/surface";
 import { forgetColours } from "./draw/theme";
 import { Engine } from "./engine/client";
-import type { Switches } from "./engine/parts";
-import type { Payload } from "./payload";
+import type { Switches } from "./engine/blocks";
+import { lensOf, type Payload } from "./payload";
 import { State } from "./state";
 import { BenchView } from "./views/bench";
 import { Controls } from "./views/controls";
@@ -12,9 +12,10 @@ import { CurveView } from "./views/curve";
 import { ErrorView } from "./views/error";
 import { FieldView, Grid } from "./views/field";
 import { showNumbers } from "./views/numbers";
+import { PaintView } from "./views/paint";
 import { PhaseView } from "./views/phase";
 import { SeriesView } from "./views/series";
-import { element, type View } from "./views/view";
+import { element, make, type View } from "./views/view";
 
 const FEW = 8;
 const REST = 250; // milliseconds without a change after which the pictures out of sight are drawn
@@ -28,6 +29,8 @@ function start(): void {
   element("title").textContent = payload.title;
   element("subtitle").textContent = payload.subtitle;
   element("made").textContent = payload.made;
+  for (const note of payload.notes) element("notes").append(make("li", note));
+  element("notes").hidden = payload.notes.length === 0;
   showNumbers(payload);
   const controls = new Controls(state);
   const shown = pictures(state);
@@ -55,6 +58,7 @@ function start(): void {
   themes(want);
   printing(views, want);
   offer(state, shown);
+  want(); // the data and the start are drawn before the first step is computed
   state.engine.ready.then(
     () => {
       document.documentElement.dataset.ready = "true";
@@ -78,16 +82,16 @@ function pictures(state: State): View[] {
     views.push(new SeriesView(state));
   } else {
     const grid = new Grid(state);
-    views.push(new FieldView(state, grid), new CurveView(state, grid));
+    views.push(new FieldView(state, grid), new CurveView(state, grid, !grid.flat));
+    if (!grid.flat) views.push(new PaintView(state, grid));
+    element("paint-panel").hidden = grid.flat;
+    element("start-panel").hidden = !grid.flat;
   }
   if (state.hasTruth) views.push(new ErrorView(state));
   else element("error-panel").hidden = element("truth-key").hidden = true;
-  const { network } = payload;
-  if (network && network.kind !== "perceptron") views.push(new BenchView(state, network));
-  else {
-    element("bench-body").hidden = true;
-    element("no-bench").hidden = false;
-  }
+  const lens = lensOf(payload);
+  if (lens) views.push(new BenchView(state, lens));
+  else element("bench").hidden = true;
   return views;
 }
 
@@ -139,7 +143,10 @@ function offer(state: State, views: View[]): void {
   Object.assign(window, {
     opticalBench: {
       state,
-      spots: { phase: () => views.find((view) => view instanceof PhaseView)?.spot() },
+      spots: {
+        phase: () => views.find((view) => view instanceof PhaseView)?.spot(),
+        panels: () => views.find((view) => view instanceof FieldView)?.panelBoxes(),
+      },
       rollout: async (start: number[][], steps: number, inputs: number[][] | null = null, switches: Partial<Switches> = {}) => {
         apart ??= new Engine(state.payload, location.hash === "#plain");
         const engine = apart;

@@ -1,14 +1,34 @@
-// What `lln page` writes into the page, and how it becomes arrays again.
+// What `lln page` writes into the page, and how arrays are read from it.
 
 import type { Side } from "./engine/stencil";
 
 export interface Packed {
-  dtype: "float32" | "float64";
+  dtype: "float32" | "float64" | "uint8" | "uint16";
   shape: number[];
   data: string;
+  /** Quantised values are low + step * code, with one entry for each equal group of columns. */
+  low?: number[];
+  step?: number[];
 }
 
 type Arrays<Names extends string> = Record<Names, Packed>;
+
+export interface LinearPayload {
+  kind: "linear";
+  arrays: Arrays<"matrix" | "offset">;
+}
+
+export interface PolynomialPayload {
+  kind: "polynomial";
+  arrays: Arrays<"table" | "weights">;
+}
+
+/** A polynomial vector field, advanced by the classical Runge-Kutta method; one step of data is the unit of time. */
+export interface FlowPayload {
+  kind: "flow";
+  substeps: number;
+  arrays: Arrays<"table" | "weights" | "offset">;
+}
 
 export interface LensPayload {
   kind: "lens";
@@ -20,7 +40,7 @@ export interface LensPayload {
   scale: number;
   sigma: number;
   centers: number[];
-  arrays: Arrays<"position_weight" | "position_bias" | "coefficients" | "readout_weight" | "readout_bias"> &
+  arrays: Arrays<"position_weight" | "position_bias" | "coefficients" | "readout_weight" | "readout_bias" | "gain"> &
     Partial<Arrays<"angle_weight" | "angle_bias">>;
 }
 
@@ -30,6 +50,7 @@ export interface PerceptronPayload {
   depth: number;
   /** 1 where a layer adds to the state, 0 where it replaces it. */
   keep: number;
+  gain: Packed;
   members: Arrays<"embed_weight" | "embed_bias" | "hidden_weight" | "hidden_bias" | "gain" | "readout_weight" | "readout_bias">[];
 }
 
@@ -56,14 +77,15 @@ export interface FieldNetworkPayload {
   members: { blocks: BlockArrays[] }[];
 }
 
+/** How features are made and how an increment becomes a state. */
 export interface FramePayload {
   kind: "plain";
   size: number;
   history: number;
   inputs: number;
-  arrays: Arrays<
-    "mean" | "scale" | "difference_scale" | "input_mean" | "input_scale" | "matrix" | "offset" | "gain"
-  >;
+  /** low and high bound the state, feature_low and feature_high what nonlinear parts see */
+  arrays: Arrays<"mean" | "scale" | "difference_scale" | "input_mean" | "input_scale"> &
+    Partial<Arrays<"low" | "high" | "feature_low" | "feature_high">>;
 }
 
 export interface FieldFramePayload {
@@ -83,13 +105,25 @@ export interface FieldFramePayload {
 }
 
 export type AnyFrame = FramePayload | FieldFramePayload;
-export type AnyNetwork = LensPayload | PerceptronPayload | FieldNetworkPayload;
+export type PartPayload = LinearPayload | PolynomialPayload | FlowPayload | LensPayload | PerceptronPayload;
+export type AnyPart = PartPayload | FieldNetworkPayload;
+
+export type RowKind = "unseen" | "chose" | "trained";
 
 export interface SeriesPayload {
   name: string;
+  /** time of its first row */
   start: number;
+  /** number of its first row in the file */
+  firstRow: number;
   states: Packed;
+  /** the first rows without rounding, where `states` is quantised */
+  exact: Packed | null;
   inputs: Packed | null;
+  /** what the model did with rows, [first, last + 1) counted from the first row here */
+  marks: [first: number, last: number, kind: RowKind][];
+  /** where a rollout starts at first */
+  begin: number;
 }
 
 export interface Axis {
@@ -107,6 +141,14 @@ export interface Payload {
   dt: number;
   timeName: string;
   timeUnit: string;
+  /** the date from which times count; null for plain numbers */
+  origin: string | null;
+  /** largest Lyapunov exponent, per unit of time; null if unknown or not above zero */
+  lyapunov: number | null;
+  /** sentences on what the page leaves out or rounds */
+  notes: string[];
+  /** the true system, where its equations are known */
+  system: { name: string; flow: FlowPayload } | null;
   names: string[];
   units: string[];
   inputNames: string[];
@@ -122,7 +164,12 @@ export interface Payload {
   /** what counts as one in each coordinate */
   scale: Packed;
   frame: AnyFrame;
-  network: AnyNetwork | null;
+  parts: AnyPart[];
+}
+
+/** The part whose rays can be looked at. */
+export function lensOf(payload: Payload): LensPayload | FieldNetworkPayload | null {
+  return payload.parts.find((part) => part.kind === "lens" || part.kind === "field") ?? null;
 }
 
 /** The numbers of a packed array, as float64. */
@@ -131,5 +178,13 @@ export function unpack(packed: Packed): Float64Array {
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   if (packed.dtype === "float64") return new Float64Array(bytes.buffer);
-  return Float64Array.from(new Float32Array(bytes.buffer));
+  if (packed.dtype === "float32") return Float64Array.from(new Float32Array(bytes.buffer));
+  const codes = packed.dtype === "uint8" ? bytes : new Uint16Array(bytes.buffer);
+  const { low = [0], step = [1] } = packed;
+  const columns = packed.shape[packed.shape.length - 1];
+  const group = columns / low.length;
+  return Float64Array.from(codes, (code, at) => {
+    const k = Math.floor((at % columns) / group);
+    return low[k] + step[k] * code;
+  });
 }

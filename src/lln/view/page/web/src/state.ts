@@ -1,14 +1,19 @@
-// What the page knows at any moment, and the one place where it changes.
+// The state of the page, and the only place where it changes.
 
 import { Engine } from "./engine/client";
 import type { Rows } from "./engine/messages";
-import type { Focus, Switches, Trace } from "./engine/parts";
-import { unpack, type Payload } from "./payload";
+import type { Focus, Switches, Trace } from "./engine/blocks";
+import { lensOf, unpack, type Payload, type RowKind } from "./payload";
+import { Truths, type Reference } from "./truth";
 
 export interface Series {
   name: string;
   start: number;
+  /** number of the first row in the file */
+  firstRow: number;
   rows: number;
+  marks: [number, number, RowKind][];
+  begin: number;
   states: Float64Array;
   inputs: Float64Array | null;
 }
@@ -20,6 +25,8 @@ export interface Frame {
 }
 
 const FRAMES = 2000;
+/** Numbers that may be searched for the nearest state on every move of a drag. */
+const SEARCHED = 100_000;
 
 export class State {
   readonly n: number;
@@ -30,6 +37,11 @@ export class State {
   /** window rows, then predictions; the start is row history - 1 */
   readonly path: Float64Array;
   readonly errors: Float64Array;
+  /** errors of persistence, the simplest forecast: the start stays as it is */
+  readonly baseline: Float64Array;
+  /** what the rollout is compared with */
+  reference: Reference;
+  private readonly truths: Truths;
   readonly switches: Switches = { lens: true, angle: true, propagation: true };
   readonly focus: Focus = { block: 0, point: 0 };
   readonly engine: Engine;
@@ -68,15 +80,24 @@ export class State {
     this.series = payload.series.map((one) => ({
       name: one.name,
       start: one.start,
+      firstRow: one.firstRow,
       rows: one.states.shape[0],
       states: unpack(one.states),
       inputs: one.inputs ? unpack(one.inputs) : null,
+      marks: one.marks,
+      begin: one.begin,
     }));
+    payload.series.forEach((one, k) => {
+      if (one.exact) this.series[k].states.set(unpack(one.exact), (one.begin - this.history + 1) * this.n);
+    });
+    this.truths = new Truths(payload, this.series, this.scale, this.n);
     this.hasTruth = this.series.some((one) => one.rows > this.history);
-    this.row = this.history - 1;
+    this.row = this.data.begin;
     this.steps = payload.steps;
+    this.reference = this.truths.data(this.data, this.row, this.steps);
     this.path = new Float64Array((this.history + this.steps) * this.n);
     this.errors = new Float64Array(this.steps + 1);
+    this.baseline = new Float64Array(this.steps + 1);
     this.engine = new Engine(payload, plain);
     this.rewind();
   }
@@ -85,9 +106,14 @@ export class State {
     return this.series[this.chosen];
   }
 
-  /** How many steps of truth there are behind the start. */
+  /** How many steps behind the start are known. */
   get known(): number {
-    return Math.min(this.steps, this.data.rows - 1 - this.row);
+    return this.reference.steps;
+  }
+
+  /** Whether a row trained the model, helped to choose it, or is unseen. */
+  kindOf(row: number): RowKind | null {
+    return this.data.marks.find(([first, last]) => row >= first && row < last)?.[2] ?? null;
   }
 
   get startTime(): number {
@@ -110,8 +136,8 @@ export class State {
 
   /** The step where the valid prediction time ends, if it ends within the rollout and means something. */
   get limit(): number | null {
-    if (!this.hasTruth || this.valid === null || this.valid >= this.known) return null;
-    return this.moved && this.valid === 0 ? null : this.valid;
+    if (this.reference.kind === "none" || this.valid === null || this.valid >= this.known) return null;
+    return this.reference.kind === "analog" && this.valid === 0 ? null : this.valid;
   }
 
   predicted(step: number, coordinate: number): number {
@@ -119,13 +145,14 @@ export class State {
   }
 
   truth(step: number, coordinate: number): number {
-    return this.data.states[(this.row + step) * this.n + coordinate];
+    return this.reference.values[(this.reference.first + step) * this.n + coordinate];
   }
 
   /** Put the start back to where the data has it. */
   rewind(): void {
     const first = (this.row - this.history + 1) * this.n;
     this.path.set(this.data.states.subarray(first, first + this.history * this.n));
+    this.reference = this.truths.data(this.data, this.row, this.steps);
     this.moved = false;
   }
 
@@ -134,11 +161,23 @@ export class State {
     this.refresh();
   }
 
-  choose(series: number, row: number): void {
+  /** First and last row, counted from the first row here, from which a rollout of this series can start. */
+  get startRows(): [number, number] {
+    return [this.history - 1, Math.max(this.history - 1, this.data.rows - 2)];
+  }
+
+  /** Start at a row of a series; false if it cannot be a start, and then nothing changes. */
+  choose(series: number, row: number): boolean {
+    const before = this.chosen;
     this.chosen = series;
-    const last = Math.max(this.history - 1, this.data.rows - 2);
-    this.row = Math.min(Math.max(Math.round(row), this.history - 1), last);
+    const [first, last] = this.startRows;
+    if (!Number.isInteger(row) || row < first || row > last) {
+      this.chosen = before;
+      return false;
+    }
+    this.row = row;
     this.reset();
+    return true;
   }
 
   /** Move the start; the states before it move along, so that differences stay as they are. */
@@ -147,9 +186,25 @@ export class State {
     this.moved = true;
   }
 
-  /** Ask for a new rollout. While one is under way without a first answer, the newest wish waits for it. */
+  /** After a move: find what the new start is to be compared with. While dragging only if that is quick. */
+  compare(): void {
+    if (!this.moved || (this.dragging && this.truths.cost > SEARCHED)) return;
+    const start = this.path.slice((this.history - 1) * this.n, this.history * this.n);
+    this.reference = this.truths.other(start, this.steps);
+  }
+
+  /** End of a drag. */
+  drop(): void {
+    this.dragging = false;
+    this.compare();
+    this.judge(0);
+    this.changed();
+  }
+
+  /** Ask for a new rollout. While one is under way without a first answer, the newest request waits for it. */
   refresh(): void {
     this.finished = false;
+    this.compare();
     if (this.waiting) {
       this.again = true;
       return;
@@ -179,7 +234,7 @@ export class State {
 
   /** The rays at the present step. */
   look(): void {
-    if (!this.payload.network || this.payload.network.kind === "perceptron" || (!this.watched && this.trace)) return;
+    if (!lensOf(this.payload) || (!this.watched && this.trace)) return;
     if (this.looking) {
       this.lookAgain = true;
       return;
@@ -201,7 +256,7 @@ export class State {
     });
   }
 
-  /** Inputs for every step; behind the data's end its last row holds. */
+  /** Inputs for every step; behind the end of the data its last row is repeated. */
   private futureInputs(): Float64Array | null {
     const m = this.payload.frame.inputs;
     const given = this.data.inputs;
@@ -234,12 +289,17 @@ export class State {
     const region = this.payload.region;
     for (let k = first; k <= this.fresh; k++) {
       let sum = 0;
+      let still = 0;
       let inside = true;
       for (let i = 0; i < this.n; i++) {
         const value = this.predicted(k, i);
         if (region && !(value >= region.low[i] && value <= region.high[i])) inside = false;
-        if (k <= this.known) sum += ((value - this.truth(k, i)) / this.scale[i]) ** 2;
+        if (k > this.known) continue;
+        const truth = this.truth(k, i);
+        sum += ((value - truth) / this.scale[i]) ** 2;
+        still += ((this.predicted(0, i) - truth) / this.scale[i]) ** 2;
       }
+      this.baseline[k] = Math.sqrt(still / this.n);
       const error = Math.sqrt(sum / this.n);
       this.errors[k] = Number.isFinite(error) ? error : Infinity;
       if (!inside && this.left === null) this.left = k;

@@ -51,6 +51,9 @@ export function powerOfTen(power: number): string {
   return `10${String(power).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)])}`;
 }
 
+/** How strongly the steps after the present one are drawn. */
+const FUTURE = 0.35;
+
 export interface AxisOptions {
   x?: string;
   y?: string;
@@ -127,6 +130,22 @@ export function line(
   }
   context.stroke();
   context.setLineDash([]);
+}
+
+/** A path through time: faint as a whole, and strong up to the present step. */
+export function trail(
+  context: CanvasRenderingContext2D,
+  count: number,
+  now: number,
+  point: (k: number) => readonly [number, number],
+  colour: string,
+  width: number,
+  dash: number[] = [],
+): void {
+  context.globalAlpha = FUTURE;
+  line(context, count, point, colour, width, dash);
+  context.globalAlpha = 1;
+  if (now > 0) line(context, Math.min(count, Math.floor(now) + 1), point, colour, width, dash);
 }
 
 export function clip(context: CanvasRenderingContext2D, box: Box, draw: () => void): void {

@@ -1,9 +1,9 @@
-// The worker as the page sees it: the newest wish counts, answers to older ones are dropped.
+// The page's side of the worker. The newest request counts; answers to older ones are dropped.
 
 import source from "worker:source";
 import type { Payload } from "../payload";
 import type { Answer, Request, Rows } from "./messages";
-import type { Focus, Switches, Trace } from "./parts";
+import type { Focus, Switches, Trace } from "./blocks";
 
 export class Engine {
   /** Whether the fast loops serve; known once `ready` resolves. */
@@ -36,7 +36,7 @@ export class Engine {
         }
       };
     });
-    this.send({ kind: "load", frame: payload.frame, network: payload.network, plain });
+    this.send({ kind: "load", frame: payload.frame, parts: payload.parts, plain });
   }
 
   /** Start a rollout; `heard` gets its rows in order, until a newer rollout takes over. */

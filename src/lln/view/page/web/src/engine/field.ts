@@ -2,7 +2,7 @@
 
 import { unpack, type FieldFramePayload, type FieldNetworkPayload, type Packed } from "../payload";
 import { even, openArena, type Arena, type Block } from "./kernel";
-import { Affine, Stack, type Focus, type Stepper, type Switches, type Trace } from "./parts";
+import { Affine, Stack, type Focus, type Stepper, type Switches, type Trace } from "./blocks";
 import { Stencil } from "./stencil";
 
 interface Section {
@@ -207,7 +207,7 @@ class FieldNetwork {
     const field = this.through(member, features, switches, block);
     this.embed(member[block], field, switches);
     const at = Math.min(focus.point, this.around.points - 1) * this.wide;
-    const part = (block: Block): Block => ({ at: block.at + 8 * at, values: block.values.subarray(at, at + this.wide) });
+    const part = (block: Block): Block => ({ at: block.at + 8 * at, values: block.values.subarray(at, at + this.wide), count: this.wide });
     return member[block].stack.trace(part(this.y), part(this.theta), switches);
   }
 

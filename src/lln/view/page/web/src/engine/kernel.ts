@@ -1,4 +1,4 @@
-// Memory and the two hot loops, in WebAssembly where the browser has it, else in plain script.
+// Memory and the two hot loops: in WebAssembly where the browser has it, otherwise in plain script.
 
 import wasm from "kernel:wasm";
 
@@ -14,6 +14,10 @@ export interface Loops {
 export interface Block {
   at: number;
   values: Float64Array;
+  /** numbers in use; `values` is padded to whole pairs */
+  count: number;
+  /** how many of them, at the end, are known inputs */
+  inputs?: number;
 }
 
 const RESERVED = 4096; // the kernel's own constants
@@ -36,7 +40,7 @@ export class Arena {
   block(count: number): Block {
     const at = this.next;
     this.next += 8 * even(count);
-    return { at, values: new Float64Array(this.memory, at, even(count)) };
+    return { at, values: new Float64Array(this.memory, at, even(count)), count };
   }
 }
 

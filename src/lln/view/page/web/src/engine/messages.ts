@@ -1,12 +1,12 @@
 // What the page and its worker say to each other.
 
-import type { AnyFrame, AnyNetwork } from "../payload";
-import type { Focus, Switches, Trace } from "./parts";
+import type { AnyFrame, AnyPart } from "../payload";
+import type { Focus, Switches, Trace } from "./blocks";
 
 export interface Load {
   kind: "load";
   frame: AnyFrame;
-  network: AnyNetwork | null;
+  parts: AnyPart[];
   plain: boolean;
 }
 

@@ -1,132 +1,178 @@
-// Parts of networks that plain and field models share: affine maps and stacks of lenses, laid out for the loops.
+// The parts of a step of plain states. Each adds to the standardised increment; to add a kind of part, write a class here
+// and name it in `makePart` and in `PartPayload`.
 
+import {
+  unpack, type FlowPayload, type LensPayload, type LinearPayload, type PartPayload, type PerceptronPayload,
+  type PolynomialPayload,
+} from "../payload";
+import { Affine, Stack, type Switches, type Trace } from "./blocks";
 import { even, type Arena, type Block } from "./kernel";
-import { lattice, type Lattice } from "./lattice";
+import { Flow, Polynomial } from "./polynomial";
 
-export interface Switches {
-  lens: boolean;
-  angle: boolean;
-  propagation: boolean;
+export interface Part {
+  /** Add this part's increment for `features` to `change`. */
+  add(features: Block, change: Float64Array, switches: Switches): void;
+  /** The rays for `features`, where the part has lenses. */
+  trace?(features: Block, switches: Switches): Trace;
 }
 
-/** Positions and angles in front of and behind every lens, each (depth + 1, width). */
-export interface Trace {
-  y: Float64Array;
-  theta: Float64Array;
+export function makePart(arena: Arena, payload: PartPayload, columns: number, size: number): Part {
+  if (payload.kind === "linear") return new LinearPart(arena, payload, columns, size);
+  if (payload.kind === "polynomial") return new PolynomialPart(payload);
+  if (payload.kind === "flow") return new FlowPart(payload, size);
+  if (payload.kind === "lens") return new LensPart(arena, payload, columns, size);
+  return new PerceptronPart(arena, payload, columns, size);
 }
 
-/** Which rays of a field are looked at: those of one block at one point of the grid. */
-export interface Focus {
-  block: number;
-  point: number;
+/** Numbers of arena memory that a part takes. */
+export function partNumbers(payload: PartPayload, columns: number, size: number): number {
+  if (payload.kind === "linear") return Affine.numbers(size, columns) + even(size);
+  if (payload.kind === "polynomial" || payload.kind === "flow") return 0;
+  const { width } = payload;
+  const ends = 2 * Affine.numbers(width, columns) + Affine.numbers(size, width);
+  const rest = 2 * even(width) + 2 * even(size);
+  if (payload.kind === "lens") return ends + Stack.numbers(payload) + rest;
+  return payload.members.length * (ends + payload.depth * Affine.numbers(width, width)) + rest;
 }
 
-/** What can step. */
-export interface Stepper {
-  readonly size: number;
-  readonly inputs: number;
-  readonly simd: boolean;
-  /** The state after `window` (history rows of n, oldest first). */
-  step(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches): Float64Array;
-  /** How the rays go for one window; null without lenses. */
-  trace(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches, focus: Focus): Trace | null;
+/** matrix f + offset */
+class LinearPart implements Part {
+  private readonly map: Affine;
+  private readonly out: Block;
+
+  constructor(arena: Arena, payload: LinearPayload, columns: number, size: number) {
+    this.map = new Affine(arena, unpack(payload.arrays.matrix), unpack(payload.arrays.offset), size, columns);
+    this.out = arena.block(size);
+  }
+
+  add(features: Block, change: Float64Array): void {
+    this.map.apply(features.at, this.out.at);
+    for (let i = 0; i < change.length; i++) change[i] += this.out.values[i];
+  }
 }
 
-export interface Optics {
-  width: number;
-  depth: number;
-  basis: number;
-  length: number;
-  scale: number;
-  sigma: number;
-  centers: number[];
+class PolynomialPart implements Part {
+  private readonly polynomial: Polynomial;
+
+  constructor(payload: PolynomialPayload) {
+    this.polynomial = new Polynomial(payload.arrays);
+  }
+
+  add(features: Block, change: Float64Array): void {
+    this.polynomial.add(features.values, change);
+  }
 }
 
-/** x -> weight x + bias, its rows padded to whole pairs. */
-export class Affine {
-  private readonly weight: Block;
-  private readonly bias: Block;
-  readonly columns: number;
+/** The increment of a flow over one step of data. */
+class FlowPart implements Part {
+  private readonly flow: Flow;
 
-  constructor(
-    private readonly arena: Arena,
-    weight: Float64Array,
-    bias: Float64Array,
-    readonly rows: number,
-    columns: number,
-  ) {
-    this.columns = even(columns);
-    this.weight = arena.block(rows * this.columns);
-    for (let row = 0; row < rows; row++) {
-      this.weight.values.set(weight.subarray(row * columns, (row + 1) * columns), row * this.columns);
+  constructor(payload: FlowPayload, private readonly size: number) {
+    this.flow = new Flow(payload);
+  }
+
+  add(features: Block, change: Float64Array): void {
+    // The field sees the present state and the inputs, which stand at the end of the features.
+    const inputs = features.values.subarray(features.count - (features.inputs ?? 0), features.count);
+    const start = features.values.slice(0, this.size);
+    const end = this.flow.advance(start, inputs);
+    for (let i = 0; i < this.size; i++) change[i] += end[i] - start[i];
+  }
+}
+
+/** gain * (readout y_D + bias), with y_D the positions behind the last lens. */
+class LensPart implements Part {
+  private readonly position: Affine;
+  private readonly angle: Affine | null;
+  private readonly readout: Affine;
+  private readonly stack: Stack;
+  private readonly y: Block;
+  private readonly theta: Block;
+  private readonly out: Block;
+  private readonly gain: Float64Array;
+
+  constructor(arena: Arena, private readonly lens: LensPayload, columns: number, size: number) {
+    const { width, arrays } = lens;
+    this.position = new Affine(arena, unpack(arrays.position_weight), unpack(arrays.position_bias), width, columns);
+    this.angle =
+      arrays.angle_weight && arrays.angle_bias
+        ? new Affine(arena, unpack(arrays.angle_weight), unpack(arrays.angle_bias), width, columns)
+        : null;
+    this.readout = new Affine(arena, unpack(arrays.readout_weight), unpack(arrays.readout_bias), size, width);
+    this.stack = new Stack(arena, lens, unpack(arrays.coefficients));
+    this.y = arena.block(width);
+    this.theta = arena.block(width);
+    this.out = arena.block(size);
+    this.gain = unpack(arrays.gain);
+  }
+
+  add(features: Block, change: Float64Array, switches: Switches): void {
+    this.embed(features, switches);
+    this.stack.carry(this.y.at, this.theta.at, 0, this.lens.depth, switches);
+    this.readout.apply(this.y.at, this.out.at);
+    for (let i = 0; i < change.length; i++) change[i] += this.gain[i] * this.out.values[i];
+  }
+
+  trace(features: Block, switches: Switches): Trace {
+    this.embed(features, switches);
+    return this.stack.trace(this.y, this.theta, switches);
+  }
+
+  private embed(features: Block, switches: Switches): void {
+    this.position.apply(features.at, this.y.at);
+    const theta = this.theta.values;
+    theta.fill(0);
+    if (!this.angle || !switches.angle) return;
+    this.angle.apply(features.at, this.theta.at);
+    for (let j = 0; j < this.lens.width; j++) theta[j] = Math.tanh(theta[j]);
+  }
+}
+
+/** Networks of ReLU layers, plain or residual: z <- keep z + gain relu(W z + b). The mean of the members is the output. */
+class PerceptronPart implements Part {
+  private readonly members: { embed: Affine; hidden: Affine[]; gain: Float64Array; readout: Affine }[];
+  private readonly z: Block;
+  private readonly next: Block;
+  private readonly out: Block;
+  private readonly gain: Float64Array;
+
+  constructor(arena: Arena, private readonly payload: PerceptronPayload, columns: number, size: number) {
+    const { width, depth } = payload;
+    this.gain = unpack(payload.gain);
+    this.members = payload.members.map((member) => {
+      const weight = unpack(member.hidden_weight);
+      const bias = unpack(member.hidden_bias);
+      const layer = (l: number): Affine => {
+        const square = weight.subarray(l * width * width, (l + 1) * width * width);
+        return new Affine(arena, square, bias.subarray(l * width, (l + 1) * width), width, width);
+      };
+      return {
+        embed: new Affine(arena, unpack(member.embed_weight), unpack(member.embed_bias), width, columns),
+        hidden: Array.from({ length: depth }, (_, l) => layer(l)),
+        gain: unpack(member.gain),
+        readout: new Affine(arena, unpack(member.readout_weight), unpack(member.readout_bias), size, width),
+      };
+    });
+    this.z = arena.block(width);
+    this.next = arena.block(width);
+    this.out = arena.block(size);
+  }
+
+  add(features: Block, change: Float64Array): void {
+    const { width, keep } = this.payload;
+    for (const member of this.members) {
+      const z = this.z.values;
+      member.embed.apply(features.at, this.z.at);
+      for (let j = 0; j < width; j++) z[j] = relu(z[j]);
+      member.hidden.forEach((layer, l) => {
+        layer.apply(this.z.at, this.next.at);
+        for (let j = 0; j < width; j++) z[j] = keep * z[j] + member.gain[l * width + j] * relu(this.next.values[j]);
+      });
+      member.readout.apply(this.z.at, this.out.at);
+      for (let i = 0; i < change.length; i++) change[i] += (this.gain[i] * this.out.values[i]) / this.members.length;
     }
-    this.bias = arena.block(rows);
-    this.bias.values.set(bias);
-  }
-
-  /** From the numbers at address x to those at address out. */
-  apply(x: number, out: number): void {
-    this.arena.loops.affine(this.weight.at, this.bias.at, x, out, this.rows, this.columns);
-  }
-
-  static numbers(rows: number, columns: number): number {
-    return rows * even(columns) + even(rows);
   }
 }
 
-/** The lenses of one network or block. */
-export class Stack {
-  private readonly lattice: Lattice;
-  private readonly coefficients: Block;
-  private readonly groups: Block;
-  private readonly pairs: number;
-
-  constructor(
-    private readonly arena: Arena,
-    private readonly optics: Optics,
-    coefficients: Float64Array,
-  ) {
-    const { depth, width, basis } = optics;
-    this.pairs = even(width) / 2;
-    this.lattice = lattice(optics.centers, optics.sigma);
-    this.coefficients = arena.block(depth * 2 * this.pairs * basis);
-    this.groups = arena.block(2 * this.lattice.groups.length);
-    this.lattice.groups.forEach((group, g) => this.groups.values.set([group.anchor, group.count], 2 * g));
-    // (layer, ray, k) -> [layer][pair][k][2], times the weights of the factored form.
-    const weights = this.lattice.groups.flatMap((group) => group.weights);
-    for (let layer = 0; layer < depth; layer++) {
-      for (let ray = 0; ray < width; ray++) {
-        const to = (layer * this.pairs + (ray >> 1)) * basis * 2 + (ray & 1);
-        const from = (layer * width + ray) * basis;
-        for (let k = 0; k < basis; k++) this.coefficients.values[to + 2 * k] = coefficients[from + k] * weights[k];
-      }
-    }
-  }
-
-  /** Carry the rays at addresses y and theta through `layers` layers from `first` on. */
-  carry(y: number, theta: number, first: number, layers: number, switches: Switches): void {
-    const { kappa, gamma, clamp, groups } = this.lattice;
-    const from = this.coefficients.at + 16 * first * this.pairs * this.optics.basis;
-    const length = switches.propagation ? this.optics.length : 0;
-    const scale = switches.lens ? this.optics.scale : 0;
-    this.arena.loops.transport(
-      y, theta, from, this.pairs, layers, this.groups.at, groups.length, kappa, gamma, clamp, length, scale,
-    );
-  }
-
-  /** Layer by layer, the rays written down. */
-  trace(y: Block, theta: Block, switches: Switches): Trace {
-    const { depth, width } = this.optics;
-    const seen = { y: new Float64Array((depth + 1) * width), theta: new Float64Array((depth + 1) * width) };
-    for (let layer = 0; layer <= depth; layer++) {
-      if (layer > 0) this.carry(y.at, theta.at, layer - 1, 1, switches);
-      seen.y.set(y.values.subarray(0, width), layer * width);
-      seen.theta.set(theta.values.subarray(0, width), layer * width);
-    }
-    return seen;
-  }
-
-  static numbers(optics: Optics): number {
-    return optics.depth * even(optics.width) * optics.basis + 2 * optics.basis + 4;
-  }
-}
+/** As in torch: NaN stays NaN. */
+const relu = (value: number): number => (value < 0 ? 0 : value);

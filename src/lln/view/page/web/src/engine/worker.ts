@@ -3,7 +3,7 @@
 import { FieldModel } from "./field";
 import type { Answer, Load, Look, Request, Roll } from "./messages";
 import { Model } from "./model";
-import type { Stepper } from "./parts";
+import type { Stepper } from "./blocks";
 
 /** A rollout's first answer has so many steps: what a frame shows at least while a start is dragged. */
 const FIRST = 50;
@@ -49,9 +49,9 @@ function goOn(): void {
   woken = true;
 }
 
-function opened({ frame, network, plain }: Load): Stepper {
-  if (frame.kind === "field") return new FieldModel(frame, network?.kind === "field" ? network : null, plain);
-  return new Model(frame, network?.kind === "field" ? null : network, plain);
+function opened({ frame, parts, plain }: Load): Stepper {
+  if (frame.kind === "field") return new FieldModel(frame, parts.find((part) => part.kind === "field") ?? null, plain);
+  return new Model(frame, parts.filter((part) => part.kind !== "field"), plain);
 }
 
 function pump(): void {

@@ -1,9 +1,10 @@
-// Play, scrub, speed, switches, start: everything that is not a picture.
+// Play, scrub, speed, switches, start: all controls that are not pictures.
 
 import { short } from "../draw/plot";
-import type { Switches } from "../engine/parts";
+import type { Switches } from "../engine/blocks";
+import { lensOf } from "../payload";
 import type { State } from "../state";
-import { element, fillSelect, make, named, type View } from "./view";
+import { element, fillSelect, make, moment, named, span, type View } from "./view";
 
 const STEPS_PER_SECOND = 60;
 const FEW = 8;
@@ -34,13 +35,14 @@ export class Controls implements View {
     const { payload } = state;
     const step = Math.floor(state.now);
     this.scrub.value = String(step);
-    const time = `${short(+(state.startTime + step * payload.dt).toPrecision(6))}${payload.timeUnit ? ` ${payload.timeUnit}` : ""}`;
+    const time = moment(payload, state.startTime + step * payload.dt);
     this.scrub.setAttribute("aria-valuetext", `step ${step} of ${state.steps}, ${payload.timeName} ${time}`);
     write("clock", `${payload.timeName} ${time} · step ${step} of ${state.steps}`);
     this.play.setAttribute("aria-pressed", String(state.playing));
     write("play-word", state.playing ? "Pause" : "Play");
     element<HTMLButtonElement>("reset").disabled = !state.moved;
-    if (state.dragging) write("status", "The start is being moved, and its future follows.");
+    write("truth-word", state.reference.kind === "data" || state.reference.kind === "none" ? "truth" : state.reference.name);
+    if (state.dragging) write("status", "The start is being moved; the rollout follows.");
     else if (state.finished) write("status", this.status());
   }
 
@@ -61,18 +63,23 @@ export class Controls implements View {
 
   private status(): string {
     const { state } = this;
-    const { payload } = state;
-    const unit = payload.timeUnit ? ` ${payload.timeUnit}` : "";
+    const { payload, reference } = state;
     const parts: string[] = [];
-    if (state.hasTruth && state.valid !== null) {
+    if (state.valid !== null && state.known > 0) {
       const whole = state.valid >= state.known;
-      const span = `${short(state.valid * payload.dt)}${unit} (${state.valid} of ${state.known} steps)`;
-      if (state.moved && whole) parts.push("The start has been moved; its future stays near the original truth throughout.");
-      else if (state.moved && state.limit === null) parts.push("The start has been moved away from the truth, which stays as it was.");
-      else if (state.moved) parts.push(`The start has been moved; its future leaves the original truth after ${span}.`);
-      else parts.push(whole ? `The prediction is valid throughout: ${span}.` : `The prediction is valid for ${span}.`);
-      parts.push(`The last error is ${short(state.errors[state.known])} standard deviations.`);
-    }
+      const steps = `${state.valid.toLocaleString("en")} of ${state.known.toLocaleString("en")} steps`;
+      const time = `${span(payload, state.valid)} (${steps})`;
+      const against: Record<string, string> = {
+        data: "The prediction", simulation: "The start was moved; against the simulated truth the prediction",
+      };
+      if (reference.kind === "analog") {
+        parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(reference.distance)} standard deviations away.`);
+      } else {
+        parts.push(whole ? `${against[reference.kind]} is valid throughout: ${time}.` : `${against[reference.kind]} is valid for ${time}.`);
+        parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations, of persistence ${short(+state.baseline[state.known].toPrecision(2))}.`);
+        if (state.known < state.steps) parts.push(`The truth ends after ${state.known.toLocaleString("en")} steps.`);
+      }
+    } else if (state.moved) parts.push("The start was moved.");
     if (state.diverged !== null) parts.push(`It diverged at step ${state.diverged}.`);
     else if (state.left !== null) parts.push(`It left the region that training covered at step ${state.left}.`);
     return parts.join(" ") || `${state.steps} steps predicted.`;
@@ -104,10 +111,9 @@ export class Controls implements View {
   /** Parts of the network that can be taken out while one looks. */
   private switches(): void {
     const { state } = this;
-    const { network } = state.payload;
-    const none = !network || network.kind === "perceptron";
-    element("switches").hidden = none;
-    if (none) return;
+    const network = lensOf(state.payload);
+    element("switches").hidden = !network;
+    if (!network) return;
     const missing: Record<keyof Switches, boolean> = {
       lens: network.scale === 0,
       angle: network.kind === "lens" ? !network.arrays.angle_weight : !network.angle,
@@ -129,26 +135,60 @@ export class Controls implements View {
   private starts(): void {
     const { state } = this;
     const select = element<HTMLSelectElement>("which-series");
+    const slider = element<HTMLInputElement>("start-slider");
     const row = element<HTMLInputElement>("start-row");
     fillSelect(select, state.series.map((one) => one.name), 0);
     element("series-field").hidden = state.series.length < 2;
-    element("row-of-start").hidden = !state.hasTruth;
-    const bounds = (): void => {
-      row.min = String(state.history - 1);
-      row.max = String(Math.max(state.history - 1, state.data.rows - 2));
-      row.value = String(state.row);
+    element("start-bar").hidden = !state.hasTruth;
+    const show = (): void => {
+      const { firstRow } = state.data;
+      const [first, last] = state.startRows.map((k) => firstRow + k);
+      for (const input of [slider, row]) {
+        input.min = String(first);
+        input.max = String(last);
+        input.value = String(firstRow + state.row);
+      }
+      this.markRows(first, last);
+      this.sayRow();
     };
-    bounds();
-    select.addEventListener("change", () => {
-      state.choose(Number(select.value), state.history - 1);
-      bounds();
-    });
-    row.addEventListener("change", () => {
-      state.choose(state.chosen, Number(row.value));
-      bounds();
-    });
+    const choose = (series: number, at: number): void => {
+      if (!state.choose(series, at)) {
+        const [first, last] = state.startRows.map((k) => (state.data.firstRow + k).toLocaleString("en"));
+        row.setCustomValidity(`rows ${first} to ${last} can be a start`);
+        row.setAttribute("aria-invalid", "true");
+        write("start-note", `Row ${row.value || "?"} cannot be a start: rows ${first} to ${last} can. The start stays at row ${(state.data.firstRow + state.row).toLocaleString("en")}.`);
+        return;
+      }
+      row.setCustomValidity("");
+      row.removeAttribute("aria-invalid");
+      state.now = 0;
+      show();
+    };
+    show();
+    select.addEventListener("change", () => choose(Number(select.value), state.series[Number(select.value)].begin));
+    slider.addEventListener("input", () => choose(state.chosen, Number(slider.value) - state.data.firstRow));
+    row.addEventListener("change", () => choose(state.chosen, row.value === "" ? NaN : Number(row.value) - state.data.firstRow));
     if (state.n <= FEW) for (let i = 0; i < state.n; i++) this.number(i);
     else this.anyNumber();
+  }
+
+  /** Colour the slider's track by what the model did with each row. */
+  private markRows(first: number, last: number): void {
+    const { state } = this;
+    const { marks, firstRow } = state.data;
+    const at = (row: number): string => `${(100 * Math.min(Math.max((row + firstRow - first) / Math.max(last - first, 1), 0), 1)).toFixed(2)}%`;
+    const stops = marks.map(([a, b, kind]) => `var(--${kind}) ${at(a)} ${at(b)}`);
+    element("start-track").style.background = stops.length ? `linear-gradient(to right, ${stops.join(", ")})` : "var(--unseen)";
+    const kinds = new Set(marks.map(([, , kind]) => kind));
+    for (const kind of ["unseen", "chose", "trained"] as const) element(`rows-${kind}`).hidden = !kinds.has(kind);
+  }
+
+  private sayRow(): void {
+    const { state } = this;
+    const kind = state.kindOf(Math.min(state.row + 1, state.data.rows - 1));
+    const words = { unseen: "not seen by the model", chose: "helped to choose the model", trained: "trained the model" };
+    const what = kind === null ? "" : `: the rows behind it ${kind === "unseen" ? `were ${words.unseen}` : words[kind]}`;
+    write("start-note", `Row ${(state.data.firstRow + state.row).toLocaleString("en")}${what}.`);
   }
 
   private number(i: number): void {

@@ -22,6 +22,8 @@ export class CurveView implements View {
   constructor(
     private readonly state: State,
     private readonly grid: Grid,
+    /** whether only the present is drawn, because the start is painted elsewhere */
+    private readonly presentOnly = false,
   ) {
     const canvas = element<HTMLCanvasElement>("start-curve");
     this.start = new Surface(canvas, () => state.changed());
@@ -41,7 +43,7 @@ export class CurveView implements View {
     const { state } = this;
     const now = Math.min(Math.floor(state.now), state.fresh);
     this.plot(this.present, now, false);
-    this.plot(this.start, 0, true);
+    if (!this.presentOnly) this.plot(this.start, 0, true);
   }
 
   private get count(): number {
@@ -83,7 +85,7 @@ export class CurveView implements View {
     axes(surface, box, x, y, { x: named(axis.name, axis.unit), y: named(channel, state.payload.units[this.index(0)] ?? "") });
     const { context } = surface;
     clip(context, box, () => {
-      if (state.hasTruth && step <= state.known) {
+      if (state.known > 0 && step <= state.known) {
         line(context, this.count, (i) => [x(axis.values[i]), y(state.truth(step, this.index(i)))], c.truth, 3.5);
       }
       line(context, this.count, (i) => [x(axis.values[i]), y(state.predicted(step, this.index(i)))], c.prediction, 2);
@@ -129,8 +131,8 @@ export class CurveView implements View {
   }
 
   private release(): void {
-    this.held = this.state.dragging = false;
-    this.state.changed();
+    this.held = false;
+    this.state.drop();
   }
 
   private key(event: KeyboardEvent): void {

@@ -4,7 +4,7 @@ import { axes, clip, line, linear, mark, powerOfTen, segment, short, type Scale 
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
-import { element, named, type View } from "./view";
+import { element, named, span, type View } from "./view";
 
 const FLOOR = 1e-12;
 
@@ -42,6 +42,7 @@ export class ErrorView implements View {
     segment(context, box.left, y(Math.log10(payload.threshold)), box.right, y(Math.log10(payload.threshold)));
     context.setLineDash([]);
     clip(context, box, () => {
+      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.prediction, 2);
     });
     context.fillStyle = c["soft-ink"];
@@ -50,8 +51,7 @@ export class ErrorView implements View {
     context.fillText(`threshold ${short(payload.threshold)}`, box.left + 6, y(Math.log10(payload.threshold)) - 3);
     mark(surface, box, at(state.now), "", c["soft-ink"]);
     if (state.limit !== null) {
-      const words = state.moved ? "leaves the original truth" : `valid prediction time ${short(state.limit * payload.dt)}`;
-      mark(surface, box, at(state.limit), words, c.highlight, [5, 4]);
+      mark(surface, box, at(state.limit), `valid for ${span(payload, state.limit)}`, c.highlight, [5, 4]);
     }
   }
 

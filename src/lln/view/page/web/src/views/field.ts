@@ -1,4 +1,4 @@
-// A field as pictures: prediction, truth and error, over time and space (one dimension) or at the present (two).
+// A field as pictures: truth, prediction and error, over time and space (one dimension) or at the present step (two).
 
 import { css, errorColours, fieldColours, shade } from "../draw/colormap";
 import { linear, mark, short, ticks, type Box } from "../draw/plot";
@@ -48,10 +48,46 @@ export class Grid {
     return this.channel * this.places + place;
   }
 
+  /** Pixels of a picture of a two-dimensional field: across, up. */
+  get picture(): [number, number] {
+    const [rows, columns] = this.state.payload.space;
+    return this.turned ? [rows, columns] : [columns, rows];
+  }
+
+  /** The axes of a two-dimensional field: across, up. */
+  get plane(): [Axis, Axis] {
+    return this.turned ? [this.axes[0], this.axes[1]] : [this.axes[1], this.axes[0]];
+  }
+
+  /** Height over width of a two-dimensional field, so that both directions have one scale. */
+  get aspect(): number {
+    const [across, up] = this.plane.map((axis) => {
+      const { values } = axis;
+      const span = Math.abs(values[values.length - 1] - values[0]);
+      return (span * values.length) / Math.max(values.length - 1, 1) || values.length;
+    });
+    return Math.min(Math.max(up / across, 0.25), 4);
+  }
+
+  /** Where a point of a two-dimensional field lies in its picture, whose rows begin at the top. */
+  pixel(place: number): number {
+    const [wide, tall] = this.picture;
+    const [across, up] = this.turned
+      ? [Math.floor(place / tall), place % tall]
+      : [place % wide, Math.floor(place / wide)];
+    return (tall - 1 - up) * wide + across;
+  }
+
+  /** The point of a two-dimensional field at a column and a row counted from the bottom. */
+  place(across: number, up: number): number {
+    const [wide, tall] = this.picture;
+    return this.turned ? across * tall + up : up * wide + across;
+  }
+
   /** Middle and half range of the shown field: over the truth, or else over what training saw. */
   range(): { middle: number; half: number } {
     const { state } = this;
-    const key = `${state.chosen} ${state.row} ${this.channel} ${state.hasTruth || state.payload.region ? "" : state.arrivals}`;
+    const key = `${state.chosen} ${state.row} ${this.channel} ${state.data.rows > 1 || state.payload.region ? "" : state.arrivals}`;
     if (this.cached?.key !== key) this.cached = { key, ...this.measure() };
     return this.cached;
   }
@@ -67,7 +103,8 @@ export class Grid {
     const { region } = state.payload;
     for (let place = 0; place < this.places; place++) {
       const i = this.index(place);
-      if (state.hasTruth) for (let k = 0; k <= state.known; k++) see(state.truth(k, i));
+      const last = Math.min(state.row + state.steps, state.data.rows - 1);
+      if (last > state.row) for (let k = state.row; k <= last; k++) see(state.data.states[k * state.n + i]);
       else if (region) [region.low[i], region.high[i]].forEach(see);
       else for (let k = 0; k <= state.fresh; k++) see(state.predicted(k, i));
     }
@@ -103,6 +140,7 @@ export class FieldView implements View {
     const { state, surface, grid } = this;
     if (!surface.begin()) return;
     const panels = this.panels();
+    if (!grid.flat && this.resize(panels.length)) return; // drawn when the new size is there
     const across = surface.width > 640 ? panels.length : 1;
     const down = Math.ceil(panels.length / across);
     const wide = surface.width / across;
@@ -110,36 +148,87 @@ export class FieldView implements View {
     this.boxes = panels.map((_, p) => {
       const left = (p % across) * wide;
       const top = Math.floor(p / across) * tall;
-      return { left: left + 46, right: left + wide - 14, top: top + 26, bottom: top + tall - 58 };
+      const box = { left: left + 46, right: left + wide - 14, top: top + 26, bottom: top + tall - 58 };
+      if (grid.flat) return box;
+      const most = Math.min(box.right - box.left, (box.bottom - box.top) / grid.aspect);
+      return { ...box, right: box.left + most, bottom: box.top + most * grid.aspect };
     });
     panels.forEach((panel, p) => {
       this.picture(panel, p);
       this.labels(panel, this.boxes[p], across === 1 ? true : p % across === 0);
       if (grid.flat) {
         const x = linear(0, state.steps, this.boxes[p].left, this.boxes[p].right);
+        this.veil(this.boxes[p], x(state.now));
         mark(surface, this.boxes[p], x(state.now), "", "#222");
-        const words = p > 0 ? "" : state.moved ? "leaves the original truth" : "valid until here";
-        if (state.limit !== null) mark(surface, this.boxes[p], x(state.limit), words, colours().highlight, [5, 4]);
+        if (state.limit !== null) mark(surface, this.boxes[p], x(state.limit), p > 0 ? "" : "valid until here", colours().highlight, [5, 4]);
       }
+      const missing = this.missing(panel, p);
+      if (missing) this.say(missing, this.boxes[p]);
     });
+  }
+
+  /** Give a two-dimensional field the height at which both of its directions have one scale; true if it changed. */
+  private resize(panels: number): boolean {
+    const { surface, grid } = this;
+    const across = surface.width > 640 ? panels : 1;
+    const picture = (surface.width / across - 60) * grid.aspect;
+    const height = Math.round((panels / across) * (Math.min(picture, 640) + 84));
+    if (Math.abs(height - surface.height) < 2) return false;
+    surface.canvas.style.height = `${height}px`;
+    return true;
+  }
+
+  /** Fade what comes after the present step. */
+  private veil(box: Box, from: number): void {
+    const { context } = this.surface;
+    if (from >= box.right) return;
+    context.globalAlpha = 0.4;
+    context.fillStyle = colours().paper;
+    context.fillRect(from, box.top, box.right - from, box.bottom - box.top);
+    context.globalAlpha = 1;
+  }
+
+  /** Why a panel has no picture at the present step; empty where it has one. */
+  private missing(panel: Panel, p: number): string {
+    const { state, grid } = this;
+    const step = Math.floor(state.now);
+    if (!grid.flat && step <= panel.last) return "";
+    if (p === 1 || panel.title === "Prediction") return !grid.flat && step > state.fresh ? `computing: step ${state.fresh} of ${state.steps}` : "";
+    if (grid.flat) return panel.last < state.steps && p === 0 && state.known === 0 ? "no truth from here on" : "";
+    return step > state.known ? `no truth after step ${state.known}` : "";
+  }
+
+  private say(words: string, box: Box): void {
+    const { context } = this.surface;
+    context.fillStyle = colours()["soft-ink"];
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(words, (box.left + box.right) / 2, (box.top + box.bottom) / 2);
+  }
+
+  /** Where the pictures are on the canvas. */
+  panelBoxes(): Box[] {
+    return this.boxes;
   }
 
   private panels(): Panel[] {
     const { state, grid } = this;
     const { middle, half } = grid.range();
     const common = { map: fieldColours, most: half, middle, minus: null, minusFirst: 0 };
-    const place = `${state.chosen} ${state.row} ${grid.channel} ${grid.flat ? "" : Math.floor(state.now)}`;
+    const { reference } = state;
+    const place = `${state.chosen} ${state.row} ${reference.kind} ${reference.first} ${grid.channel} ${grid.flat ? "" : Math.floor(state.now)}`;
     const moment = `${place} ${state.arrivals} ${state.fresh}`;
     const guess = { values: state.path, first: state.history - 1 };
     const prediction = { ...common, ...guess, title: "Prediction", last: state.fresh, key: moment };
     if (!state.hasTruth) return [prediction];
-    const right = { values: state.data.states, first: state.row };
+    const right = { values: reference.values, first: reference.first };
     const last = Math.min(state.fresh, state.known);
+    const truth = reference.kind === "simulation" ? "Truth, simulated" : reference.kind === "analog" ? "Nearest state in the data" : "Truth";
     return [
-      { ...common, ...right, title: "Truth", last: state.known, key: place },
+      { ...common, ...right, title: truth, last: state.known, key: reference.kind === "simulation" ? moment : place },
       prediction,
       {
-        ...guess, title: "Error: prediction − truth", minus: right.values, minusFirst: right.first, last,
+        ...guess, title: reference.kind === "analog" ? "Difference" : "Error: prediction − truth", minus: right.values, minusFirst: right.first, last,
         map: errorColours, most: Math.min(this.worst(last, moment), 2 * half) || 1e-12, middle: 0, key: moment,
       },
     ];
@@ -149,13 +238,12 @@ export class FieldView implements View {
   private worst(last: number, moment: string): number {
     if (this.largest.key === moment) return this.largest.value;
     const { state, grid } = this;
-    const { path, n } = state;
-    const { states } = state.data;
+    const { path, n, reference } = state;
     let most = 0;
     for (let k = 0; k <= last; k++) {
-      const [a, b] = [(state.history - 1 + k) * n + grid.index(0), (state.row + k) * n + grid.index(0)];
+      const [a, b] = [(state.history - 1 + k) * n + grid.index(0), (reference.first + k) * n + grid.index(0)];
       for (let i = 0; i < grid.places; i++) {
-        const error = Math.abs(path[a + i] - states[b + i]);
+        const error = Math.abs(path[a + i] - reference.values[b + i]);
         if (error > most) most = error;
       }
     }
@@ -178,8 +266,7 @@ export class FieldView implements View {
 
   private paint(panel: Panel, canvas: HTMLCanvasElement): void {
     const { state, grid } = this;
-    const [rows, columns] = state.payload.space;
-    const [wide, tall] = grid.flat ? [state.steps + 1, grid.places] : grid.turned ? [rows, columns] : [columns, rows];
+    const [wide, tall] = grid.flat ? [state.steps + 1, grid.places] : grid.picture;
     if (canvas.width !== wide || canvas.height !== tall) [canvas.width, canvas.height] = [wide, tall];
     const context = canvas.getContext("2d");
     if (!context) return;
@@ -192,18 +279,10 @@ export class FieldView implements View {
       const other = (panel.minusFirst + k) * state.n + grid.index(0);
       for (let i = 0; i < grid.places; i++) {
         const value = values[at + i] - (minus ? minus[other + i] : middle);
-        pixels[grid.flat ? (tall - 1 - i) * wide + k : this.pixel(i, wide, tall)] = shade(map, value, most);
+        pixels[grid.flat ? (tall - 1 - i) * wide + k : grid.pixel(i)] = shade(map, value, most);
       }
     }
     context.putImageData(image, 0, 0);
-  }
-
-  /** Where a point of a two-dimensional field lies in its picture, whose rows begin at the top. */
-  private pixel(place: number, wide: number, tall: number): number {
-    const [across, up] = this.grid.turned
-      ? [Math.floor(place / tall), place % tall]
-      : [place % wide, Math.floor(place / wide)];
-    return (tall - 1 - up) * wide + across;
   }
 
   private labels(panel: Panel, box: Box, withAxis: boolean): void {
@@ -256,9 +335,10 @@ export class FieldView implements View {
     context.fillStyle = colours()["soft-ink"];
     context.textBaseline = "top";
     context.textAlign = "left";
-    context.fillText(short(+(panel.middle - panel.most).toPrecision(2)), box.left, box.bottom + 34);
+    const [low, high] = pair(panel.middle - panel.most, panel.middle + panel.most);
+    context.fillText(low, box.left, box.bottom + 34);
     context.textAlign = "right";
-    context.fillText(short(+(panel.middle + panel.most).toPrecision(2)), box.left + wide, box.bottom + 34);
+    context.fillText(high, box.left + wide, box.bottom + 34);
   }
 
   private seek(px: number, py: number): boolean {
@@ -268,4 +348,12 @@ export class FieldView implements View {
     this.state.seek(((px - box.left) / (box.right - box.left)) * this.state.steps);
     return true;
   }
+}
+
+/** Both ends of a colour bar in one notation. */
+function pair(low: number, high: number): [string, string] {
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  const text = (value: number): string =>
+    (size < 1e-2 || size >= 1e4 ? value.toExponential(1) : String(+value.toPrecision(2))).replace(/-/g, "−");
+  return [text(low), text(high)];
 }

@@ -1,6 +1,6 @@
 // What the rays do at each lens, as numbers: strengths, turns, and which rays are worth a look.
 
-import type { Trace } from "../engine/parts";
+import type { Trace } from "../engine/blocks";
 
 export interface Optics {
   /** root mean square change of angle at each lens, (depth,) */

@@ -1,6 +1,6 @@
 // Phase space: two coordinates, or three that can be turned; the start is a point to drag.
 
-import { axes, clip, dot, handle, line, linear, type Box } from "../draw/plot";
+import { axes, clip, dot, handle, linear, trail, type Box } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -46,9 +46,10 @@ export class PhaseView implements View {
     const now = Math.min(Math.floor(state.now), state.fresh);
     const frame = this.chosen[2] === FLAT ? box : { left: 0, top: 0, right: surface.width, bottom: surface.height };
     clip(context, frame, () => {
-      if (state.hasTruth) line(context, state.known + 1, (k) => this.project((i) => state.truth(k, i)), c.truth, 3);
-      line(context, state.fresh + 1, (k) => this.project((i) => state.predicted(k, i)), c.prediction, 1.5);
-      if (state.hasTruth && now <= state.known) dot(context, ...this.project((i) => state.truth(now, i)), 6, c.truth);
+      const dash = state.reference.kind === "analog" ? [7, 5] : [];
+      if (state.known > 0) trail(context, state.known + 1, now, (k) => this.project((i) => state.truth(k, i)), c.truth, 3, dash);
+      trail(context, state.fresh + 1, now, (k) => this.project((i) => state.predicted(k, i)), c.prediction, 1.5);
+      if (state.known > 0 && now <= state.known) dot(context, ...this.project((i) => state.truth(now, i)), 6, c.truth);
       dot(context, ...this.project((i) => state.predicted(now, i)), 5, c.prediction);
     });
     handle(context, ...this.project((i) => state.predicted(0, i)), this.held === "start");
@@ -176,9 +177,10 @@ export class PhaseView implements View {
   }
 
   private release(): void {
+    const dragged = this.held === "start";
     this.held = null;
-    this.state.dragging = false;
-    this.state.changed();
+    if (dragged) this.state.drop();
+    else this.state.changed();
   }
 
   private key(event: KeyboardEvent): void {

@@ -1,6 +1,6 @@
-// Every coordinate over time, the prediction on the truth; the start of each can be dragged up and down.
+// Every coordinate over time: truth, prediction and persistence. The start of each can be dragged up and down.
 
-import { axes, clip, dot, handle, line, linear, mark, type Box, type Scale } from "../draw/plot";
+import { axes, clip, dot, handle, line, linear, mark, trail, type Box, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -51,12 +51,17 @@ export class SeriesView implements View {
       });
       const at = (k: number): number => x(state.startTime + k * payload.dt);
       clip(surface.context, { ...box, left: box.left - 14 }, () => {
-        if (state.hasTruth) line(surface.context, state.known + 1, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5);
-        line(surface.context, state.fresh + 1, (k) => [at(k), y(state.predicted(k, i))], c.prediction, 1.75);
+        const { context } = surface;
+        const dash = state.reference.kind === "analog" ? [7, 5] : [];
+        if (state.known > 0) {
+          trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);
+          line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1, [1, 3]);
+        }
+        trail(context, state.fresh + 1, state.now, (k) => [at(k), y(state.predicted(k, i))], c.prediction, 1.75);
       });
       mark(surface, box, at(state.now), "", c["soft-ink"]);
       if (state.limit !== null) {
-        mark(surface, box, at(state.limit), i === 0 ? (state.moved ? "leaves the original truth" : "valid until here") : "", c.highlight, [5, 4]);
+        mark(surface, box, at(state.limit), i === 0 ? "valid until here" : "", c.highlight, [5, 4]);
       }
       const k = Math.min(Math.floor(state.now), state.fresh);
       dot(surface.context, at(k), y(state.predicted(k, i)), 4.5, c.prediction);
@@ -92,8 +97,8 @@ export class SeriesView implements View {
   }
 
   private release(): void {
+    const dragged = this.held >= 0;
     this.held = -1;
-    this.state.dragging = false;
-    this.state.changed();
+    if (dragged) this.state.drop();
   }
 }

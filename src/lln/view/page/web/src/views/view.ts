@@ -1,4 +1,7 @@
-// What every view is, and small helpers around the page's elements.
+// What every view is, and helpers for elements and words.
+
+import { short } from "../draw/plot";
+import type { Payload } from "../payload";
 
 export interface View {
   draw(): void;
@@ -27,6 +30,24 @@ export function fillSelect(select: HTMLSelectElement, labels: string[], chosen: 
       return option;
     }),
   );
+}
+
+/** A number of steps in words: time with its unit and, where the exponent is known, Lyapunov times. */
+export function span(payload: Payload, steps: number): string {
+  const time = steps * payload.dt;
+  const unit = payload.timeUnit || (time === 1 ? "time unit" : "time units");
+  const times = payload.lyapunov === null ? "" : ` = ${short(+(time * payload.lyapunov).toPrecision(2))} Lyapunov times`;
+  return `${short(+time.toPrecision(3))} ${unit}${times}`;
+}
+
+/** A moment of the data: a date where there are dates, otherwise a number with its unit. */
+export function moment(payload: Payload, time: number): string {
+  if (payload.origin !== null) {
+    const seconds: Record<string, number> = { seconds: 1, minutes: 60, hours: 3600, days: 86400, years: 31557600 };
+    const date = new Date(Date.parse(payload.origin) + 1000 * (seconds[payload.timeUnit] ?? 1) * time);
+    if (!Number.isNaN(date.getTime())) return date.toISOString().slice(0, 19).replace("T", " ").replace(" 00:00:00", "");
+  }
+  return `${short(+time.toPrecision(6))}${payload.timeUnit ? ` ${payload.timeUnit}` : ""}`;
 }
 
 export const named = (name: string, unit: string): string => (unit ? `${name} (${unit})` : name);
