@@ -1,0 +1,138 @@
+"""What the documentation is built with beside Sphinx's own: formulas, commands, the gallery and the live page."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import latex2mathml.converter
+from docutils import nodes
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parents[1]
+ROOT = DOCS.parent
+MADE = DOCS / "_made"
+
+
+def _formula(display: str) -> Any:
+    """A visitor that writes a formula as MathML, which browsers draw without a script or a network."""
+
+    def visit(self: Any, node: nodes.Element) -> None:
+        text = node.astext().strip()
+        inner = re.sub(r"\\\\\s*\n", r"\\\\ ", text)
+        mathml = latex2mathml.converter.convert(inner, display=display)
+        self.body.append(f'<div class="formula">{mathml}</div>' if display == "block" else mathml)
+        raise nodes.SkipNode
+
+    return visit
+
+
+def write_commands(target: Path) -> None:
+    """One page with every command: its help, its options and an example, read from the code."""
+    import typer.main
+
+    from lln.cli.app import COMMANDS, app
+
+    group = typer.main.get_command(app)
+    examples = {command.function.__name__: command for command in COMMANDS}
+    lines = ["# Commands", "", "Every command of `lln`, from the code itself. `lln COMMAND --help` shows the same.", ""]
+    for name, command in group.commands.items():
+        known = examples.get(command.callback.__name__ if command.callback else name)
+        lines += [f"## lln {name}", "", *_paragraphs(command.help or ""), ""]
+        if known is not None:
+            lines += ["```sh", known.example, "```", ""]
+        rows = [_option(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
+        if rows:
+            lines += ["| option | meaning | default |", "|---|---|---|", *rows, ""]
+    _write(target, "\n".join(lines))
+
+
+def _paragraphs(text: str) -> list[str]:
+    text = re.split(r"\n\s*(?:\[bold\])?Example", text)[0].replace("\f", "")
+    return [_plain(" ".join(part.split())) + "\n" for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
+
+
+def _option(parameter: Any) -> str:
+    named = parameter.opts + parameter.secondary_opts if parameter.param_type_name == "option" else [parameter.name.upper()]
+    words = " ".join(str(getattr(parameter, "help", "") or "").split())
+    default = parameter.default
+    shown = "" if default in (None, False, ()) or callable(default) or "Sentinel" in repr(default) else f"`{default}`"
+    shown = "required" if parameter.required else shown
+    return f"| {', '.join(f'`{name}`' for name in named)} | {_plain(words).replace('|', chr(92) + '|')} | {shown} |"
+
+
+def _plain(text: str) -> str:
+    """Help text without the terminal's markup."""
+    return re.sub(r"\[/?(?:bold|dim|cyan|green|yellow|red|italic)[^\]]*\]", "", text).replace("\\[", "[")
+
+
+def write_gallery(target: Path) -> None:
+    """The examples under examples/gallery with their pictures, one page each and one with all of them."""
+    index = ["# Gallery", "", "Short programs, each with the picture that it makes. All are run by the tests.", ""]
+    index += ["```{toctree}", ":hidden:", ""]
+    names = sorted(path.stem for path in (ROOT / "examples" / "gallery").glob("[0-9]*.py"))
+    index += [*names, "```", "", '<div class="gallery">', ""]
+    for name in names:
+        path = ROOT / "examples" / "gallery" / f"{name}.py"
+        title, _, words = _docstring(path).partition("\n")
+        code = re.sub(r'^""".*?"""\n+', "", path.read_text(encoding="utf-8"), count=1, flags=re.DOTALL)
+        picture = f"../../images/gallery/{name}.png"
+        page = [f"# {title.rstrip('.')}", "", *_paragraphs(words), "", f"![{title}]({picture})", "", "```python", code.rstrip(), "```"]
+        page += ["", f"The file is `examples/gallery/{name}.py`."]
+        _write(target / f"{name}.md", "\n".join(page))
+        index += [f'<a class="card" href="{name}.html"><img src="../../_images/{name}.png" alt=""><span>{title.rstrip(".")}</span></a>', ""]
+    index += ["</div>"]
+    _write(target / "index.md", "\n".join(index))
+
+
+def _docstring(path: Path) -> str:
+    import ast
+
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
+
+
+def write_live(target: Path) -> None:
+    """The page of the small model in docs/live."""
+    import numpy as np
+
+    import lln
+    from lln.data.series import Dataset, Series
+
+    states = np.load(DOCS / "live" / "lorenz.npz")["states"].astype(np.float64)
+    data = Dataset((Series(states),), 0.01, ("x", "y", "z"), source="lorenz-28", system="lorenz-28")
+    model = lln.load(DOCS / "live" / "lorenz.lln")
+    text = model.page(data, steps=500, title="Lorenz attractor: a lens network that runs here").text
+    _write(target, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write only what has changed, so that Sphinx does not read everything again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def write_all(app: Sphinx) -> None:
+    """Make every page that comes from code."""
+    write_commands(MADE / "commands.md")
+    write_gallery(MADE / "gallery")
+    write_live(MADE / "static" / "lorenz.html")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", (_formula("inline"), None), (_formula("block"), None))
+    app.connect("builder-inited", write_all)
+    return {"parallel_read_safe": True}
+
+
+def load(name: str) -> Any:
+    """A module of this folder by its file, for the tests."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
