@@ -1,25 +1,40 @@
 """Sphinx configuration: Markdown pages, docstrings in Google style, warnings are errors (`make docs`)."""
 
 import re
+import sys
+from pathlib import Path
 
 from lln import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "lln"
 author = "the lln contributors"
 copyright = "the lln contributors"  # noqa: A001 - the name Sphinx reads
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-myst_enable_extensions = ["dollarmath", "amsmath"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "lln_docs",
+]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpicky = False
 html_theme = "furo"
-html_static_path = ["_static"]
+html_static_path = ["_static", "_made/static"]
 html_css_files = ["lln.css"]
 html_title = f"lln {__version__}"
-exclude_patterns = ["_build"]
+html_math_renderer = "mathml"
+html_show_search_summary = False  # summaries are fetched, which browsers refuse to pages opened from disk
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-bash pre, div.highlight-toml pre"
+exclude_patterns = ["_build", "_ext", "live"]
 # Sphinx reaches the default-generator objects and NumPy types by many names; only our own must resolve.
 suppress_warnings = ["ref.python"]
 STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,9 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _option(parameter: Any) -> str:
-    named = parameter.opts + parameter.secondary_opts if parameter.param_type_name == "option" else [parameter.name.upper()]
+    named = (
+        parameter.opts + parameter.secondary_opts if parameter.param_type_name == "option" else [parameter.name.upper()]
+    )
     words = " ".join(str(getattr(parameter, "help", "") or "").split())
     default = parameter.default
     shown = "" if default in (None, False, ()) or callable(default) or "Sentinel" in repr(default) else f"`{default}`"
@@ -79,10 +80,21 @@ def write_gallery(target: Path) -> None:
         title, _, words = _docstring(path).partition("\n")
         code = re.sub(r'^""".*?"""\n+', "", path.read_text(encoding="utf-8"), count=1, flags=re.DOTALL)
         picture = f"../../images/gallery/{name}.png"
-        page = [f"# {title.rstrip('.')}", "", *_paragraphs(words), "", f"![{title}]({picture})", "", "```python", code.rstrip(), "```"]
+        page = [
+            f"# {title.rstrip('.')}",
+            "",
+            *_paragraphs(words),
+            "",
+            f"![{title}]({picture})",
+            "",
+            "```python",
+            code.rstrip(),
+            "```",
+        ]
         page += ["", f"The file is `examples/gallery/{name}.py`."]
         _write(target / f"{name}.md", "\n".join(page))
-        index += [f'<a class="card" href="{name}.html"><img src="../../_images/{name}.png" alt=""><span>{title.rstrip(".")}</span></a>', ""]
+        image = f'<img src="../../_images/{name}.png" alt="">'
+        index += [f'<a class="card" href="{name}.html">{image}<span>{title.rstrip(".")}</span></a>', ""]
     index += ["</div>"]
     _write(target / "index.md", "\n".join(index))
 
@@ -114,7 +126,7 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def write_all(app: Sphinx) -> None:
+def write_all(_: Sphinx) -> None:
     """Make every page that comes from code."""
     write_commands(MADE / "commands.md")
     write_gallery(MADE / "gallery")
@@ -126,13 +138,3 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (_formula("inline"), None), (_formula("block"), None))
     app.connect("builder-inited", write_all)
     return {"parallel_read_safe": True}
-
-
-def load(name: str) -> Any:
-    """A module of this folder by its file, for the tests."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -2,10 +2,11 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
-TINY = ["--epochs", "1", "--depth", "2", "--width", "8", "--pairs", "200", "--horizon", "20"]
+TINY = ["--steps", "30", "--seconds", "2", "--pairs", "300"]
 
 
 @pytest.fixture(scope="module")
@@ -18,25 +19,33 @@ def demo():
     del sys.modules["demo"]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_end_to_end(demo, tmp_path, capsys):
     out = tmp_path / "demo"
     assert demo.main(["--out", str(out), *TINY]) == 0
-    assert {path.name for path in out.iterdir()} == {
-        "reactiondiff-48-error.png",
-        "reactiondiff-48-field.png",
-        "lorenz-28-error.png",
-        "lorenz-28-trajectories.png",
-        "lorenz-28-portrait.png",
-        "results.md",
+    names = {
+        f"{system}{end}"
+        for system in ("lorenz-28", "fisher-kpp-128")
+        for end in ("-forecast.png", "-error.png", ".html")
     }
-    shown, written = capsys.readouterr().out, (out / "results.md").read_text()
-    for text in ("lens network", "scaled ResMLP", "plain MLP", "training mean", "reactiondiff-48", "lorenz-28"):
-        assert text in shown
-        assert text in written
-    assert "linear least squares" in written
-    assert "of 20" in written
+    assert {path.name for path in out.iterdir()} == {*names, "results.md"}
+    written = (out / "results.md").read_text()
+    for name in ("LensForecaster", "linear", "analog", "persistence", "mean"):
+        assert name in written
+    assert "changes wings" in capsys.readouterr().out
+
+
+def test_something_happens_in_the_windows(demo, tmp_path):
+    settings = demo.Settings(tmp_path, 500, 1.0, 3000, 0)
+    task = demo.lorenz(settings)
+    x = np.asarray(task.test.series[0].rows(0, len(task.test.series[0])))[task.start : task.start + 500, 0]
+    assert (x > 5).any()
+    assert (x < -5).any()
+    task = demo.front(settings)
+    field = np.asarray(task.test.series[0].rows(0, len(task.test.series[0])))
+    assert np.abs(field[-1] - field[task.start]).max() > 0.5
 
 
 def test_bad_settings_end_with_a_sentence(demo, tmp_path, capsys):
-    assert demo.main(["--out", str(tmp_path), *TINY, "--epochs", "0"]) == 2
-    assert "epochs of the training configuration must be greater than or equal to 1, got 0" in capsys.readouterr().err
+    assert demo.main(["--out", str(tmp_path), *TINY, "--seconds", "-1"]) == 2
+    assert "time_limit" in capsys.readouterr().err

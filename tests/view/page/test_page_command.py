@@ -88,7 +88,7 @@ def test_the_first_start_is_on_unseen_rows_and_every_row_says_what_it_was():
 def test_a_model_without_lenses_gets_a_title_that_fits():
     model = fitted()
     plain = copy.copy(model)
-    plain.surrogate_ = replace(model.surrogate_, members=())
+    plain.surrogate_ = model.surrogate_.replace(members=())
     assert payload_of(forecaster_page(model))["title"] == "Optical bench: array"
     payload = payload_of(forecaster_page(plain))
     assert payload["title"] == "Forecast: array"

@@ -95,8 +95,8 @@ def test_polynomials_flows_and_bounds_roll_out_as_in_python(tmp_path):
         surrogate = Surrogate(frame, base.members)
         probe = first_start(probe_of("lorenz-28", base, 15))
         pages.append(asked_for(written(tmp_path, name, surrogate, states[:80]), probe))
-        rights.append(in_float64(surrogate).rollout(probe.window, probe.steps))
-    plain = in_float64(base).rollout(probe.window, probe.steps)
+        rights.append(surrogate.to_dtype(torch.float64).rollout(probe.window, probe.steps))
+    plain = base.to_dtype(torch.float64).rollout(probe.window, probe.steps)
     for one, right in zip(drive(tmp_path, "rollouts", {"pages": pages}), rights, strict=True):
         np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-8, atol=1e-8)
         assert np.abs(right - plain).max() > 1e-3
