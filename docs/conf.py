@@ -24,7 +24,11 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_partial_fit_request",
+}
 nitpicky = False
 html_theme = "furo"
 html_static_path = ["_static", "_made/static"]

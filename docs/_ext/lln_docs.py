@@ -13,6 +13,8 @@ from sphinx.application import Sphinx
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 MADE = DOCS / "_made"
+# Modules that import only on a machine with a GPU.
+LEFT_OUT = {"lln.ops.triton.kernels", "lln.ops.triton.launch"}
 
 
 def _formula(display: str) -> Any:
@@ -99,6 +101,30 @@ def write_gallery(target: Path) -> None:
     _write(target / "index.md", "\n".join(index))
 
 
+def write_internals(target: Path) -> None:
+    """One page for each folder of the package, with the modules in it; commands have a page of their own."""
+    source = ROOT / "src" / "lln"
+    folders = sorted(path.parent for path in source.glob("*/__init__.py") if path.parent.name != "cli")
+    index = [
+        "# Internals",
+        "",
+        "The modules inside `lln`, for those who change or extend it; one page for each folder.",
+        "",
+    ]
+    index += ["```{toctree}", ":maxdepth: 1", "", *(folder.name for folder in folders), "```"]
+    for folder in folders:
+        words = _docstring(folder / "__init__.py")
+        lines = [f"# lln.{folder.name}", "", *_paragraphs(words), ""]
+        for path in sorted(folder.rglob("*.py")):
+            module = ".".join(path.relative_to(source.parent).with_suffix("").parts)
+            private = any(part.startswith("_") for part in path.relative_to(source).parts)
+            if private or module in LEFT_OUT or "node_modules" in module:
+                continue
+            lines += [f"## {module.removeprefix('lln.')}", "", "```{eval-rst}", f".. automodule:: {module}", "```", ""]
+        _write(target / f"{folder.name}.md", "\n".join(lines))
+    _write(target / "index.md", "\n".join(index))
+
+
 def _docstring(path: Path) -> str:
     import ast
 
@@ -130,6 +156,7 @@ def write_all(_: Sphinx) -> None:
     """Make every page that comes from code."""
     write_commands(MADE / "commands.md")
     write_gallery(MADE / "gallery")
+    write_internals(MADE / "internals")
     write_live(MADE / "static" / "lorenz.html")
 
 

@@ -11,15 +11,18 @@ import pytest
 import typer
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("tutorials/*.md")),
+    *sorted(DOCS.glob("api/*.md")),
+]
 # Pages without code to run, whose links and names are held to the same.
 BESIDE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/apebench/README.md")]
 BESIDE += [ROOT / "src" / "lln" / room / "README.md" for room in ("ops", "view/page")]
 BESIDE += sorted((ROOT / "results" / "paper").glob("*.md"))
 SLOW = "<!-- slow -->"
-# Tables of names, types, words and a module: nothing that the reference could describe.
-TABLES = {"COMPARATORS", "EVERY_PRESET", "FIELD_MODELS", "FIELD_PRESETS", "MODELS", "PRESETS"}
-UNLISTED = TABLES | {"Progress", "Stepper", "Function", "DONE", "FAILED", "RULE", "reference", "__version__"}
 
 
 def _loaded(name):
@@ -179,27 +182,50 @@ def test_names_and_files_on_the_pages_exist(page):
 
 
 def test_every_page_is_in_a_table_of_contents():
-    listed = set(re.findall(r"^([\w/-]+)$", (ROOT / "docs" / "index.md").read_text(), flags=re.MULTILINE))
-    pages = {str(p.relative_to(ROOT / "docs").with_suffix("")) for p in PAGES[1:]} - {"index"}
-    assert pages == listed
+    listed = set(re.findall(r"^([\w/-]+)$", (DOCS / "index.md").read_text(), flags=re.MULTILINE))
+    listed |= {
+        f"api/{name}" for name in re.findall(r"^(\w+)$", (DOCS / "api" / "index.md").read_text(), flags=re.MULTILINE)
+    }
+    pages = {str(p.relative_to(DOCS).with_suffix("")) for p in PAGES[1:]} - {"index"}
+    assert pages == {name for name in listed if not name.startswith("_made/")}
 
 
-def test_the_reference_lists_every_public_name():
-    text = (ROOT / "docs" / "api.md").read_text()
-    whole = {resolve(name) for name in re.findall(r"automodule:: ([\w.]+)", text)}
-    listed = re.findall(r"auto(?:class|function|exception):: ([\w.]+)\.(\w+)", text)
-    single = {id(getattr(importlib.import_module(package), name)) for package, name in listed}
-    rooms = [f".{place.parent.name}" for place in (ROOT / "src" / "lln").glob("*/__init__.py")]
-    for room in ("", *sorted(set(rooms) - {".cli"})):
-        package = importlib.import_module(f"lln{room}")
-        for name in set(getattr(package, "__all__", ())) - UNLISTED:
-            thing = getattr(package, name)
-            home = getattr(thing, "__module__", None)
-            known = id(thing) in single or any(home == module.__name__ for module in whole)
-            assert known, f"lln{room}.{name} is not in docs/api.md"
+def test_every_public_name_has_a_page_with_an_example():
+    import lln
+
+    for name in set(lln.__all__) - {"__version__"}:
+        page = DOCS / "api" / f"{name}.md"
+        assert page.exists(), f"lln.{name} has no page docs/api/{name}.md"
+        assert any(block.kind == "python" for block in docs.blocks(page.read_text())), f"{page.name} has no example"
+        assert f"]({name}.md)" in (DOCS / "api" / "index.md").read_text()
 
 
-def test_the_drawing_of_the_house_names_the_rooms_that_exist():
+def test_commands_are_written_from_the_code(tmp_path):
+    pytest.importorskip("latex2mathml")
+    made = _loaded("_ext/lln_docs")
+    made.write_commands(tmp_path / "commands.md")
+    text = (tmp_path / "commands.md").read_text()
+    for words in ("## lln fit", "`--test`", "lln compare b.nc --plot compare.png", "## lln page"):
+        assert words in text
+    assert "[bold]" not in text
+
+
+def test_the_gallery_has_a_picture_of_every_example():
+    names = {path.stem for path in (ROOT / "examples" / "gallery").glob("[0-9]*.py")}
+    assert len(names) >= 9
+    assert {path.stem for path in (DOCS / "images" / "gallery").glob("*.png")} == names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples" / "gallery").glob("[0-9]*.py")))
+def test_an_example_of_the_gallery_runs(name, tmp_path):
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / "examples" / "gallery" / "run.py")
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    assert gallery.run(name, tmp_path).stat().st_size > 5000
+
+
+def test_the_tree_of_the_architecture_names_the_folders_that_exist():
     drawing = (ROOT / "docs" / "architecture.md").read_text().split("```text")[1].split("```")[0]
     rows = [re.split(r"\s{2,}", line)[0] for line in drawing.strip().splitlines()]
     drawn = {room for row in rows for room in row.split(" | ")}

@@ -263,7 +263,10 @@ def _given(name: str, model: Any) -> _Fitted:
     own = getattr(model, "rollout", None)
     if callable(own):
         frame = getattr(model, "frame", model)
-        return _Fitted(own, int(getattr(frame, "history", 1)), getattr(model, "parameters", None))
+        count = getattr(model, "parameters", None)
+        if callable(count):  # a torch module
+            count = sum(parameter.numel() for parameter in count())
+        return _Fitted(own, int(getattr(frame, "history", 1)), count)
     if not callable(model):
         raise InputError(f"{name} must be a step (a function of states) or have a method rollout, got {type(model)}")
     return _Fitted(lambda window, steps, _: rollout(model, window[..., -1, :], steps).predicted.astype(np.float64))

@@ -129,7 +129,7 @@ def field_forecast_figure(
         for axis in axes:
             axis.grid(False)
             axis.set_ylabel(labels[1])
-            _draw_marks(axis, marks, with_words=axis is axes[-1])
+            _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)
     return figure
@@ -198,14 +198,23 @@ def _field_limits(*fields: Array) -> dict[str, Any]:
     return {"cmap": FIELD_COLOURS, "vmin": low, "vmax": high if high > low else low + 1.0}
 
 
-def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool) -> None:
+def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool, inside: bool = False) -> None:
     for k, (time, words) in enumerate(marks):
         axis.axvline(time, color=VERMILION, linewidth=1.1, linestyle=(0, (4, 3)))
         if with_words:
             low, high = axis.get_xlim()
             at = float(axis.convert_xunits(time))  # type: ignore[no-untyped-call]
             late = at > (low + high) / 2
+            edge = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75 if inside else 0.0}
             axis.annotate(
-                words, (time, 1.0), (-2 if late else 2, 3 + 10 * k), xycoords=("data", "axes fraction"),
-                textcoords="offset points", fontsize=7.5, color=VERMILION, ha="right" if late else "left", va="bottom",
-            )  # fmt: skip
+                words,
+                (time, 1.0),
+                (-3 if late else 3, -3 - 11 * k if inside else 3 + 10 * k),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                fontsize=7.5,
+                color=VERMILION,
+                ha="right" if late else "left",
+                va="top" if inside else "bottom",
+                bbox=edge,
+            )

@@ -56,7 +56,7 @@ STYLE: Any = {
 }
 
 
-class DisplayFigure(Figure):
+class _DisplayFigure(Figure):
     """A figure that notebooks show without pyplot."""
 
     def _repr_png_(self) -> bytes:
@@ -71,9 +71,9 @@ def house_style() -> AbstractContextManager[None]:
     return mpl.rc_context(STYLE)
 
 
-def new_figure(width: float = WIDTH, height: float = 3.8) -> DisplayFigure:
+def new_figure(width: float = WIDTH, height: float = 3.8) -> Figure:
     """An empty figure of so many inches, with constrained layout."""
-    return DisplayFigure(figsize=(width, height), layout="constrained")
+    return _DisplayFigure(figsize=(width, height), layout="constrained")
 
 
 class Look(NamedTuple):
