@@ -62,7 +62,7 @@ def lorenz(settings: Settings) -> Task:
     """The Lorenz attractor; the start is chosen so that the state changes wings most often."""
     system, history = lln.preset("lorenz-28"), 16
     unseen = 4 * settings.steps + history
-    states = lln.simulated(system, 500 + settings.pairs + unseen, dtype="float64").states[500:]
+    states = lln.simulate(system, 500 + settings.pairs + unseen, dtype="float64").states[500:]
     data = Dataset((Series(states),), system.dt, system.coordinates, source=system.name, system=system.name)
     train, test = data.cut(0, settings.pairs), data.cut(settings.pairs)
     x = states[settings.pairs :, 0]
@@ -78,7 +78,7 @@ def front(settings: Settings) -> Task:
     system, history = lln.preset("fisher-kpp-128"), 16
     rows = min(settings.steps, 200) + history + 1
     seeds = range(settings.seed, settings.seed + 5)
-    runs = [lln.simulated(system, rows, start=seeded_start(system, seed), dtype="float64").states for seed in seeds]
+    runs = [lln.simulate(system, rows, start=seeded_start(system, seed), dtype="float64").states for seed in seeds]
     kind: dict[str, Any] = {"space": (system.size,), "channels": ("u",), "coords": {"x": np.asarray(system.grid)}}
     make = {"dt": system.dt, "source": system.name, **kind}
     train = Dataset(tuple(Series(run) for run in runs[:-1]), **make)

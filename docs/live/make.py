@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Simulate, fit with the last 600 states unseen, and write both files."""
-    run = lln.simulated(lln.preset("lorenz-28"), 3500)
+    run = lln.simulate(lln.preset("lorenz-28"), 3500)
     states = np.asarray(run.states, dtype=np.float32)[500:]
     np.savez_compressed(HERE / "lorenz.npz", states=states)
     model = lln.LensForecaster(members=1, width=48, depth=8, epochs=60, history=1)

@@ -7,7 +7,7 @@ import lln
 from lln.data.series import Dataset, Series
 
 system = lln.preset("burgers-48")
-states = lln.simulated(system, 1600, dtype="float64").states
+states = lln.simulate(system, 1600, dtype="float64").states
 grid = {"space": (48,), "channels": ("u",), "coords": {"x": system.grid}}
 train = Dataset((Series(states[:1100]),), system.dt, **grid)
 model = lln.LensForecaster(members=1, epochs=3, history=1, field=False, width=24, depth=2).fit(train)

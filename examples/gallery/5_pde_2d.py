@@ -10,7 +10,7 @@ from lln.data.series import Dataset, Series
 from lln.systems import AllenCahn, seeded_start
 
 system = AllenCahn(points=(24, 24))
-runs = [lln.simulated(system, 60, start=seeded_start(system, seed), dtype="float64").states for seed in range(4)]
+runs = [lln.simulate(system, 60, start=seeded_start(system, seed), dtype="float64").states for seed in range(4)]
 axis = np.arange(24.0)
 grid = {"space": (24, 24), "channels": ("u",), "coords": {"x": axis, "y": axis}}
 train = Dataset(tuple(Series(run) for run in runs[:3]), system.dt, **grid)

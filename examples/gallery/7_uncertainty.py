@@ -5,6 +5,6 @@ Each member of an ensemble is rolled out alone. Where they part, the forecast is
 
 import lln
 
-states = lln.simulated(lln.preset("lorenz-28"), 3600, dtype="float64").states[500:]
+states = lln.simulate(lln.preset("lorenz-28"), 3600, dtype="float64").states[500:]
 model = lln.LensForecaster(members=3, history=1, time_limit=40).fit(states[:2600], dt=0.01, names=["x", "y", "z"])
 figure = model.sample(states[2600], steps=490).plot(truth=states[2601:3091], title="three members, one start")

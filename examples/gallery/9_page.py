@@ -8,7 +8,7 @@ import lln
 from lln.view.drawing import architecture_figure
 from lln.view.rays import bench_of
 
-states = lln.simulated(lln.preset("lorenz-28"), 3000, dtype="float64").states[500:]
+states = lln.simulate(lln.preset("lorenz-28"), 3000, dtype="float64").states[500:]
 model = lln.LensForecaster(members=1, epochs=60, history=1, width=32, depth=8)
 model.fit(states[:2000], dt=0.01, names=["x", "y", "z"])
 model.page(states, steps=300).save("lorenz.html")

@@ -104,6 +104,17 @@ def test_seconds_become_units_that_people_use():
     assert payload["series"][0]["start"] == pytest.approx(fitted().last_time_ / 86400)
 
 
+def test_steps_of_the_calendar_carry_their_dates():
+    model = copy.copy(fitted())
+    units = {"time": "months since 2020-01-31T00:00:00"}
+    model.layout_ = replace(model.layout_, dt=1.0, units=units, frequency="ME")
+    model.last_time_ = 5.0
+    payload = payload_of(forecaster_page(model, steps=3))
+    assert payload["calendar"]["first"] == 5
+    assert payload["calendar"]["dates"][:2] == ["2020-06-30", "2020-07-31"]
+    assert payload["timeUnit"] == "months"
+
+
 def test_data_of_another_system_and_too_many_members_are_refused():
     with pytest.raises(ValueError, match="2 features, but LensForecaster is expecting 3"):
         forecaster_page(fitted(), Dataset((Series(np.zeros((9, 2))),), 0.01))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.resample import first_date
+from lln.data.interpret.calendar import dates_of, first_date
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.export.parts import (
@@ -28,6 +28,7 @@ from lln.view.page.runs import EXACT, FINE, Run
 from lln.view.page.system import polynomial_field
 
 FORMAT = 2
+MOST_DATES = 20_000
 
 AnySurrogate = AnyStep
 Numbers = Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -115,7 +116,7 @@ def flow_part(table: NDArray[Any], weights: NDArray[Any], offset: NDArray[Any], 
     return {"kind": "flow", "substeps": substeps, "arrays": arrays}
 
 
-def data_part(layout: Layout, runs: Sequence[Run], history: int) -> dict[str, Any]:
+def data_part(layout: Layout, runs: Sequence[Run], history: int, steps: int) -> dict[str, Any]:
     """Names, units, grid, and the trajectories that a rollout can start from."""
     for one in (run.series for run in runs):
         if one.size != layout.size or len(one) < history:
@@ -132,7 +133,8 @@ def data_part(layout: Layout, runs: Sequence[Run], history: int) -> dict[str, An
         "dt": layout.dt / factor,
         "timeName": layout.time_name,
         "timeUnit": unit,
-        "origin": None if origin is None else f"{np.datetime_as_string(origin, unit='ms')}Z",
+        "origin": None if origin is None or layout.frequency else f"{np.datetime_as_string(origin, unit='ms')}Z",
+        "calendar": None if layout.frequency is None else _calendar(layout, runs, steps),
         "names": list(layout.names),
         "units": [unit for unit in unit_of for _ in range(places)],
         "inputNames": list(layout.input_names),
@@ -146,6 +148,16 @@ def data_part(layout: Layout, runs: Sequence[Run], history: int) -> dict[str, An
         else [],
         "series": [_series(run, factor, len(names), numbers, history) for run in runs],
     }
+
+
+def _calendar(layout: Layout, runs: Sequence[Run], steps: int) -> dict[str, Any] | None:
+    """The date of every step of the calendar that the page can show; None if there are too many."""
+    first = int(min(run.series.start for run in runs))
+    last = int(max(run.series.start + len(run.series) for run in runs)) + steps
+    if last - first > MOST_DATES:
+        return None
+    dates = dates_of(np.arange(first, last + 1.0), layout.units.get(layout.time_name, ""), layout.frequency)
+    return None if dates is None else {"first": first, "dates": np.datetime_as_string(dates, unit="D").tolist()}
 
 
 def time_unit(layout: Layout) -> tuple[str, float]:
@@ -194,7 +206,7 @@ def whole_payload(
         "system": None if system is None else _system(system, layout.dt),
         "scale": packed(surrogate.frame.scale),
         "numbers": [{"title": head, "rows": [list(row) for row in rows]} for head, rows in numbers],
-        **data_part(layout, runs, surrogate.frame.history),
+        **data_part(layout, runs, surrogate.frame.history, steps),
         **model_part(surrogate),
     }
 

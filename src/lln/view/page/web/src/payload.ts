@@ -143,6 +143,8 @@ export interface Payload {
   timeUnit: string;
   /** the date from which times count; null for plain numbers */
   origin: string | null;
+  /** dates of the steps of a calendar, the first of them at time `first`; null for steps of equal length */
+  calendar: { first: number; dates: string[] } | null;
   /** largest Lyapunov exponent, per unit of time; null if unknown or not above zero */
   lyapunov: number | null;
   /** sentences on what the page leaves out or rounds */

@@ -42,6 +42,8 @@ export function span(payload: Payload, steps: number): string {
 
 /** A moment of the data: a date where there are dates, otherwise a number with its unit. */
 export function moment(payload: Payload, time: number): string {
+  const day = payload.calendar?.dates[Math.round(time) - payload.calendar.first];
+  if (day) return day;
   if (payload.origin !== null) {
     const seconds: Record<string, number> = { seconds: 1, minutes: 60, hours: 3600, days: 86400, years: 31557600 };
     const date = new Date(Date.parse(payload.origin) + 1000 * (seconds[payload.timeUnit] ?? 1) * time);
