@@ -35,7 +35,7 @@ from lln.fit.stability import bounded
 from lln.fit.trial import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 from lln.systems.presets import PRESETS
 from lln.train.checkpoint import Checkpoint
 
@@ -196,7 +196,7 @@ def _plain_linear(problem: Problem) -> dict[str, Any]:
     scale = kitchen.prepare(None, 1).units.scale
     ways = folds(problem.dataset, VALIDATION)
     best = choose_linear(kitchen, ways, (1,), (None,), RIDGES, scale).best
-    surrogate = Surrogate(kitchen.prepare(None, 1).linear(best))
+    surrogate = DenseStep(kitchen.prepare(None, 1).linear(best))
     errors = problem.errors(surrogate.rollout, 1)
     windows = [[float(value) for value in errors]]
     return {"nmse": _mean(errors), "nmse_of_windows": windows, "ridge": [best.ridge], "history": [1]}
@@ -207,7 +207,7 @@ def _best_linear(problem: Problem) -> dict[str, Any]:
     ready = prepare(problem.dataset, 1)
     found = {}
     for ridge in (0.0, *RIDGES):
-        surrogate = Surrogate(ready.linear(Candidate(1, None, ridge)))
+        surrogate = DenseStep(ready.linear(Candidate(1, None, ridge)))
         found[ridge] = _mean(problem.errors(surrogate.rollout, 1))
     best = min(found, key=found.__getitem__)
     return {"nmse": found[best], "ridge": [best], "history": [1]}

@@ -18,8 +18,8 @@ from benchmarks.speed.rows import Row, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, Times, race
 from lln.export.c.export import FAST, compile_c, compiler, export_c
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
-from lln.step.surrogate import Surrogate
 
 STATE, WIDTH, STEPS, SHORT = 32, 128, 500, 25
 WHOLE = ("c float", "c double", "onnx rollout", "lens")
@@ -58,17 +58,17 @@ def exports(setting: Setting) -> list[Row]:
     return timed("exported rollout", shape, times, notes)
 
 
-def contracting() -> Surrogate:
+def contracting() -> DenseStep:
     """A model of the paper's depth and width whose rollout neither dies nor diverges."""
     n = STATE
     turn = np.roll(np.eye(n), 1, axis=1) - np.eye(n)
     frame = Frame(
         np.zeros(n), np.ones(n), 1, np.zeros((0, n)), np.zeros(0), np.ones(0), 0.1 * turn, np.zeros(n), np.full(n, 0.05)
     )
-    return Surrogate(frame, (lens(n, WIDTH),))
+    return DenseStep(frame, (lens(n, WIDTH),))
 
 
-def _compiled(setting: Setting, surrogate: Surrogate, start: Array, place: Path) -> dict[str, Contender]:
+def _compiled(setting: Setting, surrogate: DenseStep, start: Array, place: Path) -> dict[str, Contender]:
     if compiler() is None:
         setting.skip("c float", "no C compiler is installed")
         return {}
@@ -77,7 +77,7 @@ def _compiled(setting: Setting, surrogate: Surrogate, start: Array, place: Path)
     }
 
 
-def _in_c(surrogate: Surrogate, start: Array, place: Path, precision: str) -> Contender:
+def _in_c(surrogate: DenseStep, start: Array, place: Path, precision: str) -> Contender:
     export_c(surrogate, place, precision, check=False)
     library = ctypes.CDLL(str(compile_c(place, "model", place / "model.so", shared=True)))
     states = np.empty((STEPS, STATE))
@@ -93,7 +93,7 @@ def _in_c(surrogate: Surrogate, start: Array, place: Path, precision: str) -> Co
     return run
 
 
-def _graphs(setting: Setting, surrogate: Surrogate, start: Array, place: Path) -> dict[str, Contender]:
+def _graphs(setting: Setting, surrogate: DenseStep, start: Array, place: Path) -> dict[str, Contender]:
     reason = no_onnx()
     if reason is not None:
         setting.skip("onnx step", reason)
@@ -110,7 +110,7 @@ def _graphs(setting: Setting, surrogate: Surrogate, start: Array, place: Path) -
     }
 
 
-def _eager(surrogate: Surrogate) -> Callable[[Any], Any]:
+def _eager(surrogate: DenseStep) -> Callable[[Any], Any]:
     naive, frame = NaiveNetwork(surrogate.members[0]), surrogate.frame  # type: ignore[arg-type]
 
     def step(state: Array) -> Array:

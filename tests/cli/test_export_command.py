@@ -15,7 +15,7 @@ from lln.data.dataset import as_dataset
 from lln.data.read.formats import write
 from lln.export.c.export import compiler
 from lln.forecaster.model_file import save
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 
 app = typer.Typer()
 for command in (export, draw, animate):
@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     ):
         save(made(as_dataset(states, dt=0.01, names=["x", "y", "z"]), **options), place / f"{name}.lln")
     linear = made(as_dataset(states_of("lorenz-28")[:900], dt=0.01))
-    linear.surrogate_ = Surrogate(linear.surrogate_.frame)
+    linear.surrogate_ = DenseStep(linear.surrogate_.frame)
     save(linear, place / "linear.lln")
     write(place / "truth.npz", as_dataset(states_of("lorenz-28")[900:1000], dt=0.01, names=["x", "y", "z"]))
     return place

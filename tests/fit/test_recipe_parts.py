@@ -11,7 +11,7 @@ from lln.fit.noise import estimate_noise
 from lln.fit.prepare import Candidate, prepare
 from lln.fit.sizes import parameter_budget, updates_for
 from lln.models.counting import comparator_cost, lens_cost
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 from lln.systems import preset, simulate
 
 
@@ -63,7 +63,7 @@ def test_windows_of_linear_maps_agree_with_the_surrogate():
     windows = load(data, fold, 2, np.ones(3))
     rolled = roll_linear(frames, windows)
     for frame, states in zip(frames, rolled, strict=True):
-        np.testing.assert_allclose(states, Surrogate(frame).rollout(windows.start, fold.steps), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(states, DenseStep(frame).rollout(windows.start, fold.steps), rtol=1e-9, atol=1e-12)
 
 
 def test_log_error_counts_divergence_and_never_hides_it():

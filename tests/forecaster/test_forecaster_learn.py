@@ -10,8 +10,8 @@ from lln.data.series import Dataset, Series
 from lln.fit.fields.contest import Contest
 from lln.fit.learn import DENSE_COORDINATES, learn, points_share
 from lln.fit.options import Recipe
-from lln.step.field_surrogate import FieldSurrogate
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
+from lln.step.field import FieldStep
 
 
 def grid(*space):
@@ -89,7 +89,7 @@ QUICKEST = {name: value for name, value in QUICK.items() if name != "refit"}
 
 def test_the_same_physics_everywhere_is_shared():
     fit = learn(as_dataset(rings(), grid=np.linspace(0, 6.2, 32), dt=0.1), Recipe(**QUICKEST))
-    assert isinstance(fit.surrogate, FieldSurrogate)
+    assert isinstance(fit.surrogate, FieldStep)
     (note,) = [note for note in fit.report.notes if "all points share their weights" in note]
     assert "x: periodic, spacing 0.2" in note
     assert "field=False insists" in note
@@ -102,7 +102,7 @@ def test_the_same_physics_everywhere_is_shared():
 
 def test_places_that_differ_keep_weights_of_their_own():
     fit = learn(as_dataset(places(), grid=12, dt=0.1), Recipe(**QUICKEST))
-    assert isinstance(fit.surrogate, Surrogate)
+    assert isinstance(fit.surrogate, DenseStep)
     assert any("every point has weights of its own" in note for note in fit.report.notes)
     dense, shared = fit.report.candidates[:2]
     assert dense["nmse"] < 1e-3 * shared["nmse"]
@@ -118,7 +118,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     trained = [row for row in whole.report.candidates if "family" in row and "share" not in row]
     assert [row["family"] for row in trained] == ["dense", "field"]
     better = min(trained, key=lambda row: row["nmse"])["family"]
-    assert isinstance(whole.surrogate, FieldSurrogate if better == "field" else Surrogate)
+    assert isinstance(whole.surrogate, FieldStep if better == "field" else DenseStep)
     assert any("with networks, over the last fold, by" in note for note in whole.report.notes)
     phases = []
 
@@ -175,7 +175,7 @@ def test_wrong_options_of_fields():
 def test_a_field_is_fitted_saved_and_rolled_out(tmp_path):
     states = wave(points=16, channels=1, rows=150)
     forecaster = LensForecaster(**QUICK, field={"boundary": "periodic", "blocks": 1, "kernel": 3}).fit(states, grid=16)
-    assert isinstance(forecaster.surrogate_, FieldSurrogate)
+    assert isinstance(forecaster.surrogate_, FieldStep)
     run = forecaster.rollout(states[-1], 5)
     assert run.states.shape == (6, 16)
     np.testing.assert_allclose(

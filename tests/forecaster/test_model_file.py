@@ -3,6 +3,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from forecasters import convolved, field, fitted, forced, lorenz, wave
 import lln
 from lln import InputError
 from lln.forecaster.model_file import describe, load, save
+from lln.step.polynomial import Flow, Polynomial, monomial_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -56,6 +58,25 @@ def test_history_inputs_and_fields_come_back(history, tmp_path):
     same(field(), back, wave()[0].reshape(2, 2, 3))
     assert back.rollout(wave()[0], 2).to_xarray().equals(field().rollout(wave()[0], 2).to_xarray())
     assert back.layout_.record() == field().layout_.record()
+
+
+def test_every_part_of_a_step_comes_back(tmp_path):
+    made, source = fitted(), np.random.default_rng(0)
+    frame = made.surrogate_.frame
+    table = monomial_table(range(3), 2)
+    parts = replace(
+        frame, polynomial=Polynomial(table, 1e-3 * source.standard_normal((3, len(table)))),
+        flow=Flow(Polynomial(table, 1e-3 * source.standard_normal((3, len(table)))), np.zeros(3), 3),
+        low=frame.mean - 2 * frame.scale, high=frame.mean + frame.scale,
+    )  # fmt: skip
+    step = made.surrogate_.to_dtype(torch.float64).replace(frame=parts)
+    given = (made.recipe_, made.report_, made.layout_, made.training_, made.last_window_, made.last_time_)
+    made = lln.LensForecaster().assemble(step, *given)
+    save(made, tmp_path / "a")
+    back = load(tmp_path / "a")
+    assert back.surrogate_.members[0].readout.weight.dtype == torch.float64
+    assert (back.rollout(lorenz()[3], 40).states <= parts.high).all()
+    same(made, back, lorenz()[3])
 
 
 @pytest.mark.parametrize("options", [{"model": "residual-batchnorm"}, {"linear": False}, {"members": 1}])

@@ -1,6 +1,6 @@
-"""A surrogate as an ONNX graph: one step, or a whole rollout whose number of steps is known only when it runs.
+"""A step as an ONNX graph: one step, or a whole rollout whose number of steps is known only when it runs.
 
-The graph is what `Surrogate` computes: units, past, inputs and linear part in float64, the network in float32. Lenses
+The graph is what a `Step` computes: features and closed-form parts in float64, networks in their own precision. Lenses
 are the plain sum of Gaussians, because a runtime pays for every node, and three wide nodes beat two dozen narrow ones.
 """
 

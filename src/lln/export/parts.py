@@ -10,7 +10,16 @@ from torch import nn
 
 from lln.core.errors import InputError
 from lln.export.rounding import rounded_rollout
-from lln.models import LayerScaleMLP, LensNetwork, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
+from lln.models import (
+    FIELD_MODELS,
+    MODELS,
+    LayerScaleMLP,
+    LensNetwork,
+    PlainMLP,
+    ResidualBatchNormMLP,
+    ResidualMLP,
+    ScaledResidualMLP,
+)
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.step.base import AnyStep
 from lln.step.frame import Array
@@ -204,7 +213,7 @@ def _array(tensor: torch.Tensor) -> Array:
 def check_exportable(step: AnyStep) -> None:
     """Refuse a step with networks that are not lln's own."""
     for network in step.networks if step.corrected else ():
-        if not isinstance(network, LensNetwork | PlainMLP | FieldLensNetwork):
+        if type(network) not in (*MODELS.values(), *FIELD_MODELS.values()):
             raise InputError(
                 f"{type(network).__name__} has no export; lens networks and lln's own comparators have one"
             )

@@ -16,8 +16,8 @@ from lln.fit.choose import choose_linear, reaches_of
 from lln.fit.holdout import MOST_HISTORY, folds, load
 from lln.fit.linear import RIDGES, units_of_moments
 from lln.fit.prepare import Candidate, Kitchen
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
-from lln.step.surrogate import Surrogate
 
 HELD_OUT = 0.2
 
@@ -120,7 +120,7 @@ class Linear(Reference):
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """Apply the map again and again."""
         past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        return Surrogate(self.frame).rollout(past, whole("steps", steps, 1), inputs)
+        return DenseStep(self.frame).rollout(past, whole("steps", steps, 1), inputs)
 
 
 class Analog(Reference):

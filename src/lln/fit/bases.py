@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from lln.models.lens import LensNetwork
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.step.polynomial import Polynomial, monomial_table
-from lln.step.surrogate import Surrogate
 
 
 class Basis(Protocol):
@@ -34,7 +34,7 @@ class Basis(Protocol):
     def columns(self, features: Array) -> Array:
         """(P, F) -> (P, M)."""
 
-    def step(self, frame: Frame, weights: Array) -> Surrogate:
+    def step(self, frame: Frame, weights: Array) -> DenseStep:
         """The step of `frame`, which has the linear part, with the columns weighted by (n, M)."""
 
     def record(self) -> dict[str, Any]:
@@ -52,9 +52,9 @@ class NoBasis:
         """Nothing beside the features."""
         return np.zeros((len(features), 0))
 
-    def step(self, frame: Frame, weights: Array) -> Surrogate:  # noqa: ARG002 - it has none
+    def step(self, frame: Frame, weights: Array) -> DenseStep:  # noqa: ARG002 - it has none
         """The linear step."""
-        return Surrogate(frame)
+        return DenseStep(frame)
 
     def record(self) -> dict[str, Any]:
         """Nothing to tell."""
@@ -83,9 +83,9 @@ class PolynomialBasis:
         """The monomials."""
         return self._polynomial(np.zeros((1, self.size))).monomials(features)[:, len(self.factors) :]
 
-    def step(self, frame: Frame, weights: Array) -> Surrogate:
+    def step(self, frame: Frame, weights: Array) -> DenseStep:
         """With the polynomial in the frame; its monomials of degree one weigh nothing."""
-        return Surrogate(replace(frame, polynomial=self._polynomial(weights)))
+        return DenseStep(replace(frame, polynomial=self._polynomial(weights)))
 
     def _polynomial(self, weights: Array) -> Polynomial:
         table = monomial_table(self.factors, self.degree)
@@ -122,14 +122,14 @@ class LensBasis:
         position: Array = self.network.transport(*self.network.embed(rows)).y.numpy()
         return position
 
-    def step(self, frame: Frame, weights: Array) -> Surrogate:
+    def step(self, frame: Frame, weights: Array) -> DenseStep:
         """With the network as a member that is added as it is."""
         network = LensNetwork(**self.network.config(), generator=torch.Generator()).double()
         network.load_state_dict(self.network.state_dict())
         with torch.no_grad():
             network.readout.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))
             network.readout.bias.zero_()
-        return Surrogate(replace(frame, gain=np.ones(frame.size)), (network.eval().requires_grad_(False),))
+        return DenseStep(replace(frame, gain=np.ones(frame.size)), (network.eval().requires_grad_(False),))
 
     def record(self) -> dict[str, Any]:
         """Sizes and the scale of the embedding."""

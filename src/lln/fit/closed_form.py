@@ -17,8 +17,8 @@ from lln.fit.linear import Units
 from lln.fit.prepare import Kitchen, Prepared
 from lln.fit.regression import RIDGES, RidgePath
 from lln.fit.scores import RolloutErrors
+from lln.step.dense import DenseStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
 
 SCALES = (0.1, 0.2, 0.4, 0.8)
 DEGREES = (2, 3, 4, 5)
@@ -150,7 +150,7 @@ class ClosedForms:
     def _many(self, choice: ClosedChoice) -> bool:
         return len(self._data(self.fold.train, choice.history).features) >= _SCREENING_ROWS
 
-    def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> Surrogate:
+    def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
         ready = self.kitchen.prepare(parts, choice.history)
         made = []
@@ -163,7 +163,7 @@ class ClosedForms:
             matrix=np.mean([one.frame.matrix for one in made], axis=0),
             offset=np.mean([one.frame.offset for one in made], axis=0),
         )
-        return Surrogate(mean, tuple(member for one in made for member in one.members))
+        return DenseStep(mean, tuple(member for one in made for member in one.members))
 
     def judged(self, choice: ClosedChoice, steps: int) -> Scored:
         """Held-out rollouts of one closed form over `steps`."""
@@ -229,12 +229,12 @@ class ClosedForms:
         mixing = _lag_space(units) if choice.lags else None
         return drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
 
-    def _assembled(self, ready: Prepared, basis: Basis, weights: Array, offset: Array) -> Surrogate:
+    def _assembled(self, ready: Prepared, basis: Basis, weights: Array, offset: Array) -> DenseStep:
         count = ready.units.history * self.kitchen.dataset.size + len(ready.units.input_mean)
         frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
         made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
         low, high = self._bounds(ready)
-        return Surrogate(replace(made.frame, low=low, high=high), made.members)
+        return DenseStep(replace(made.frame, low=low, high=high), made.members)
 
     def _bounds(self, ready: Prepared) -> tuple[Array, Array]:
         """Where rollouts of a nonlinear part are kept; coordinates that drift are free."""

@@ -42,7 +42,7 @@ from lln.fit.scores import RolloutErrors, better_by, horizon_of
 from lln.fit.seasons import linear_histories, nonlinear_histories
 from lln.fit.stability import settled
 from lln.fit.trial import Progress, Stage, Trials, Work
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
@@ -345,7 +345,7 @@ class _Fitting:
             parts = None if self.recipe.refit else self.fold.train
             ready = self.kitchen.prepare(parts, decision.candidate.history)
             if decision.closed is None:
-                surrogate = Surrogate(ready.linear(decision.candidate))
+                surrogate = DenseStep(ready.linear(decision.candidate))
             else:
                 self.progress(Event(Phase.REFIT, 0, 1))
                 forms = replace_seed(self.closed, self.seeds[group])
@@ -377,7 +377,7 @@ class _Fitting:
             each = len(model) // len(among)
             first = among.index(group) * each
             members = tuple(model.member(first + index) for index in range(each))
-            surrogate = Surrogate(replace(used.frame, gain=used.frame.gain * setting.share), members)
+            surrogate = DenseStep(replace(used.frame, gain=used.frame.gain * setting.share), members)
             surrogate, share = settled(surrogate, setting.share, self._last_window(candidate), self.noise.matters)
             decision = replace(decision, setting=replace(setting, share=share))
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
@@ -392,7 +392,7 @@ class _Fitting:
         return self.dataset.series[index].rows(last - candidate.history, last).astype("float64")
 
     def _report(
-        self, surrogate: Surrogate, ready: Any, decision: Decision, linear: LinearChoice, work: Any, group: int
+        self, surrogate: DenseStep, ready: Any, decision: Decision, linear: LinearChoice, work: Any, group: int
     ) -> Fit:
         seed = self.seeds[group]
         share = 0.0 if decision.setting is None else decision.setting.share

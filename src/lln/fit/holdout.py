@@ -10,6 +10,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.fit.scores import RolloutErrors, lead_times
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 
 Part = tuple[int, int, int]
@@ -163,24 +164,6 @@ def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | 
 
 
 def roll_linear(frames: list[Frame], windows: Windows) -> Array:
-    """Rollouts of several frames that differ in their linear part alone: (frames, W, steps, n)."""
-    frame, lead = frames[0], len(frames)
-    n, history = frame.size, frame.history
-    matrices = np.stack([one.matrix.T for one in frames])
-    offsets = np.stack([one.offset for one in frames])[:, None]
-    count, steps, _ = windows.truth.shape
-    z = np.empty((lead, count, history + steps, n))
-    z[:, :, :history] = (windows.start - frame.mean) / frame.scale
-    known = None if windows.inputs is None else (windows.inputs - frame.input_mean) / frame.input_scale
-    features = np.empty((lead, count, frame.features))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(steps):
-            past = z[:, :, k : k + history]
-            features[..., :n] = past[:, :, -1]
-            if history > 1:
-                differences = (past[:, :, :0:-1] - past[:, :, -2::-1]) / frame.difference_scale
-                features[..., n : n * history] = differences.reshape(lead, count, -1)
-            if known is not None:
-                features[..., n * history :] = known[:, k]
-            z[:, :, k + history] = past[:, :, -1] + features @ matrices + offsets
-    return np.asarray(z[:, :, history:] * frame.scale + frame.mean)
+    """Rollouts of the closed-form parts of several frames: (frames, W, steps, n)."""
+    steps = windows.truth.shape[1]
+    return np.stack([DenseStep(one).rollout(windows.start, steps, windows.inputs) for one in frames])

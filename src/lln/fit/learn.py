@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from lln.core.errors import InputError, did_you_mean
 from lln.data.series import Dataset
@@ -15,9 +15,6 @@ from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fi
 from lln.fit.fitter import fit_many, fit_surrogate
 from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.train.checkpoint import Checkpoint, identity_of
-
-if TYPE_CHECKING:
-    from lln.step.field_surrogate import FieldSurrogate
 
 # Beyond so many coordinates a matrix over the grid is not even tried.
 DENSE_COORDINATES = 512
@@ -109,7 +106,7 @@ def _better(dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpo
     found = _contest(dataset, recipe, say, kept)
     if found.points_share is None:
         # What is trained here is kept, so that the better one need not be trained again.
-        trained = cast("FieldSurrogate", fit(True, within(0.5, refit=False)).surrogate)
+        trained = fit(True, within(0.5, refit=False)).surrogate
         shared = network_error(dataset, recipe, trained)
         dense = fit(False, within(0.7, refit=False)).report.held_out_nmse
         found = replace(found, dense_network=dense, shared_network=shared)

@@ -12,7 +12,7 @@ from lln.core.checks import finite, positive, whole
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.fit.holdout import Part
 from lln.models.factory import state_networks
-from lln.step.surrogate import Surrogate
+from lln.step.base import AnyStep
 
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "lens", "network")
@@ -298,7 +298,7 @@ class Fit:
         report: what was done.
     """
 
-    surrogate: Surrogate
+    surrogate: AnyStep
     recipe: Recipe
     report: FitReport
 

@@ -17,7 +17,7 @@ from lln.fit.prepare import Candidate, prepare
 from lln.fit.reporting import report_of
 from lln.models import build
 from lln.models.stacked import stack
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 from lln.train.checkpoint import Checkpoint
 from lln.train.config import TrainConfig
 from lln.train.ensemble import Shape, fit_ensemble
@@ -81,7 +81,7 @@ def fit_paper(
     noise = estimate_noise(dataset)
     return [
         report_of(
-            surrogate=Surrogate(frame, tuple(model.member(group * members + k) for k in range(members))),
+            surrogate=DenseStep(frame, tuple(model.member(group * members + k) for k in range(members))),
             recipe=recipe,
             dataset=dataset,
             ready=ready,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import torch
 
 from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs, moments, pairs
@@ -22,6 +23,7 @@ from lln.fit.linear import (
     units_of_moments,
     units_of_pairs,
 )
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
 
@@ -165,7 +167,8 @@ def prepare(dataset: Dataset, history: int) -> Prepared:
 def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:
     """Features (P, F), and what the linear part leaves of the increments, in units of the gain, (P, n)."""
     features = frame.feature_rows(batch.window, batch.inputs)
-    rest = batch.increments / frame.scale - features @ frame.matrix.T - frame.offset
+    known = DenseStep(frame).closed_form(torch.from_numpy(features)).numpy()
+    rest = (batch.increments - known) / frame.scale
     return features, rest / np.where(frame.gain > 0, frame.gain, 1.0)
 
 

@@ -15,7 +15,7 @@ from lln.fit.linear import spectral_radius
 from lln.fit.noise import Noise
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import Candidate, Prepared
-from lln.step.surrogate import Surrogate
+from lln.step.dense import DenseStep
 from lln.train.ensemble import Shape
 
 _ROWS = 4096
@@ -23,7 +23,7 @@ _ROWS = 4096
 
 def report_of(
     *,
-    surrogate: Surrogate,
+    surrogate: DenseStep,
     recipe: Recipe,
     dataset: Dataset,
     ready: Prepared,
@@ -107,7 +107,7 @@ def _linear_parameters(ready: Prepared, candidate: Candidate) -> int:
     return matrix + n * ready.dataset.inputs + n
 
 
-def _coverage(surrogate: Surrogate, ready: Prepared) -> float | None:
+def _coverage(surrogate: DenseStep, ready: Prepared) -> float | None:
     merged = surrogate.merged() if surrogate.frame.gain.any() else None
     if merged is None:
         return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
+from lln.step.base import AnyStep
 from lln.step.frame import Array
-from lln.step.surrogate import Surrogate
+
+StepT = TypeVar("StepT", bound=AnyStep)
 
 LONG = 10_000
 SHRINK = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -15,7 +18,7 @@ _FAR = 20.0  # standard deviations
 _PIECE = 500
 
 
-def bounded(surrogate: Surrogate, window: Array, steps: int = LONG) -> bool:
+def bounded(surrogate: AnyStep, window: Array, steps: int = LONG) -> bool:
     """Whether a rollout from `window` (H, n) stays within twenty standard deviations for so many steps."""
     frame = surrogate.frame
     if frame.inputs:  # their future is not known
@@ -30,7 +33,7 @@ def bounded(surrogate: Surrogate, window: Array, steps: int = LONG) -> bool:
     return True
 
 
-def settled(surrogate: Surrogate, share: float, window: Array, wanted: bool) -> tuple[Surrogate, float]:
+def settled(surrogate: StepT, share: float, window: Array, wanted: bool) -> tuple[StepT, float]:
     """The surrogate with as much of its network as it takes to stay bounded, and the share that is left.
 
     Args:
@@ -42,7 +45,7 @@ def settled(surrogate: Surrogate, share: float, window: Array, wanted: bool) -> 
     if not wanted:
         return surrogate, share
     for factor in SHRINK:
-        tried = Surrogate(replace(surrogate.frame, gain=surrogate.frame.gain * factor), surrogate.members)
+        tried = surrogate.replace(frame=replace(surrogate.frame, gain=surrogate.frame.gain * factor))
         if bounded(tried, window):
             return tried, share * factor
     return surrogate, share

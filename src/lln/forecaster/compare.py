@@ -80,7 +80,7 @@ def compare(
             trajectory back (more if that is shorter than `steps`), which then trains nothing.
         models: names of networks ("lens", "mlp", ...) and references ("linear", "analog", "persistence", "mean").
         others: your own, by name: a step (..., n) -> (..., n), or an object with `rollout(window, steps, inputs)` as a
-            `Surrogate` has it. They are judged as they are.
+            `Step` has it. They are judged as they are.
         recipe: of all networks and of the linear map; `model` and `seed` are set here. None takes the default.
         seeds: one fit of every network for each.
         depths: depths to choose from for each network, on held-out rollouts of up to three of the seeds; None leaves

@@ -12,9 +12,9 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
+from lln.step.dense import DenseStep
 from lln.step.frame import Frame
 from lln.step.polynomial import Polynomial
-from lln.step.surrogate import Surrogate
 from lln.systems import preset
 from lln.view.page import build_page
 from lln.view.page.payload import packed, quantised
@@ -49,7 +49,7 @@ def test_the_largest_model_of_the_paper_stays_under_three_megabytes():
     )  # fmt: skip
     layout = Layout(tuple(f"q{i}" for i in range(n)), 0.02)
     data = Dataset((Series(source.normal(size=(4000, n))),), 0.02)
-    text = build_page(Surrogate(frame, (network,)), layout, runs_of(data, None, 1)[0], title="SpringChain-48")
+    text = build_page(DenseStep(frame, (network,)), layout, runs_of(data, None, 1)[0], title="SpringChain-48")
     assert len(text.encode()) < 3_000_000
 
 

@@ -9,8 +9,8 @@ from lln.data.series import Series
 from lln.forecaster.layout import Layout
 from lln.models.convolution import kernel_shape, sides
 from lln.models.field import FieldLensNetwork
+from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.field_surrogate import FieldSurrogate
 from lln.view.page import build_page
 
 pytestmark = needs_browser
@@ -42,7 +42,7 @@ def made(
             for block in net.blocks:
                 block.coefficients.mul_(10.0)
         nets.append(net)
-    return FieldSurrogate(frame, tuple(nets))
+    return FieldStep(frame, tuple(nets))
 
 
 CASES = {
@@ -60,7 +60,7 @@ CASES = {
 
 
 def doubled(surrogate):
-    return FieldSurrogate(surrogate.frame, tuple(copy.deepcopy(net).double() for net in surrogate.members))
+    return FieldStep(surrogate.frame, tuple(copy.deepcopy(net).double() for net in surrogate.members))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from test_page_rollouts import asked_for, first_start
 
 from lln.data.series import Dataset, Series
 from lln.forecaster.layout import Layout
-from lln.step.field_surrogate import FieldSurrogate
+from lln.step.field import FieldStep
 from lln.view.page import build_page, forecaster_page
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -20,7 +20,7 @@ pytestmark = [needs_browser, pytest.mark.slow]
 def drawn_page(name, surrogate, states):
     """A page around a surrogate that was made and not fitted."""
     frame = surrogate.frame
-    space = frame.space if isinstance(surrogate, FieldSurrogate) else ()
+    space = frame.space if isinstance(surrogate, FieldStep) else ()
     layout = Layout(
         tuple(f"x{i}" for i in range(frame.size)), 0.01, space,
         tuple("uv"[: frame.size // int(np.prod(space))]) if space else (),
@@ -41,7 +41,7 @@ def held_to_the_bar(folder, made):
     for (name, _, surrogate, probe), told in zip(made, drive(folder, "rollouts", {"pages": pages}), strict=True):
         assert told["errors"] == [], name
         difference = probe.compare(name, surrogate, np.array(told["states"]))
-        limit = field_bar if isinstance(surrogate, FieldSurrogate) else bar
+        limit = field_bar if isinstance(surrogate, FieldStep) else bar
         assert difference.export <= limit(difference, surrogate), difference
 
 

@@ -11,8 +11,8 @@ from lln.data.series import Series
 from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
+from lln.step.dense import DenseStep
 from lln.step.polynomial import Flow, Polynomial, monomial_table
-from lln.step.surrogate import Surrogate
 from lln.view.page import build_page
 
 pytestmark = needs_browser
@@ -92,7 +92,7 @@ def test_polynomials_flows_and_bounds_roll_out_as_in_python(tmp_path):
     }
     pages, rights = [], []
     for name, frame in cases.items():
-        surrogate = Surrogate(frame, base.members)
+        surrogate = DenseStep(frame, base.members)
         probe = first_start(probe_of("lorenz-28", base, 15))
         pages.append(asked_for(written(tmp_path, name, surrogate, states[:80]), probe))
         rights.append(surrogate.to_dtype(torch.float64).rollout(probe.window, probe.steps))
@@ -114,7 +114,7 @@ def ablated(surrogate, part):
         with torch.no_grad():
             network.embed_angle.weight.zero_()
             network.embed_angle.bias.zero_()
-    return Surrogate(surrogate.frame, (network,))
+    return DenseStep(surrogate.frame, (network,))
 
 
 def test_switches_do_what_the_ablation_does_in_python(tmp_path):

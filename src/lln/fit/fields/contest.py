@@ -19,6 +19,7 @@ from lln.fit.fields.recipe import FieldFitting
 from lln.fit.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
 from lln.fit.options import Recipe
 from lln.fit.prepare import Kitchen
+from lln.step.base import AnyStep
 from lln.step.field import FieldStep
 from lln.step.frame import Array
 
@@ -118,7 +119,7 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
     return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
 
 
-def network_error(dataset: Dataset, recipe: Recipe, surrogate: FieldStep) -> float:
+def network_error(dataset: Dataset, recipe: Recipe, surrogate: AnyStep) -> float:
     """The held-out error of a trained field surrogate, in the units in which dense ones are judged."""
     return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Kitchen(dataset), recipe))))
 
@@ -132,6 +133,6 @@ def _scale(kitchen: Kitchen, recipe: Recipe) -> Array:
     return kitchen.prepare(None, 1 if recipe.history == "auto" else int(recipe.history)).units.scale
 
 
-def _error(dataset: Dataset, fold: Fold, surrogate: FieldStep, scale: Array) -> float:
+def _error(dataset: Dataset, fold: Fold, surrogate: AnyStep, scale: Array) -> float:
     windows = load(dataset, fold, surrogate.frame.history, scale)
     return float(windows.log_error(surrogate.rollout(windows.start, fold.steps, windows.inputs)))

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,9 +41,6 @@ from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array
 from lln.train.checkpoint import Checkpoint, identity_of
-
-if TYPE_CHECKING:
-    from lln.step.surrogate import Surrogate
 
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
@@ -367,9 +364,8 @@ class FieldFitting:
             held_out_rows=held_out,
             notes=(*report.notes, *self.notes, *_stay_notes(best.stay)),
         )
-        # A field step has everything that a fit's surrogate is asked for: frame, members, rollout.
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
-        return Fit(cast("Surrogate", step), recipe, report)
+        return Fit(step, recipe, report)
 
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:

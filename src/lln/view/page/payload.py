@@ -253,6 +253,7 @@ def _optics(optics: Optics) -> dict[str, Any]:
         "basis": basis,
         "length": optics.length,
         "scale": optics.scale,
+        "double": optics.double,
         "sigma": optics.sigma,
         "centers": list(optics.centers),
     }
