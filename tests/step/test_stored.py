@@ -31,10 +31,10 @@ def refuse(record, arrays, message):
         ("polynomial_table", lambda a: a.astype(np.float64), r"polynomial_table should be int64 of shape"),
         ("polynomial_table", lambda a: np.where(a == -1, -2, a), "names a monomial or a feature that does not exist"),
         ("polynomial_table", lambda a: a[::-1].copy(), "names a monomial or a feature that does not exist"),
-        ("polynomial_table", lambda a: a + [0, 100], "names a monomial or a feature that does not exist"),
+        ("polynomial_table", lambda a: a + np.array([0, 100]), "names a monomial or a feature that does not exist"),
         ("polynomial_weights", lambda a: a[:, 1:], r"polynomial_weights should be float64 of shape"),
         ("polynomial_weights", lambda a: a * np.nan, "numbers that are not finite"),
-        ("flow_table", lambda a: a + [0, 4], "flow_table names a monomial or a feature that does not exist"),
+        ("flow_table", lambda a: a + np.array([0, 4]), "flow_table names a monomial or a feature that does not exist"),
         ("flow_offset", lambda a: a[:1], "flow_offset should be float64 of shape"),
         ("flow_substeps", lambda a: a * 0, "flow_substeps should be from 1 to 1000, got 0"),
         ("flow_substeps", lambda a: a * 10**9, "flow_substeps should be from 1 to 1000"),
@@ -89,8 +89,8 @@ class Ridgelets(StateNetwork):
 
 
 @pytest.fixture
-def foreign(monkeypatch):
-    monkeypatch.setitem(NETWORKS._items, "ridgelets", Ridgelets)
+def foreign():
+    NETWORKS.register("ridgelets", Ridgelets)
     step = STEPS["polynomial, history and inputs"]()
     return step.replace(members=[Ridgelets(step.frame.features, 3), Ridgelets(step.frame.features, 3)])
 
