@@ -8,6 +8,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data import Dataset, Series
+from lln.data.read import lazy
 from lln.data.read.formats import read, write
 
 T = np.arange(30) * 0.1
@@ -176,3 +177,24 @@ def test_year_and_quarter_or_month_are_time(tmp_path):
 def test_quarters_as_text(tmp_path, cells):
     found = csv(tmp_path, "a,period\n" + "".join(f"{k * k},{cell}\n" for k, cell in enumerate(cells)))
     assert (found.names, found.frequency) == (("a",), "QS")
+
+
+@pytest.mark.parametrize("gap", ["", "nan", "NA", "n/a", "null", "none", "-", "?"])
+def test_a_first_row_with_a_gap_is_no_header(tmp_path, gap):
+    (tmp_path / "a.csv").write_text(f"1.5,{gap},2.0\n2.5,3.0,1.0\n4.0,1.0,7.0\n")
+    data = read(tmp_path / "a.csv")
+    assert (data.rows, data.size) == (3, 3)
+    assert np.isnan(data.series[0].states[0, 1])
+
+
+def test_a_single_line_shows_how_it_is_separated(tmp_path):
+    (tmp_path / "a.csv").write_text("1.5;2.5;4.5\n")
+    assert read(tmp_path / "a.csv").series[0].states.tolist() == [[1.5, 2.5, 4.5]]
+
+
+def test_text_beyond_the_memory_of_the_machine_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a,b\n" + "1.5,2.5\n" * 50)
+    monkeypatch.setattr(lazy, "available", lambda: 576)
+    monkeypatch.setattr(lazy, "CLAIMED_ALWAYS", 0)
+    with pytest.raises(InputError, match="more than the free memory"):
+        read(tmp_path / "a.csv")

@@ -148,3 +148,52 @@ def test_several_processes_and_a_kill():
         np.testing.assert_array_equal(
             cache.simulated_states(Lorenz(rho=20.0 + k), 200), simulate(Lorenz(rho=20.0 + k), 200)
         )
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache._held.clear()
+    yield tmp_path / "lln" / "trajectories"
+    cache._held.clear()
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_the_cache_in_memory_forgets_what_was_used_longest_ago(monkeypatch):
+    system, made = preset("lorenz-28"), []
+    monkeypatch.setattr(cache, "cache_folder", lambda: None)
+    monkeypatch.setattr(cache, "MEMORY", int(1.5 * simulate(system, 50).nbytes))
+    monkeypatch.setattr(cache, "simulate", lambda *args, **options: made.append(args) or simulate(*args, **options))
+    for steps in (50, 49, 49, 50):
+        simulated(system, steps)
+    assert [args[1] for args in made] == [50, 49, 50]
+
+
+class Trap:
+    def __reduce__(self):
+        return print, ("code in a cache file was run",)
+
+
+def test_the_cache_on_disk_never_unpickles(own_cache, capsys):
+    import hashlib
+    import io
+
+    expected = simulated(preset("lorenz-28"), 50).states
+    (kept,) = own_cache.iterdir()
+    content = io.BytesIO()
+    np.lib.format.write_array(content, np.array([Trap()], dtype=object), allow_pickle=True)
+    kept.write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
+    cache._held.clear()
+    np.testing.assert_array_equal(simulated(preset("lorenz-28"), 50).states, expected)
+    assert capsys.readouterr().out == ""
+
+
+def test_what_a_killed_writer_left_in_the_cache_goes_and_what_another_is_writing_stays(own_cache):
+    own_cache.mkdir(parents=True, mode=0o700)
+    left, fresh = own_cache / ".a.partial", own_cache / ".b.partial"
+    for path in (left, fresh):
+        path.write_bytes(b"half")
+    os.utime(left, (time.time() - 7200,) * 2)
+    simulated(preset("lorenz-28"), 50)
+    assert not left.exists()
+    assert fresh.exists()

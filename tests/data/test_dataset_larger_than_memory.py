@@ -9,9 +9,9 @@ import pytest
 import zarr
 
 from lln.core.errors import InputError
-from lln.data import as_dataset, moments, pairs
+from lln.data import Series, as_dataset, moments, pairs
 from lln.data.read import lazy
-from lln.data.read.formats import read
+from lln.data.read.formats import read, write
 
 ROWS, N, BLOCK = 2_200_000, 32, 40_000  # 282 MB of float32, above what is read at once
 
@@ -103,8 +103,7 @@ STATES = np.random.default_rng(0).standard_normal((2, 300, 4)).cumsum(axis=1)
 @pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize("kind", ["h5", "nc", "zarr", "npy"])
 def test_rows_on_the_disk_are_the_rows_in_memory(tmp_path, kind):
-    from lln.data import Dataset, Series
-    from lln.data.read.formats import write
+    from lln.data import Dataset
 
     path = tmp_path / f"a.{kind}"
     write(path, Dataset(tuple(Series(one) for one in STATES), 0.1))
@@ -157,3 +156,43 @@ def test_infinity_on_the_disk_is_found_when_it_is_read(tmp_path):
         file["states"] = states
     with pytest.raises(InputError, match="inf at row 250, column 1"):
         moments(read(tmp_path / "a.h5"))
+
+
+def walk(rows=40, n=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, n)).cumsum(axis=0)
+
+
+def stored(tmp_path, **arrays):
+    path = tmp_path / "named.h5"
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_group_for_each_trajectory_stays_on_the_disk_too(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for k in range(2):
+            file[f"run{k}/states"] = walk(seed=k)
+    data = read(tmp_path / "a.h5")
+    assert data.lazy
+    for k in range(2):
+        np.testing.assert_array_equal(data.series[k].rows(3, 9), walk(seed=k)[3:9])
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_rows_on_the_disk_are_one_trajectory(tmp_path):
+    rows = read(stored(tmp_path, states=walk())).series[0].states
+    data = as_dataset(rows, inputs=np.arange(40.0), dt=0.5)
+    assert data.lazy
+    assert data.series[0].inputs.shape == (40, 1)
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_even_times_on_the_disk_have_their_step_to_the_last_digit(tmp_path):
+    data = read(stored(tmp_path, states=walk(300), time=np.arange(300) * 0.1))
+    assert data.lazy
+    assert (data.dt, data.lengths) == (0.1, (300,))
+    with h5py.File(tmp_path / "named.h5") as file:
+        assert as_dataset(file["states"], time=file["time"]).dt == 0.1

@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+import scipy.io
 import zarr
 
 from lln.core.errors import InputError
@@ -90,3 +91,12 @@ def test_rows_on_the_disk_are_decoded_when_they_are_read(tmp_path, monkeypatch):
     assert not isinstance(stored_states, np.ndarray)
     np.testing.assert_allclose(stored_states[6:20], data[6:20] * 0.5)
     assert np.isnan(stored_states[5:6]).all()
+
+
+def test_a_netcdf_file_with_two_marks_for_gaps_is_read_without_a_warning(tmp_path):
+    with scipy.io.netcdf_file(tmp_path / "a.nc", "w") as file:
+        file.createDimension("time", 5)
+        height = file.createVariable("height", "f8", ("time",))
+        height[:] = [1.0, -999.0, 2.0, -888.0, 4.0]
+        height._FillValue, height.missing_value = -999.0, -888.0
+    np.testing.assert_array_equal(read(tmp_path / "a.nc").series[0].states[:, 0], [1, np.nan, 2, np.nan, 4])

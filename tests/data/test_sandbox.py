@@ -1,6 +1,7 @@
 import io
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.data import Dataset, Series
+from lln.data import Dataset, Series, as_dataset
 from lln.data.read import sandbox, sandbox_worker
 from lln.data.read.formats import FORMATS, read, write
 
@@ -142,7 +143,6 @@ def test_from_a_program_on_the_command_line_in_another_folder(path, tmp_path):
 
 
 def test_arrays_in_hand_start_no_child(tmp_path, monkeypatch):
-    from lln.data import as_dataset
 
     monkeypatch.setattr(sandbox._access, "current", lambda: pytest.fail("a child was asked"))
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -208,3 +208,25 @@ def test_a_damaged_file_that_sends_the_library_round_for_ever_is_refused(monkeyp
             read(path)
     finally:
         sandbox._access.end()
+
+
+def walk(rows=40, n=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, n)).cumsum(axis=0)
+
+
+def stored(tmp_path, **arrays):
+    path = tmp_path / "named.h5"
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+def test_a_forked_process_leaves_the_reader_of_files_to_its_parent(tmp_path):
+    read(stored(tmp_path, states=walk()))
+    reader = sandbox._access.child._process
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if reader.returncode == 0 and sandbox._access.child is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert reader.poll() is None

@@ -127,3 +127,16 @@ def _lives(process):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def walk(rows=40, n=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, n)).cumsum(axis=0)
+
+
+def test_a_zarr_chunk_that_no_memory_holds_is_refused_before_it_is_read(tmp_path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
+    group.create_array("states", shape=(40, 3), dtype="f8", chunks=(40, 3))[...] = walk()
+    said = tmp_path / "a.zarr" / "states" / ".zarray"
+    said.write_text(json.dumps(json.loads(said.read_text()) | {"chunks": [10**8, 10**4]}))
+    with pytest.raises(InputError, match="states, one chunk"):
+        read(tmp_path / "a.zarr")

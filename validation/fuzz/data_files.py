@@ -56,6 +56,8 @@ ATTRIBUTES = (
     "add_offset",
     "_FillValue",
     "missing_value",
+    "_Unsigned",
+    "calendar",
     "coordinates",
     "lln",
     "CLASS",
@@ -72,6 +74,8 @@ HINTS = {
     "channels": ["u"],
     "names": ["a", "b"],
     "input_names": ["f"],
+    "frequency": "MS",
+    "units": {"time": "months since 2000-01-01"},
 }
 
 
@@ -99,6 +103,13 @@ def write_seeds(folder: Path) -> None:
     np.save(folder / "fortran.npy", np.asfortranarray(states))
     (folder / "europe.csv").write_text("time;x\n0,0;1,5\n0,1;2,5\n0,2;3,0\n")
     (folder / "dates.csv").write_text("date,x,run\n2020-01-01,1,a\n2020-01-02,,a\n2020-01-01,4,b\n2020-01-02,3,b\n")
+    (folder / "hash.csv").write_text("# of May\n#time,a #1,b\n0,1,2\n1,3,5\n2,1,7\n")
+    (folder / "r.csv").write_text('"time","a"\n' + "".join(f'"{k + 1}",{k / 10},{k * k / 7}\n' for k in range(6)))
+    (folder / "series.csv").write_text(",0\n" + "".join(f"{k},{k * k / 7}\n" for k in range(6)))
+    (folder / "months.csv").write_text("when,a,note\n" + "".join(f"{k + 1:02d}/2020,{k * k},ok\n" for k in range(9)))
+    (folder / "quarters.csv").write_text(
+        "year,quarter,a\n" + "".join(f"{k // 4 + 2000},{k % 4 + 1},{k * k}\n" for k in range(9))
+    )
     (folder / "bare.csv").write_text("\n".join(f"{k} {k * k / 7} {(-1) ** k * 1.5}" for k in range(6)))
     (folder / "netcdf3.nc").write_bytes(_netcdf3(Random(1), usual=True))
     _zarr3(folder / "format3.zarr", states)
@@ -241,6 +252,12 @@ def _cell(rng: Random, row: int) -> str:
         '"1"',
         '"a\nb"',
         "2020-01-01",
+        "01/02/2020",
+        "31.12.2020",
+        "2020Q3",
+        "Jan 2020",
+        "0.5#",
+        "-999",
         "2020-13-45T99:99",
         "0x10",
         "1_000",
@@ -355,6 +372,11 @@ def attribute(rng: Random) -> Any:
             "time x",
             "DIMENSION_SCALE",
             "days since 2000-01-01",
+            "months since 2000-01-01",
+            "true",
+            "0.1",
+            np.array([-999, -998]),
+            np.int64(-(2**63)),
             "time",
             np.complex128(1j),
             np.array([[1]]),

@@ -33,7 +33,8 @@ def examined(data: Dataset) -> Dataset:
             f"{data.source}: column {data.names[missing[0]]!r} holds no number at all (NaN throughout); leave it out"
         )
     notes = list(data.notes)
-    still = np.flatnonzero(most - least <= CONSTANT * np.maximum(np.abs(most), np.abs(least)))
+    with np.errstate(over="ignore"):
+        still = np.flatnonzero(most - least <= CONSTANT * np.maximum(np.abs(most), np.abs(least)))
     if len(still) and data.rows > 1:
         shown = ", ".join(repr(data.names[i]) for i in still[:3]) + (", ..." if len(still) > 3 else "")
         plural = "columns do" if len(still) > 1 else "column does"
@@ -50,8 +51,9 @@ def _marks(data: Dataset, column: int) -> list[str]:
     rest = values[~np.isin(values, MARKS)]
     if not len(rest):
         return []
-    wide = APART * max(float(np.ptp(rest)), 1e-3 * float(np.abs(rest).max()))
-    far = [mark for mark in MARKS if (values == mark).any() and np.abs(rest - mark).min() > wide]
+    with np.errstate(over="ignore"):
+        wide = APART * max(float(np.ptp(rest)), 1e-3 * float(np.abs(rest).max()))
+        far = [mark for mark in MARKS if (values == mark).any() and np.abs(rest - mark).min() > wide]
     return [
         f"{data.source}: column {data.names[column]!r} holds {mark:g} in {int((values == mark).sum())} rows, far from "
         "its other values; if that means missing, leave those cells empty"
