@@ -94,7 +94,7 @@ def test_data_beyond_a_hard_memory_limit_streams(tmp_path, suffix):
 
 @pytest.fixture
 def small_limit(monkeypatch):
-    monkeypatch.setattr(lazy, "LAZY_BYTES", 2000)
+    monkeypatch.setattr(lazy, "LAZY_BYTES", 500)
 
 
 STATES = np.random.default_rng(0).standard_normal((2, 300, 4)).cumsum(axis=1)
