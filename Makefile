@@ -4,8 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench mutants fuzz faults soak reproduce docs clean \
-  coverage security wheel
+.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench validate mutants fuzz faults soak metrics reproduce \
+  docs clean coverage security wheel
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -21,8 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## simulate, train, roll out 500 steps, draw (a few minutes)
 	$(BIN)/python examples/demo.py --out demo
 
-test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest -m "not slow and not gpu" $(PYTEST_OPTIONS)
+# One worker for each core, one thread for each worker: torch would start a thread for each core in every worker.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+test: $(STAMP) ## the test suite, in parallel
+	$(PYTEST) -m "not slow and not gpu and not validation" $(PYTEST_OPTIONS)
 
 test-slow: $(STAMP) ## checks of minutes rather than seconds
 	$(BIN)/python -m pytest -m slow
@@ -49,6 +51,12 @@ bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of
 	$(BIN)/python benchmarks/apebench/closed_form.py
 	$(APE)/bin/python benchmarks/apebench/score.py
 
+validate: fuzz faults soak mutants ## everything under validation/, one after the other (about two hours)
+	$(BIN)/python -m pytest -m validation
+
+metrics: $(STAMP) ## files behind lln fit, rollout and export; files in a folder; lines of src
+	$(BIN)/python validation/metrics.py
+
 mutants: $(STAMP) ## 300 small changes of the code, and how many of them the tests notice (about half an hour of one core)
 	nice $(BIN)/python -m validation.mutants
 
@@ -70,7 +78,7 @@ reproduce: $(STAMP) ## the paper's runs and report; what is stored is not run ag
 
 coverage: $(STAMP) ## the lines of src that the tests run, in commands and workers too (twice as long as `make test`)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not slow and not gpu" $(PYTEST_OPTIONS)
+	$(BIN)/coverage run -m pytest -m "not slow and not gpu and not validation" $(PYTEST_OPTIONS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=92
 

@@ -1,25 +1,18 @@
 import numpy as np
 import onnx
 import pytest
-import typer
 from exported import states_of
 from forecasters import made
 from PIL import Image
 from typer.testing import CliRunner
 
 from lln import InputError
-from lln.cli.animate import animate
-from lln.cli.draw import draw
-from lln.cli.export import export
+from lln.cli.app import app
 from lln.data.dataset import as_dataset
 from lln.data.read.formats import write
 from lln.export.c.export import compiler
 from lln.forecaster.model_file import save
 from lln.step.dense import DenseStep
-
-app = typer.Typer()
-for command in (export, draw, animate):
-    app.command()(command)
 
 
 def lln(*words):

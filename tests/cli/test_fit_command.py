@@ -140,7 +140,7 @@ def test_a_fit_that_was_cut_off_goes_on_to_the_same_model(lln, data, tmp_path, b
     assert checkpoint.exists()
     if blow == signal.SIGINT:
         assert child.returncode == 130
-        expected = f"lln: interrupted; {checkpoint} is kept, and the same command with --resume goes on from it\n"
+        expected = f"lln: interrupted; {checkpoint} is kept, and the same command with --resume continues from it\n"
         assert err == expected
     done = lln("fit", data, "-o", cut, *SLOW, "--resume")
     assert done.code == 0, done.err
@@ -154,7 +154,7 @@ def test_a_fit_that_was_cut_off_goes_on_to_the_same_model(lln, data, tmp_path, b
 def test_resume_without_a_checkpoint_begins_anew(lln, data, tmp_path):
     done = lln("fit", data, "-o", tmp_path / "l.lln", *QUICK, "--resume")
     assert done.code == 0
-    assert "is not there, so the fit begins anew" in done.err
+    assert "does not exist, so the fit starts from the beginning" in done.err
 
 
 def test_a_terminal_sees_progress(data, tmp_path):

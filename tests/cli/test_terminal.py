@@ -51,18 +51,39 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs(screen):
     assert "…" not in out.getvalue()
 
 
-def test_one_line_for_each_model_however_many_phases_it_has(screen, monkeypatch):
-    screen(80)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with console.shown() as listen:
-        progress = listen.__closure__
-        for name in ("lens", "mlp"):
-            for phase in ("linear part", "screening 1/2", "refit"):
-                listen(Event(f"{name}: {phase}", 1, 2))
-                listen(Event(f"{name}: {phase}", 2, 2, "loss 1e-3"))
-        tasks = next(cell.cell_contents for cell in progress if hasattr(cell.cell_contents, "tasks")).tasks
-        seen = [(task.description, task.fields["message"]) for task in tasks if task.visible]
-    assert seen == [("lens", "refit, loss 1e-3"), ("mlp", "refit, loss 1e-3")]
+def test_one_line_for_each_model_however_many_phases_it_has():
+    bars = console.Bars()
+    for name in ("lens", "mlp"):
+        for phase in ("linear part", "screening 1/2", "refit"):
+            bars.listen(Event(f"{name}: {phase}", 1, 2))
+            bars.listen(Event(f"{name}: {phase}", 2, 2, "loss 1e-3"))
+    seen = [(task.description, task.fields["message"]) for task in bars.progress.tasks if task.visible]
+    assert seen == [("1. lens", "refit, loss 1e-3"), ("2. mlp", "refit, loss 1e-3")]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_phases_are_numbered_and_a_long_message_stands_above_the_bars(screen, width):
+    out = screen(width)
+    bars = console.Bars()
+    bars.listen(Event("linear part", 1, 1))
+    message = "history 2, kernel of radius 3 in both directions, ridge 1e-06 [/bold] \x1b[31m"
+    bars.listen(Event("training", 1, 4, message))
+    console.console().print(bars)
+    above, first, second = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+    assert above == message.replace("\x1b", "\\x1b")
+    assert "1. linear part" in first
+    assert "2. training" in second
+    assert "…" not in out.getvalue()
+    bars.listen(Event("training", 2, 4, "loss 1e-3"))
+    console.console().print(bars)
+    assert out.getvalue().splitlines()[-1].rstrip().endswith("loss 1e-3")
+
+
+def test_a_listener_in_a_pipe_draws_nothing(screen):
+    out = screen(80, terminal=False)
+    with console.progress_bars() as listen:
+        listen(Event("training", 1, 4))
+    assert out.getvalue() == ""
 
 
 def test_text_is_as_wide_as_the_terminal_and_no_wider_than_reads_well(screen):

@@ -250,3 +250,20 @@ def test_networks_that_were_left_out_are_named():
         "mlp: no network did better than the linear part on held-out rollouts, so the linear part is what is scored",
         "rollouts that did not stay finite: 1 of linear",
     ]
+
+
+def test_models_and_options_come_as_keywords_or_estimators():
+    from lln.forecaster.forecaster import LensForecaster
+
+    options = {"members": 1, "epochs": 1, "width": 8, "depth": 2, "history": 1}
+    angle = 0.1 * np.arange(400)
+    data = np.stack([np.cos(angle), np.sin(angle) ** 3], axis=1)
+    found = compare(data, models={"keywords": options, "estimator": LensForecaster(**options)}, steps=20, dt=0.1)
+    one, other = (next(score for score in found.scores if score.name == name) for name in ("keywords", "estimator"))
+    np.testing.assert_array_equal(one.errors, other.errors)
+    same = compare(data, models=["lens"], recipe=options, steps=20, dt=0.1)
+    np.testing.assert_array_equal(same.scores[0].errors, one.errors)
+    fraction = compare(data, 0.5, models=["persistence"], steps=20, dt=0.1)
+    assert fraction.windows > compare(data, 0.1, models=["persistence"], steps=20, dt=0.1).windows
+    with pytest.raises(InputError, match="did you mean 'epochs'"):
+        compare(data, models={"mine": {"epoch": 3}}, dt=0.1)

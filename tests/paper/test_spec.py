@@ -104,7 +104,8 @@ def test_a_study_of_more_runs_than_anyone_means_is_counted_before_it_is_expanded
     many = list(range(1, 1501))
     text = (
         'block = "TINY"\ntitle = "t"\nsystems = ["lorenz-24"]\nseeds = [0]\n[recipes.lens]\nepochs = 1\n'
-        f'learning_rate = 1e-3\n[[runs]]\nrole = "row"\nmodel = "lens"\ndepth = {many}\nwidth = {many}\nbasis = {many}\n'
+        f'learning_rate = 1e-3\n[[runs]]\nrole = "row"\nmodel = "lens"\n'
+        f"depth = {many}\nwidth = {many}\nbasis = {many}\n"
     )
-    with pytest.raises(InputError, match=r"3,375,000,000 combinations, and a study has at most 100,000"):
+    with pytest.raises(InputError, match=r"3,375,000,000 combinations, at most 100,000 are allowed"):
         parse_study(text, "bomb.toml")

@@ -5,7 +5,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from validation.faults import page
+
+pytestmark = pytest.mark.validation
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = [

@@ -34,7 +34,7 @@ WORK = (
     "lln.paper.reproduce:run_study",
     "lln.paper.report:write_report",
     "lln.cli.simulate:trajectories",
-    "lln.cli.rollout:forecast",
+    "lln.forecaster.rollout_data:rollout_data",
     "lln.cli.doctor:examine",
     "lln.paper.theory.audit:audit_ratios",
 )
@@ -124,10 +124,11 @@ def line(rng: Random) -> list[str]:
 def _commands() -> dict[str, tuple[list[Any], dict[str, str]]]:
     """The parameters of every command, and the types of their values by name."""
     from lln.cli.app import COMMANDS, app
+    from lln.cli.options import expanded
 
     made = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     functions = {name: one.function for name in made for one in COMMANDS if one.function.__name__ == name}
-    hints = {name: typing.get_type_hints(function) for name, function in functions.items()}
+    hints = {name: typing.get_type_hints(expanded(function)) for name, function in functions.items()}
     return {name: (made[name].params, {key: str(kind) for key, kind in hints[name].items()}) for name in functions}
 
 

@@ -1,4 +1,4 @@
-"""The front door: the list of commands, and how errors leave it."""
+"""The `lln` program: the list of commands, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
+from lln.cli.options import expanded
 from lln.cli.page import page
 from lln.cli.report import report
 from lln.cli.reproduce import reproduce
@@ -54,7 +55,7 @@ COMMANDS = (
     Command(compare, DATA, "lln compare b.nc --plot compare.png"),
     Command(search, DATA, "lln search b.nc --budget 20 -o best.lln"),
     Command(inspect, DATA, "lln inspect b.lln"),
-    Command(page, ELSEWHERE, "lln page b.lln -o bench.html"),
+    Command(page, ELSEWHERE, "lln page b.lln --open"),
     Command(export, ELSEWHERE, "lln export b.lln -o b.onnx --rollout"),
     Command(animate, ELSEWHERE, "lln animate b.lln --data b.nc -o b.gif"),
     Command(draw, ELSEWHERE, "lln draw b.lln -o b.svg"),
@@ -98,11 +99,11 @@ for _command in COMMANDS:
         help=_paragraphs(_command.function.__doc__ or ""),
         rich_help_panel=_command.panel,
         epilog=f"Example: {_command.example}",
-    )(_command.function)
+    )(expanded(_command.function))
 
 
 def main() -> None:
-    """Run the command; bad input leaves with a sentence, where to read more, and exit code 2; failed work with 1."""
+    """Run the command. Bad input ends it with one sentence and exit code 2, failed work with exit code 1."""
     try:
         with _second_interrupt_leaves():
             app()

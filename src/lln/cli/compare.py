@@ -1,4 +1,4 @@
-"""`lln compare`: the house's forecaster beside simple references and the paper's networks, on the same data."""
+"""`lln compare`: the forecaster, simple references and the networks of the paper on the same data."""
 
 from __future__ import annotations
 
@@ -7,34 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import (
-    AsJson,
-    Choices,
-    DataFiles,
-    InputNames,
-    Resample,
-    StateNames,
-    StepLength,
-    TimeName,
-    TrajectoryName,
-    several,
-)
+from lln.cli.options import AsJson, Choices, DataFiles, Selection, several
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison import Comparison
 
-KEPT = "lln-compare.checkpoint"
-PICTURES = (".png", ".svg", ".pdf")
-
 
 def compare(
     data: DataFiles,
+    selection: Selection,
     test: Annotated[
-        Path | None, typer.Option(help="Data to score on [default: the last fifth of each trajectory, kept back].")
+        str | None,
+        typer.Option(
+            help="Last fraction of each trajectory to keep unseen and to score on.",
+            show_default="0.2",
+            metavar="FRACTION",
+        ),
     ] = None,
+    test_data: Annotated[Path | None, typer.Option(help="File of other data to score on, in place of --test.")] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="Which ones, as in lens,linear,mlp [default: all networks and references]."),
+        typer.Option(help="Which ones, as in lens,linear,mlp.", show_default="all networks and references"),
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, help="A fit of each network for each seed; may be given several times.")
@@ -53,46 +46,42 @@ def compare(
         Path | None, typer.Option(help="Draw the error against the step to this file: .png .svg .pdf.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help=f"Go on from {KEPT} here, which a comparison that was cut off left.")
+        bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
     ] = False,
     as_json: AsJson = False,
-    time: TimeName = None,
-    states: StateNames = None,
-    trajectory: TrajectoryName = None,
-    inputs: InputNames = None,
-    dt: StepLength = None,
-    resample: Resample = False,
 ) -> None:
-    """Fit several models to the same data under the same recipe, and say whose rollouts are nearest the truth.
+    """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 
-    References: linear (least squares), analog (nearest neighbour), persistence and the training mean. With the paper's
-    five networks beside the lens network it takes minutes; --models chooses. Each model's score is kept as it comes:
-    after Ctrl-C or a kill, the same command with --resume goes on with the others.
+    References: linear (least squares), analog (nearest neighbour), persistence and the training mean. With the five
+    comparators of the paper beside the lens network it takes minutes; --models chooses. Each model's score is stored
+    when it is known: after Ctrl-C or a kill, the same command with --resume continues with the others.
     """
-    from lln.cli.console import interrupted, output_file, say, shown
-    from lln.cli.reading import Selection, read_data, recipe_choices
+    from lln.cli.console import interrupted, output_file, picture_file, progress_bars, say
+    from lln.cli.reading import read_data, recipe_choices
     from lln.fit.options import Recipe
     from lln.forecaster.compare import ALL
     from lln.forecaster.compare import compare as run
 
+    fraction, test_data = _test(test, test_data)
     if plot is not None:
-        _picture(plot, *data, test)
-    chosen = Selection(time, states, trajectory, inputs, dt, resample)
-    train = read_data(data, chosen)
-    unseen = None if test is None else read_data([test], chosen)
+        picture_file(plot, *data, test_data)
+    options = recipe_choices(choices)
+    train = read_data(data, selection)
+    unseen = fraction if test_data is None else read_data([test_data], selection)
     names = several(models) or ALL
-    kept = output_file(Path(KEPT))
+    asked = (data, fraction, test_data, selection, options, seed, depths, steps, windows, threshold)
+    checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
     if not resume:
-        kept.unlink(missing_ok=True)
-    elif not kept.exists():
-        say(f"{kept} is not there, so the comparison begins anew")
+        checkpoint.unlink(missing_ok=True)
+    elif not checkpoint.exists():
+        say(f"{checkpoint} does not exist, so the comparison starts from the beginning")
     try:
-        with shown() as progress:
+        with progress_bars() as progress:
             found = run(
                 train,
                 unseen,
                 models=[names] if isinstance(names, str) else names,
-                recipe=Recipe.from_record(recipe_choices(choices)),
+                recipe=Recipe.from_record(options),
                 seeds=seed or (0,),
                 depths=depths or None,
                 steps=steps,
@@ -100,25 +89,40 @@ def compare(
                 threshold=threshold,
                 exponent=lyapunov,
                 progress=progress,
-                checkpoint=kept,
+                checkpoint=checkpoint,
             )
     except KeyboardInterrupt:
         interrupted(
-            f"the models that were finished are in {kept}, and the same command with --resume goes on with the others"
-            if kept.exists()
+            f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
+            if checkpoint.exists()
             else "there was nothing to keep yet"
         )
-    kept.unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
 
 
-def _picture(path: Path, *sources: Path | None) -> None:
-    from lln.cli.console import output_file
+def _digest(*asked: object) -> str:
+    """A short name for a comparison: two comparisons in one folder have two checkpoints."""
+    import hashlib
+
+    return hashlib.sha256(repr((Path.cwd(), *asked)).encode()).hexdigest()[:8]
+
+
+def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path | None]:
+    """What to score on: a fraction of the data or a file; `--test FILE` is the older form of `--test-data FILE`."""
     from lln.core.errors import InputError
 
-    if path.suffix.lower() not in PICTURES:
-        raise InputError(f"{path}: a plot is a {', '.join(PICTURES[:-1])} or {PICTURES[-1]} file, got {path.suffix!r}")
-    output_file(path, *sources)
+    if test is None:
+        return None, test_data
+    if test_data is not None:
+        raise InputError("give --test FRACTION or --test-data FILE, not both")
+    try:
+        fraction = float(test)
+    except ValueError:
+        return None, Path(test)
+    if not 0 < fraction < 1:
+        raise InputError(f"--test must be a fraction between 0 and 1, got {test}")
+    return fraction, None
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
@@ -131,10 +135,10 @@ def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
 
         typer.echo(json.dumps(found.record(), indent=2))
         return
-    from lln.cli.console import show_table
+    from lln.cli.console import echo, show_table
 
     show_table(found.table)
     for remark in found.remarks:
-        typer.echo(remark)
+        echo(remark)
     if plot is not None:
-        typer.echo(f"wrote {plot}")
+        echo(f"wrote {plot}")

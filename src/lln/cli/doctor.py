@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -52,8 +53,19 @@ def examine() -> dict[str, Any]:
     missing = [] if unusable is None else [f"fused CPU kernels: {unusable}"]
     if unusable is None and folder is None:
         missing.append("a cache folder for kernels: none can be written, so every process compiles them again")
-    missing += [f"{name}: pip install '{extra}'" for name, extra in OPTIONAL.items() if version_of(name) is None]
+    source = checkout()
+    missing += [
+        f"{name}: pip install '{extra}'" if source is None else f"{name}: pip install -e '{source}{extra[3:]}'"
+        for name, extra in OPTIONAL.items()
+        if version_of(name) is None
+    ]
     return {**facts, "missing": missing}
+
+
+def checkout() -> Path | None:
+    """The folder of the source that this package runs from; None if it was installed from a wheel."""
+    root = Path(__file__).resolve().parents[3]
+    return root if (root / "pyproject.toml").is_file() and (root / "src" / "lln").is_dir() else None
 
 
 def _backends(device: str) -> dict[str, Any]:

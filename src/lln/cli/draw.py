@@ -19,7 +19,7 @@ def draw(
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
     """Draw embedding, rays, lenses with their strength, and readout, as the last training state meets them."""
-    from lln.cli.console import output_file
+    from lln.cli.console import echo, output_file
     from lln.cli.reading import read_model
     from lln.core.atomic import whole_file
     from lln.core.errors import InputError
@@ -43,4 +43,4 @@ def draw(
     figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: {inside}")
     with house_style(), whole_file(out) as partial:
         figure.savefig(partial, dpi=DPI, format=out.suffix[1:].lower())
-    typer.echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")
+    echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")

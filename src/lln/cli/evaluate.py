@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import (
-    AsJson,
-    DataFile,
-    InputNames,
-    ModelFile,
-    Resample,
-    StateNames,
-    StepLength,
-    TimeName,
-    TrajectoryName,
-    preset_names,
-)
+from lln.cli.options import AsJson, DataFile, ModelFile, Selection, preset_names, several
 
 if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
@@ -27,8 +17,9 @@ if TYPE_CHECKING:
 def evaluate(
     model: ModelFile,
     data: DataFile,
+    selection: Selection,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Length of each rollout [default: 500, or what there is].")
+        int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
     ] = None,
     windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly chosen.")] = 64,
     threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
@@ -39,31 +30,38 @@ def evaluate(
     system: Annotated[
         str | None,
         typer.Option(
-            help="With --lyapunov: the true system, as in lorenz-28 [default: what lln simulate noted in the data].",
+            help="With --lyapunov: the true system, as in lorenz-28.",
+            show_default="what lln simulate noted in the data",
             autocompletion=preset_names,
         ),
     ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option(help="More metrics, as in spectrum,mae; may be given several times.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")
+    ] = None,
     as_json: AsJson = False,
-    time: TimeName = None,
-    states: StateNames = None,
-    trajectory: TrajectoryName = None,
-    inputs: InputNames = None,
-    dt: StepLength = None,
-    resample: Resample = False,
 ) -> None:
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
     Where nothing else is left, training data is scored and the result says so. The JSON document has nmse,
     nmse_by_step, valid_prediction_steps and parameters, with --lyapunov also lyapunov; what is not finite is null.
     """
-    from lln.cli.console import say
-    from lln.cli.reading import Selection, read_for, read_model
+    from lln.cli.console import echo, picture_file, say
+    from lln.cli.reading import read_for, read_model
     from lln.forecaster.evaluation import TRAINING
 
+    if plot is not None:
+        picture_file(plot, model, data)
     forecaster = read_model(model)
-    dataset = read_for(forecaster, data, Selection(time, states, trajectory, inputs, dt, resample))
-    found = forecaster.evaluate(dataset, steps=steps, windows=windows, threshold=threshold)
+    dataset = read_for(forecaster, data, selection)
+    found = forecaster.evaluate(dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics))
     named = dataset.system if system is None else system.lower()
+    if plot is not None:
+        from lln.plots.style import save_figure
+
+        save_figure(found.plot(), plot)
     spectra = forecaster.lyapunov(dataset, system=named) if lyapunov or system is not None else {}
     if as_json:
         import json
@@ -71,21 +69,23 @@ def evaluate(
         said = {"model": str(model), "data": str(data), **found.record()}
         typer.echo(json.dumps({**said, **_chaos(found, spectra, named)} if spectra else said, indent=2))
         return
-    typer.echo(str(found))
+    echo(str(found))
     if spectra:
         _show_chaos(found, spectra, named)
+    if plot is not None:
+        echo(f"wrote {plot}")
     if found.scored == TRAINING:
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep a part of these back")
 
 
 def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
-    """What a program reads of the exponents."""
+    """Lyapunov exponents for the JSON document."""
     record: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
     return {"lyapunov": {"system": named or None, **record}, "valid_lyapunov_times": _times(found, spectra)}
 
 
 def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | None:
-    """The valid prediction time in units of the true system's; None where it is not known, or not chaotic."""
+    """The valid prediction time in Lyapunov times of the true system; None if it is unknown or not chaotic."""
     true = spectra.get("true")
     return found.valid_prediction_time * true.largest if true is not None and true.largest > 0 else None
 

@@ -1,4 +1,4 @@
-"""`lln explain`: what an error means and how to mend it, from the page on errors that every installation carries."""
+"""`lln explain`: what an error means and how to fix it, from the page on errors that every installation carries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explain(
         str | None, typer.Argument(help="The name behind an error; all of them if left out.", autocompletion=_complete)
     ] = None,
 ) -> None:
-    """Say what an error means and how to mend it.
+    """Explain what an error means and how to fix it.
 
     Errors end in a line such as "more: lln explain transposed". The same text, with an example of each, is the
     documentation's page on errors.
@@ -57,4 +57,11 @@ def explain(
         return
     said = known[choice("topic", topic.lower(), known)]
     width = min(_WIDEST, shutil.get_terminal_size().columns)
-    typer.echo("\n\n".join([said.title, *(textwrap.fill(one, width) for one in said.paragraphs)]))
+    typer.echo(
+        "\n\n".join(
+            [
+                said.title,
+                *(textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False) for one in said.paragraphs),
+            ]
+        )
+    )

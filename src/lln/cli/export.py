@@ -49,6 +49,8 @@ def export(
 
 
 def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> None:
+    from lln.cli.console import echo
+
     surrogate, window = forecaster.surrogate_, forecaster.last_window_
     if kind == "onnx":
         from lln.export.onnx import export_onnx
@@ -59,11 +61,12 @@ def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> No
         from lln.export.torch import export_torch
 
         difference, what = export_torch(surrogate, out, window=window), "one step"
-    typer.echo(f"wrote {out}: {what}")
-    typer.echo(str(difference))
+    echo(f"wrote {out}: {what}")
+    echo(str(difference))
 
 
 def _c(forecaster: LensForecaster, out: Path, precision: str | None, name: str) -> None:
+    from lln.cli.console import echo
     from lln.export.c.export import export_c
 
     done = export_c(
@@ -76,10 +79,10 @@ def _c(forecaster: LensForecaster, out: Path, precision: str | None, name: str) 
         input_names=forecaster.input_names_,
     )
     for file in done.files:
-        typer.echo(f"wrote {file}")
+        echo(f"wrote {file}")
     if done.difference is None:
-        typer.echo("no C compiler was found here, so nothing was compared; elsewhere run:")
+        echo("no C compiler was found here, so nothing was compared; elsewhere run:")
     else:
-        typer.echo(str(done.difference))
-        typer.echo("to compile and test it:")
-    typer.echo(f"  {done.command}")
+        echo(str(done.difference))
+        echo("to compile and test it:")
+    echo(f"  {done.command}")

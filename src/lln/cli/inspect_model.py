@@ -1,4 +1,4 @@
-"""`lln inspect`: what a model file holds and how it came to be."""
+"""`lln inspect`: the content of a model file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
-    """Say what a model is: sizes, parameters, coverage, versions, and how it was trained."""
-    from lln.cli.console import facts, text_width
+    """Show what a model is: sizes, parameters, coverage, versions, and how it was trained."""
+    from lln.cli.console import echo, facts, text_width
     from lln.cli.reading import read_model
 
     forecaster = read_model(model)
@@ -24,9 +24,9 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         typer.echo(to_json(found))
         return
     summary, *rest = forecaster.summary(text_width()).splitlines()
-    typer.echo(summary)
+    echo(summary)
     facts(_lines(forecaster, found))
-    typer.echo("\n".join(rest))
+    echo("\n".join(rest))
 
 
 def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:

@@ -1,10 +1,16 @@
-"""Arguments and options that several commands take, each with one meaning, one help text and one completion."""
+"""Arguments and options of the commands, each with one meaning, one help text and one completion.
+
+Options that belong together are fields of a dataclass. A command takes the dataclass as one parameter, and `expanded`
+makes an option of each field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -13,9 +19,9 @@ MODEL_SUFFIX = ".lln"
 
 def preset_names(incomplete: str) -> Iterator[str]:
     """Presets that begin as typed, for the shell."""
-    from lln.systems import EVERY_PRESET
+    from lln.systems import SYSTEMS
 
-    yield from (name for name in EVERY_PRESET if name.startswith(incomplete.lower()))
+    yield from (name for name in SYSTEMS if name.startswith(incomplete.lower()))
 
 
 def model_files(incomplete: str) -> Iterator[str]:
@@ -39,54 +45,153 @@ DataFile = Annotated[Path, typer.Argument(help="Trajectories: .npz .npy .csv .h5
 ModelFile = Annotated[
     Path, typer.Argument(help=f"A model that `lln fit` wrote ({MODEL_SUFFIX}).", autocompletion=model_files)
 ]
-_READING = "Reading the data"
-TimeName = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        help="Which array, variable or column is the time; of arrays alone, which axis (0 or 1).",
-        rich_help_panel=_READING,
-    ),
-]
-StateNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--states",
-        help="Which array, variables or columns are the states: a,b or several times.",
-        rich_help_panel=_READING,
-    ),
-]
-TrajectoryName = Annotated[
-    str | None,
-    typer.Option("--trajectory", help="Which dimension or column tells trajectories apart.", rich_help_panel=_READING),
-]
-InputNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--inputs",
-        help="Which array, variables or columns are known forcing: a,b or several times.",
-        rich_help_panel=_READING,
-    ),
-]
-StepLength = Annotated[
-    float | None,
-    typer.Option("--dt", help="Time between rows, where the data has no time.", rich_help_panel=_READING),
-]
-Resample = Annotated[
-    bool,
-    typer.Option(
-        "--resample", help="Interpolate unevenly sampled data to equal steps of time.", rich_help_panel=_READING
-    ),
-]
 Choices = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A choice of the recipe, as in epochs=30; may be given several times."),
+    typer.Option("--set", help="An option of the forecaster, as in epochs=30; may be given several times."),
 ]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same model (random_state in Python).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
 
 
+_READING = "Reading the data"
+_NETWORK = "The network"
+_TRAINING = "Training"
+
+
+def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Options of every command that reads data: which part of a file is what; None leaves it to the reader."""
+
+    time: Annotated[
+        str | None,
+        _option(_READING, "The array, variable or column of time; of arrays alone, its axis (0 or 1).", "--time"),
+    ] = None
+    states: Annotated[
+        list[str] | None,
+        _option(_READING, "The array, variables or columns of the state: a,b or several times.", "--states"),
+    ] = None
+    trajectory: Annotated[
+        str | None, _option(_READING, "The dimension or column that tells trajectories apart.", "--trajectory")
+    ] = None
+    inputs: Annotated[
+        list[str] | None,
+        _option(_READING, "The array, variables or columns of known forcing: a,b or several times.", "--inputs"),
+    ] = None
+    dt: Annotated[float | None, _option(_READING, "Time between rows, where the data has no time.", "--dt")] = None
+    resample: Annotated[
+        bool, _option(_READING, "Interpolate unevenly sampled data to equal steps of time.", "--resample")
+    ] = False
+
+    def words(self) -> dict[str, Any]:
+        """Keyword arguments of `lln.as_dataset`."""
+        return {
+            "time": self.time,
+            "states": several(self.states),
+            "trajectory": self.trajectory,
+            "inputs": several(self.inputs),
+            "dt": self.dt,
+            "resample": self.resample,
+        }
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of `lln fit`, one for each keyword argument of `LensForecaster`; None leaves the choice to the recipe."""
+
+    recipe: Annotated[str, typer.Option(help="lens, or paper for the recipe of the paper.")] = "lens"
+    model: Annotated[str, _option(_NETWORK, "lens, or another network by name.")] = "lens"
+    history: Annotated[str, _option(_NETWORK, "Past states that a step uses: a number or auto.")] = "auto"
+    ridge: Annotated[str, _option(_NETWORK, "Of the linear part: a number, auto, or none for no linear part.")] = "auto"
+    width: Annotated[int | None, _option(_NETWORK, "Rays of a member.", min=1)] = None
+    depth: Annotated[int | None, _option(_NETWORK, "Layers.", min=1)] = None
+    basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
+    horizon: Annotated[float | None, _option(_NETWORK, "Optical length.")] = None
+    members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
+    field: Annotated[
+        bool | None, _option(_NETWORK, "Points of a grid share weights.", show_default="whichever is better")
+    ] = None
+    boundary: Annotated[
+        str | None, _option(_NETWORK, "Of a field, as in periodic.", show_default="found from the data")
+    ] = None
+    conserve: Annotated[str | None, _option(_NETWORK, "What a field conserves: none, mean or flux.")] = None
+    epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
+    batch_size: Annotated[int | None, _option(_TRAINING, "Pairs in one update.", min=1)] = None
+    learning_rate: Annotated[float | None, _option(_TRAINING, "At the start.")] = None
+    unroll: Annotated[
+        str | None, _option(_TRAINING, "Steps of the fine-tuning over several steps: a number, 0 or auto.")
+    ] = None
+    validation: Annotated[float | None, _option(_TRAINING, "Fraction of the data that chooses and does not train.")] = (
+        None
+    )
+    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.")] = None
+    seed: Annotated[int, _option(_TRAINING, "The same seed gives the same model (random_state in Python).", min=0)] = 0
+    device: Annotated[str, _option(_TRAINING, "cpu or cuda.")] = "cpu"
+
+    def words(self) -> dict[str, Any]:
+        """Keyword arguments of `LensForecaster`; what was left open is left out."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found["history"] = number("history", self.history, int, "auto")
+        found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
+        found["epochs"] = number("epochs", self.epochs, int, "auto")
+        found["unroll"] = None if self.unroll is None else number("unroll", self.unroll, int, "auto")
+        found["field"] = self._field()
+        found["random_state"] = found.pop("seed")
+        for name in ("boundary", "conserve"):
+            del found[name]
+        return {name: value for name, value in found.items() if value is not None or name == "ridge"}
+
+    def _field(self) -> bool | dict[str, str] | None:
+        """What the options say about fields; None leaves it to the recipe."""
+        from lln.core.errors import InputError
+
+        given = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
+        if given and self.field is False:
+            raise InputError(f"--{next(iter(given))} is about fields, so it does not go with --no-field")
+        return given or self.field
+
+
+def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`command` with an option for each field of its dataclass parameters, for typer."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
+    }
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values() if one.name not in groups]
+    for kind in groups.values():
+        hints = get_type_hints(kind, include_extras=True)
+        parameters += [
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+            for one in fields(kind)
+        ]
+
+    def call(**words: Any) -> Any:
+        made = {name: kind(**{one.name: words.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
+        return command(**words, **made)
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def number(what: str, text: str, kind: type[int] | type[float], *words: str) -> Any:
+    """A number, or one of the words; "none" means None."""
+    from lln.core.errors import InputError
+
+    if text.lower() in words:
+        return None if text.lower() == "none" else text.lower()
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"--{what} must be a number or {' or '.join(words)}, got {text!r}") from None
+
+
 def several(names: list[str] | None) -> Any:
-    """What the reader of data expects: None, one name, or a list; `--states a,b` is two names."""
+    """None, one name, or a list of names, as readers of data expect; `--states a,b` is two names."""
     if not names:
         return None
     split = [part.strip() for name in names for part in name.split(",") if part.strip()]

@@ -7,41 +7,41 @@ from typing import Annotated
 
 import typer
 
-from lln.cli.options import InputNames, ModelFile, Resample, StateNames, StepLength, TimeName, TrajectoryName
+from lln.cli.options import ModelFile, Selection
 
 
 def page(
     model: ModelFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("bench.html"),
+    selection: Selection,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML file to write.", show_default="the model's name with .html")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Trajectories to start from and to hold rollouts against.")
+        Path | None, typer.Option("--data", help="Trajectories to start from and to compare rollouts with.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="States after the start.")] = 500,
-    members: Annotated[int | None, typer.Option(min=1, help="Take so many networks of the ensemble, not all.")] = None,
-    title: Annotated[str | None, typer.Option(help="Head of the page.")] = None,
-    time: TimeName = None,
-    states: StateNames = None,
-    trajectory: TrajectoryName = None,
-    inputs: InputNames = None,
-    dt: StepLength = None,
-    resample: Resample = False,
+    members: Annotated[
+        int | None, typer.Option(min=1, help="Number of networks of the ensemble to include.", show_default="all")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="the name of the data")] = None,
 ) -> None:
     """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
 
-    The file needs no server, no network and nothing beside it. Rows of --data that trained are left out, unless all
-    did. Without --data a rollout starts where the training data ended, and there is no truth to hold it against.
+    The file needs no server, no network and no other file. Rows of --data that trained are left out, unless all did.
+    Without --data a rollout starts where the training data ended, and there is no truth to compare it with.
     """
-    from lln.cli.console import output_file
-    from lln.cli.reading import Selection, read_for, read_model
+    from lln.cli.console import echo, output_file
+    from lln.cli.reading import read_for, read_model
     from lln.core.atomic import whole_file
     from lln.view.page import forecaster_page
 
-    output_file(out, model, data)
+    target = output_file(Path(f"{model.stem}.html") if out is None else out, model, data)
     forecaster = read_model(model)
-    truth = None
-    if data is not None:
-        truth = read_for(forecaster, data, Selection(time, states, trajectory, inputs, dt, resample))
+    truth = None if data is None else read_for(forecaster, data, selection)
     text = forecaster_page(forecaster, truth, title=title, steps=steps, members=members)
-    with whole_file(out) as partial:
+    with whole_file(target) as partial:
         partial.write_text(text, encoding="utf-8")
-    typer.echo(f"wrote {out}: {out.stat().st_size / 1e6:.2f} MB, open it in a browser")
+    echo(f"wrote {target}: {target.stat().st_size / 1e6:.2f} MB{'' if show else ', open it in a browser'}")
+    if show:
+        typer.launch(target.resolve().as_uri())

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lln.cli.options import several
+from lln.cli.options import Selection
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
     from lln.forecaster.forecaster import LensForecaster
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which part of a file is what, as the options named it; None leaves it to the reader of the format."""
-
-    time: str | None = None
-    states: list[str] | None = None
-    trajectory: str | None = None
-    inputs: list[str] | None = None
-    dt: float | None = None
-    resample: bool = False
-
-    def words(self) -> dict[str, Any]:
-        """The same as `lln.data` calls it."""
-        return {
-            "time": self.time,
-            "states": several(self.states),
-            "trajectory": self.trajectory,
-            "inputs": several(self.inputs),
-            "dt": self.dt,
-            "resample": self.resample,
-        }
 
 
 def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:

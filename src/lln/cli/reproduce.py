@@ -41,7 +41,8 @@ def reproduce(
         bool, typer.Option("--quick", help="The same shapes in minutes; the numbers mean nothing.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the records; a new one runs everything [default: results/paper].")
+        Path | None,
+        typer.Option(help="Folder of the records; a new one runs everything.", show_default="results/paper"),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
     scheduler: Annotated[

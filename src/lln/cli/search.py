@@ -1,4 +1,4 @@
-"""`lln search`: which recipe fits these data best."""
+"""`lln search`: the options that fit these data best."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import (
-    AsJson,
-    Choices,
-    DataFiles,
-    InputNames,
-    Resample,
-    StateNames,
-    StepLength,
-    TimeName,
-    TrajectoryName,
-)
+from lln.cli.options import AsJson, Choices, DataFiles, Seed, Selection
 
 if TYPE_CHECKING:
     from lln.search.results import SearchResult
@@ -25,15 +15,16 @@ if TYPE_CHECKING:
 
 def search(
     data: DataFiles,
+    selection: Selection,
     budget: Annotated[str, typer.Option(help="Number of trials, or a time as in 90s, 20min or 2h.")] = "20",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Fit the best recipe and write the model here.")
+        Path | None, typer.Option("--out", "-o", help="Fit with the best options and write the model here.")
     ] = None,
     storage: Annotated[
         str, typer.Option(help="SQLite file or any Optuna storage URL, as in postgresql://user@host/name.")
     ] = "lln-search.db",
     name: Annotated[str, typer.Option(help="Name of this search in the storage.")] = "lln",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of that name.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the search of that name.")] = False,
     objective: Annotated[
         list[str] | None,
         typer.Option(help="rollout, parameters or latency; give two to see what each costs the other."),
@@ -43,32 +34,26 @@ def search(
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the proposals and of the training.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
-    time: TimeName = None,
-    states: StateNames = None,
-    trajectory: TrajectoryName = None,
-    inputs: InputNames = None,
-    dt: StepLength = None,
-    resample: Resample = False,
 ) -> None:
-    """Try sizes and training options on held-out rollouts, and say which do best. Needs the extra `search`.
+    """Try sizes and training options on held-out rollouts, and rank them. Needs the extra `search`.
 
-    Every trial is stored as it ends: after Ctrl-C or a kill, --resume goes on. What --set fixes is not searched;
-    trials that fall behind are given up.
+    Every trial is stored when it ends: after Ctrl-C or a kill, --resume continues. Options given by --set are not
+    searched; trials that fall behind are stopped.
     """
-    from lln.cli.console import interrupted, model_file, shown
-    from lln.cli.reading import Selection, recipe_choices
+    from lln.cli.console import interrupted, model_file, progress_bars, say
+    from lln.cli.reading import recipe_choices
     from lln.search.search import search as run
     from lln.search.storage import without_password
 
     if out is not None:
         model_file(out, *data)
     paths = [str(path) for path in data]
-    words = Selection(time, states, trajectory, inputs, dt, resample).words()
+    words = selection.words()
     where: Any = paths[0] if len(paths) == 1 else paths
     try:
-        with shown() as progress:
+        with progress_bars() as progress:
             found = run(
                 where,
                 budget,
@@ -85,10 +70,10 @@ def search(
             )
     except KeyboardInterrupt:
         interrupted(
-            f"the trials that ended are in {without_password(storage)}, and the same command with --resume goes on"
+            f"the trials that ended are in {without_password(storage)}, and the same command with --resume continues"
         )
     except RuntimeError as error:
-        typer.echo(f"lln: {error}", err=True)
+        say(str(error))
         raise typer.Exit(1) from None
     _show(found, as_json)
     if out is not None:
@@ -106,12 +91,12 @@ def _show(found: SearchResult, as_json: bool) -> None:
 
         typer.echo(json.dumps(found.record(), indent=2))
         return
-    from lln.cli.console import show_table
+    from lln.cli.console import echo, show_table
 
     show_table(found.table)
     options = " ".join(f"--{key.replace('_', '-')} {_word(value)}" for key, value in found.options.items())
-    typer.echo(f"best: lln fit DATA -o MODEL {options}")
-    typer.echo(f"trials in {found.storage}")
+    echo(f"best: lln fit DATA -o MODEL {options}")
+    echo(f"trials in {found.storage}")
 
 
 def _word(value: Any) -> str:

@@ -42,9 +42,9 @@ def simulate(
     from lln.cli.console import data_file, stopwatch
     from lln.core.errors import choice
     from lln.data.read.formats import write
-    from lln.systems import EVERY_PRESET, SpectralField
+    from lln.systems import SYSTEMS, SpectralField
 
-    system = EVERY_PRESET[choice("preset", preset.lower(), EVERY_PRESET)]
+    system = SYSTEMS.get(choice("preset", preset.lower(), SYSTEMS.names()))
     usual = (system.steps, system.burn_in) if isinstance(system, SpectralField) else (3500, 500)
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
     data_file(out)
@@ -64,7 +64,7 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     from lln.core.errors import InputError
     from lln.data.dataset import Dataset, Series
-    from lln.systems import EVERY_PRESET, SpectralField, seeded_start
+    from lln.systems import SYSTEMS, SpectralField, seeded_start
     from lln.systems import simulate as advance
 
     repeated = [one for one in seeds if seeds.count(one) > 1]
@@ -76,7 +76,7 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
     labels = [f"seed {one}" for one in seeds] if seeds else [system.name]
     first = burn_in * system.dt
     series = tuple(Series(states, name=label, start=first) for states, label in zip(runs, labels, strict=True))
-    named = next((name for name, known in EVERY_PRESET.items() if known == system), "")
+    named = next((name for name in SYSTEMS if SYSTEMS.get(name) == system), "")
     plain = Dataset(series, system.dt, system.coordinates, source=system.name, system=named)
     if isinstance(system, SpectralField):
         return replace(plain, space=system.space, channels=system.channels, coords=system.coords)

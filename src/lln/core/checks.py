@@ -11,6 +11,8 @@ from typing import SupportsFloat, SupportsIndex
 
 from lln.core.errors import InputError
 
+_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
 
 def whole(what: str, value: SupportsIndex, least: int) -> int:
     """`value` as an integer of at least `least`; True, 2.0 and "2" are not integers."""
@@ -54,3 +56,11 @@ def interval(what: str, value: tuple[float, float]) -> tuple[float, float]:
     if low >= high:
         raise InputError(f"{what} must be (low, high) with low < high, got ({low}, {high})")
     return low, high
+
+
+def check_device(value: str) -> str:
+    """`value` as the name of a device that can hold networks: "cpu", "cuda", "cuda:1", ..."""
+    kind, colon, index = str(value).partition(":")
+    if kind not in _DEVICES or (colon and not (index.isascii() and index.isdigit())):
+        raise InputError(f"device must be one of {', '.join(_DEVICES)}, with an index as in cuda:1, got {value!r}")
+    return str(value)

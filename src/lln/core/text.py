@@ -7,11 +7,7 @@ _QUOTE = "'"
 
 
 def printable(text: str) -> str:
-    """`text` with control characters written as escapes, so that it cannot steer a terminal; line breaks stay.
-
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
-    """
+    """`text` with control characters written as escapes, so that it cannot steer a terminal; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
@@ -33,3 +29,22 @@ def from_cell(text: str) -> str:
     ('=1+1', "'x")
     """
     return text[1:] if text.startswith(_QUOTE) and text.lstrip(_QUOTE).startswith(_FORMULA) else text
+
+
+_SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minute": 60.0, "minutes": 60.0}
+_SECONDS |= {"h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}
+_UNITS = ((365.25 * 86400, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+
+
+def human_time(value: float, unit: str = "") -> str:
+    """A time in a unit that people use; without a known unit in units of time.
+
+    >>> human_time(5.58e4, "seconds"), human_time(3.0, "days"), human_time(0.25)
+    ('15.5 hours', '3 days', '0.25 time units')
+    """
+    scale = _SECONDS.get(unit.lower())
+    if scale is None:
+        return f"{value:.3g} {unit or 'time units'}"
+    seconds = value * scale
+    size, name = next(((size, name) for size, name in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds / size:.3g} {name}"

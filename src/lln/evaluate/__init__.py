@@ -12,11 +12,13 @@ from lln.evaluate.metrics import (
     valid_prediction,
     valid_prediction_steps,
 )
+from lln.evaluate.registry import METRICS
 from lln.evaluate.rollout import Ending, Outcome, Rollout, Stepper, rollout
 from lln.evaluate.spectra import PowerSpectrum, power_spectrum, spectrum_distance
 from lln.evaluate.spread import SpreadSkill, spread_skill
 
 __all__ = [
+    "METRICS",
     "Drift",
     "Ending",
     "LyapunovSpectrum",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lln.core.checks import finite, positive, whole
+from lln.core.checks import check_device, finite, positive, whole
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.fit.holdout import Part
 from lln.models.factory import state_networks
@@ -99,6 +99,7 @@ class Recipe:
             raise InputError(f"validation must be a fraction between 0 and 1, got {self.validation}")
         whole("seed", self.seed, 0)
         object.__setattr__(self, "parts", _parts(self.parts))
+        check_device(self.device)
         if self.model != "lens" and (self.basis is not None or self.horizon is not None):
             raise InputError(f"basis and horizon belong to the lens network; model {self.model!r} has neither")
 
@@ -280,6 +281,8 @@ class FitReport:
 
 def _check_kind(what: str, value: Any, declared: str) -> None:
     """Refuse a plain value out of a file that is not of the kind that its field declares."""
+    if declared.startswith("list[dict") and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
+        raise ValueError(f"{what} should be a list of tables, got {type(value).__name__}")
     kinds: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
     kind, _, optional = declared.partition(" | ")
     if (optional == "None" and value is None) or kind not in kinds:

@@ -26,8 +26,11 @@ from lln.fit.linear import units_of_moments
 from lln.forecaster.comparison import Comparison, Score, steady_mean
 from lln.forecaster.evaluation import Window, read_windows
 from lln.forecaster.fingerprint import Training
+from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.keywords import keyword_options
 from lln.forecaster.stored_scores import KeptScores
 from lln.models import MODELS
+from lln.models.factory import state_networks
 from lln.step.frame import Array
 
 REFERENCES: dict[str, type[Reference]] = {
@@ -37,8 +40,9 @@ REFERENCES: dict[str, type[Reference]] = {
     "mean": TrainingMean,
 }
 ALL = (*MODELS, *REFERENCES)
-HELD_OUT = 0.2
-MOST_HELD_OUT = 0.5
+Options = LensForecaster | Mapping[str, Any]
+TEST_FRACTION = 0.2
+MOST_TEST_FRACTION = 0.5
 WINDOWS = 64
 CHOOSING_SEEDS = 3
 
@@ -58,9 +62,9 @@ def compare(
     train: Any,
     test: Any = None,
     *,
-    models: Sequence[str] = ALL,
+    models: Sequence[str] | Mapping[str, Options] = ALL,
     others: Mapping[str, Any] | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Options | None = None,
     seeds: Sequence[int] = (0,),
     depths: Sequence[int] | None = None,
     steps: int = 500,
@@ -76,12 +80,14 @@ def compare(
 
     Args:
         train: trajectories, in any form that `as_dataset` takes.
-        test: others to judge on; rows that are also in `train` are left out. None keeps the last fifth of every
-            trajectory back (more if that is shorter than `steps`), which then trains nothing.
-        models: names of networks ("lens", "mlp", ...) and references ("linear", "analog", "persistence", "mean").
+        test: other trajectories to score on, without rows that are also in `train`; or the last fraction of each
+            trajectory to keep unseen. None keeps a fifth (more if that is shorter than `steps`).
+        models: names of networks ("lens", "mlp", ...) and references ("linear", "analog", "persistence", "mean"); or
+            estimators or keyword arguments of `LensForecaster` by a name of your own.
         others: your own, by name: a step (..., n) -> (..., n), or an object with `rollout(window, steps, inputs)` as a
             `Step` has it. They are judged as they are.
-        recipe: of all networks and of the linear map; `model` and `seed` are set here. None takes the default.
+        recipe: options of all networks: keyword arguments of `LensForecaster`, or an estimator; `model` and
+            `random_state` are set here. None takes the defaults.
         seeds: one fit of every network for each.
         depths: depths to choose from for each network, on held-out rollouts of up to three of the seeds; None leaves
             the depth to the recipe.
@@ -97,15 +103,19 @@ def compare(
     Returns:
         Scores, a table and a figure.
     """
-    every = [*(choice("model", name, ALL) for name in models), *(others or {})]
+    named = models if isinstance(models, Mapping) else {}
+    known = [*state_networks(), *REFERENCES, *named]
+    every = [*(choice("model", name, known) for name in models), *(others or {})]
     if len(set(every)) < len(every) or not every or not seeds:
         raise InputError(f"compare needs at least one model and one seed, each model once, got {every} and {seeds}")
     steps, unit = whole("steps", steps, 1), positive("threshold", threshold)
     exponent = None if exponent is None else finite("exponent", exponent)
     data = as_dataset(train, dt=dt)
-    unknown = None if test is None else as_dataset(test, dt=dt)
-    fitting, judging = _parts(data, unknown, steps)
-    base = Recipe() if recipe is None else recipe
+    fraction = positive("test", test) if isinstance(test, int | float) else None
+    unknown = None if test is None or fraction is not None else as_dataset(test, dt=dt)
+    fitting, judging = _parts(data, unknown, steps, fraction)
+    base = recipe if isinstance(recipe, Recipe) else _recipe(recipe)
+    own = {name: _recipe(options) for name, options in named.items()}
     given = {name: [_given(name, model)] for name, model in (others or {}).items()}
     # As many states are given as any model may ask for, so that the rollouts do not depend on who is compared.
     fixed = base.history if isinstance(base.history, int) else 1
@@ -125,13 +135,14 @@ def compare(
         "steps": steps,
         "threshold": unit,
     }
+    asked |= {"own": {name: one.record() for name, one in own.items()}} if own else {}
     asked |= {"rows": hashlib.sha256(rows.tobytes()).hexdigest(), "recipe": base.record()}
     kept = KeptScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
         score = None if name in given else kept.get(name)
         if score is None:
-            fits = given.get(name) or _fits(name, fitting, base, seeds, depths, _named(name, progress))
+            fits = given.get(name) or _fits(name, fitting, own.get(name, base), seeds, depths, _named(name, progress))
             score = _score(name, fits, rows, inputs, history, scale, unit)
             kept.put(score)
         scores.append(score)
@@ -144,8 +155,16 @@ def compare(
         dt=fitting.dt,
         threshold=unit,
         exponent=exponent,
-        scored="the last part of the data" if test is None else "test data",
+        scored="the last part of the data" if unknown is None else "test data",
     )
+
+
+def _recipe(options: Options | None) -> Recipe:
+    """The recipe of keyword arguments or of an estimator."""
+    given = keyword_options(options)
+    seed = given.pop("random_state", 0)
+    left_out = ("field", "verbose")
+    return Recipe.from_record({"seed": seed or 0, **{k: v for k, v in given.items() if k not in left_out}})
 
 
 def _named(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
@@ -155,10 +174,12 @@ def _named(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any],
     return lambda event: progress(replace(event, group=name))
 
 
-def _parts(data: Dataset, test: Dataset | None, steps: int) -> tuple[Dataset, Callable[[int], Dataset]]:
+def _parts(
+    data: Dataset, test: Dataset | None, steps: int, fraction: float | None
+) -> tuple[Dataset, Callable[[int], Dataset]]:
     """What trains, and a function of the history that gives what is judged: given rows, then unseen ones."""
     if test is None:
-        share = min(max(HELD_OUT, steps / max(data.lengths)), MOST_HELD_OUT)
+        share = fraction or min(max(TEST_FRACTION, steps / max(data.lengths)), MOST_TEST_FRACTION)
         return data.split(share)[0], lambda history: data.split(share, overlap=history)[1]
     if test.size != data.size or test.inputs != data.inputs:
         raise InputError(
@@ -230,8 +251,11 @@ def _fits(
         begin = time.perf_counter()
         model = REFERENCES[name]().fit(data)
         return [_Fitted(model.rollout, model.history, model.parameters, time.perf_counter() - begin, model.note)]
-    lens = name == "lens"
-    own = replace(recipe, model=name, basis=recipe.basis if lens else None, horizon=recipe.horizon if lens else None)
+    own = recipe
+    if name in state_networks():
+        lens = name == "lens"
+        basis, horizon = (recipe.basis, recipe.horizon) if lens else (None, None)
+        own = replace(recipe, model=name, basis=basis, horizon=horizon)
     if depths is not None:
         own = _best_depth(data, own, seeds[:CHOOSING_SEEDS], depths, progress)
     found = []

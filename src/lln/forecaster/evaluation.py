@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
+from lln.evaluate.registry import Metric, apply_metric
 from lln.evaluate.rollout import Ending, Outcome, Region, judged
 from lln.forecaster import display
 from lln.forecaster.fingerprint import Training
@@ -70,6 +71,7 @@ class Evaluation:
     windows: tuple[Window, ...]
     outcomes: tuple[Outcome, ...]
     coverage: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -128,6 +130,7 @@ class Evaluation:
             "diverged": self.diverged,
             "left_the_region": self.left,
             "coverage": self.coverage,
+            "metrics": {name: _plain(value) for name, value in self.metrics.items()},
         }
 
     def plot(self, title: str | None = None) -> Figure:
@@ -157,6 +160,7 @@ class Evaluation:
             f"valid prediction time         {valid}, threshold {self.threshold:g}",
             f"parameters                    {self.parameters:,}",
         ]
+        lines[3:3] = [f"{name:<29} {value:.3g}" for name, value in self.metrics.items()]
         if self.scored == TRAINING:
             warning = "These states trained the model: the error on unseen data will be larger"
             lines.insert(1, f"{warning} (more: lln explain scores-training).")
@@ -223,6 +227,7 @@ def evaluation(
     parameters: int,
     region: Region | None = None,
     threshold: float = VALID_RMSE,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> tuple[Evaluation, Array]:
     """Roll out over every window and compare; also returns rows of features on the way, for the coverage."""
     history, scale = surrogate.frame.history, surrogate.frame.scale
@@ -230,12 +235,16 @@ def evaluation(
     valid = np.zeros(len(windows), dtype=np.int64)
     outcomes: list[Outcome] = [Outcome()] * len(windows)
     features = []
+    more: dict[str, list[tuple[float, int]]] = {name: [] for name in metrics or {}}
     for steps in sorted({window.steps for window in windows}):
         here = [i for i, window in enumerate(windows) if window.steps == steps]
         rows, inputs = read_windows(dataset, [windows[i] for i in here], history)
         predicted = surrogate.rollout(rows[:, :history], steps, inputs)
         run = judged(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
         truth = rows[:, history:]
+        for name, metric in (metrics or {}).items():
+            value = apply_metric(name, metric, np.asarray(run.predicted), truth, scale, float(dataset.dt))
+            more[name].append((value, len(here)))
         mse, steps_valid = (
             mse_by_step(run.predicted, truth, scale),
             valid_prediction_steps(run.predicted, truth, scale, threshold),
@@ -251,6 +260,7 @@ def evaluation(
     scores = Evaluation(
         float(by_window.mean()), np.array(by_step), by_window, float(valid.mean()), valid, threshold,
         float(dataset.dt), parameters, scored, tuple(windows), tuple(outcomes),
+        metrics={name: sum(v * w for v, w in parts) / len(windows) for name, parts in more.items()},
     )  # fmt: skip
     return scores, np.concatenate(features)
 

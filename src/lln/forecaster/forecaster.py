@@ -18,6 +18,7 @@ from lln.data.dataset import as_dataset
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
+from lln.evaluate.registry import Metric, named_metrics
 from lln.evaluate.rollout import Region, judged
 from lln.fit import coverage as covering
 from lln.fit.learn import Field, learn
@@ -320,6 +321,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         steps: int | None = None,
         windows: int | None = WINDOWS,
         threshold: float = VALID_RMSE,
+        metrics: Sequence[str | Metric] | str | None = None,
         **data: Any,
     ) -> Evaluation:
         """Score rollouts on what did not train, wherever it is in `trajectories`.
@@ -332,14 +334,16 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             steps: length of each rollout; None takes 500, or what there is.
             windows: at most so many rollouts, evenly chosen; None for all.
             threshold: normalised root mean square error up to which a prediction counts as valid.
+            metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             **data: dt, inputs, names and the other words of `fit` about the data.
         """
         self._fitted()
+        wanted = named_metrics(metrics)
         dataset = self.layout_.read(trajectories, **data)
         chosen, scored = windows_of(dataset, self.training_, self.history_, steps, windows)
         result, features = evaluation(
             self.surrogate_, dataset, chosen, scored=scored, parameters=self.parameters_, region=self.region_,
-            threshold=threshold,
+            threshold=threshold, metrics=wanted,
         )  # fmt: skip
         outside = self._coverage(features)
         return dataclasses.replace(result, coverage=None if outside is None else outside.outside)

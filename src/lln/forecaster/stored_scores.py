@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.atomic import whole_file
+from lln.core.errors import InputError
 from lln.forecaster.comparison import Score
 
 _PLAIN = ("history", "parameters", "seconds", "note")
@@ -59,5 +60,9 @@ class KeptScores:
                     name: Score(name, arrays[f"errors{index}"], arrays[f"valid{index}"], **plain)
                     for index, (name, plain) in enumerate(said["models"].items())
                 }
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        except OSError as error:
+            raise InputError(
+                f"{path}: the checkpoint cannot be read ({error.strerror}); change its permissions or give another"
+            ) from error
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return {}

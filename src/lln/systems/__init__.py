@@ -16,7 +16,7 @@ from lln.systems.integrate import rk4_step
 from lln.systems.kdv import KortewegDeVries
 from lln.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from lln.systems.lorenz import Lorenz
-from lln.systems.presets import EVERY_PRESET, FIELD_PRESETS, PRESETS, preset
+from lln.systems.presets import EVERY_PRESET, FIELD_PRESETS, PRESETS, SYSTEMS, preset
 from lln.systems.reaction_diffusion import ReactionDiffusion
 from lln.systems.spectral import SpectralField
 from lln.systems.spring_chain import SpringChain
@@ -28,6 +28,7 @@ __all__ = [
     "EVERY_PRESET",
     "FIELD_PRESETS",
     "PRESETS",
+    "SYSTEMS",
     "Advection",
     "AdvectionDiffusion",
     "AdvectionDiffusion2D",

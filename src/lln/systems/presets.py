@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lln.core.errors import choice
+from lln.core.registry import Registry
 from lln.systems.advection import Advection
 from lln.systems.advection_diffusion import AdvectionDiffusion
 from lln.systems.advection_diffusion_2d import AdvectionDiffusion2D
@@ -56,14 +57,16 @@ FIELD_PRESETS: dict[str, SpectralField] = {
 }
 
 EVERY_PRESET: dict[str, System] = {**PRESETS, **FIELD_PRESETS}
+# A system of another package is an entry point in the group "lln.systems" whose value is a `System`.
+SYSTEMS: Registry[System] = Registry("system", "lln.systems", EVERY_PRESET)
 
 
 def preset(name: str) -> System:
-    """The system called `name`: one of the paper's ten (`PRESETS`) or a field (`FIELD_PRESETS`).
+    """The system called `name`: of the paper (`PRESETS`), a field (`FIELD_PRESETS`), or of another package.
 
     >>> preset("lorenz-28").symbols["rho"]
     28.0
     >>> preset("gray-scott-64x64").channels
     ('u', 'v')
     """
-    return EVERY_PRESET[choice("system", name, EVERY_PRESET)]
+    return SYSTEMS.get(choice("system", name, SYSTEMS.names()))

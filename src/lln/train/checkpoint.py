@@ -90,6 +90,12 @@ class Checkpoint:
         from safetensors import SafetensorError, safe_open
 
         try:
+            path.open("rb").close()  # safetensors reports every file that it cannot open as missing
+        except OSError as error:
+            raise InputError(
+                f"{path}: the checkpoint cannot be read ({error.strerror}); change its permissions or give another"
+            ) from error
+        try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 header = json.loads(metadata[NAME])

@@ -1,0 +1,1 @@
+"""A network, a metric and a system for lln, registered by entry points in pyproject.toml."""

@@ -1,0 +1,106 @@
+"""Rollouts of a forecaster as a dataset: starts from trajectories, results with names, units and grid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset, Series
+from lln.evaluate.rollout import Outcome
+from lln.forecaster.forecaster import LensForecaster
+
+
+def rollout_data(
+    forecaster: LensForecaster, given: Dataset | None, steps: int, sample: bool = False
+) -> tuple[Dataset, list[Outcome]]:
+    """Roll a model out and return the states as data of the layout that it was fitted with.
+
+    Args:
+        forecaster: a fitted forecaster.
+        given: trajectories whose first states start the rollouts; None starts at the end of the training data.
+        steps: number of states after the start.
+        sample: roll each member of the ensemble out alone.
+
+    Returns:
+        The start and the states after it, one trajectory for each rollout, and how each rollout ended.
+    """
+    run_from = forecaster.sample if sample else forecaster.rollout
+    if given is None:
+        if forecaster.input_names_:
+            raise _needs_inputs(forecaster, steps)
+        run = run_from(steps=steps)
+        names, starts, before = ["rollout"], [float(run.times[0])], 0
+        states = run.array[..., None, :, :] if run.array.ndim == 2 + sample else run.array
+    else:
+        before = forecaster.history_ - 1
+        window, known = _windows(given, forecaster, steps)
+        run = run_from(window if before else window[:, 0], steps - before, inputs=known)
+        names, starts = [one.name for one in given.series], [one.start for one in given.series]
+        lead = np.broadcast_to(window[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
+        states = np.concatenate([lead, run.array], axis=-2)
+    states = states if sample else states[None]
+    labels = [[f"{name}, member {s}" if sample else name for name in names] for s in range(len(states))]
+    series = [
+        Series(states[s, b], name=labels[s][b], start=starts[b]) for s in range(len(states)) for b in range(len(names))
+    ]
+    shifted = [o if o.step is None else replace(o, step=o.step + before) for o in run.outcomes]
+    return _dataset(forecaster, series, given), shifted
+
+
+def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
+    """The first states of each trajectory, (B, H, n), and the inputs of each step, (B, steps, m) or None."""
+    history = forecaster.history_
+    if steps < history:
+        raise InputError(f"--steps must be at least {history}: this model takes the first {history} states as given")
+    windows: list[Any] = []
+    known: list[Any] = []
+    for one in given.series:
+        if len(one) < history:
+            raise InputError(
+                f"{given.source}: {one.name} has {len(one)} row but this model looks at {history} states at a time; "
+                f"give {history} consecutive rows, or fit with --history 1"
+            )
+        windows.append(one.rows(0, history))
+        if forecaster.input_names_:
+            if len(one) < steps:
+                raise _needs_inputs(forecaster, steps, f"{given.source}: {one.name} has {len(one)} rows, but ")
+            known.append(one.input_rows(history - 1, steps))
+    window = np.stack(windows).astype(np.float64)
+    if not np.isfinite(window).all():
+        index = int(np.argwhere(~np.isfinite(window))[0, 0])
+        raise InputError(
+            f"{given.source}: {given.series[index].name} begins with a gap (NaN); a rollout must start at "
+            "finite states, so cut the rows before the first whole one"
+        )
+    return window, np.stack(known) if known else None
+
+
+def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Exception:
+    names = ", ".join(forecaster.input_names_)
+    return InputError(
+        f"{where}this model needs its known inputs ({names}) at each step; give --from FILE with {steps} rows",
+        topic="inputs-needed",
+    )
+
+
+def _dataset(forecaster: LensForecaster, series: list[Series], given: Dataset | None) -> Dataset:
+    layout = forecaster.layout_
+    units = {"time" if name == layout.time_name else name: unit for name, unit in layout.units.items()}
+    if given is not None:  # its times may count from another day
+        units = {name: unit for name, unit in units.items() if name != "time"}
+        units |= {name: unit for name, unit in given.units.items() if name == "time"}
+    return Dataset(
+        tuple(series),
+        layout.dt,
+        layout.names,
+        space=layout.space,
+        channels=layout.channels,
+        coords=layout.coords,
+        time_name=layout.time_name,
+        units=units,
+        source="rollout",
+        frequency=layout.frequency if given is None or "time" in given.units else None,
+    )

@@ -1,0 +1,52 @@
+"""Scenes of films: a model's rollout, with the data beside it, or data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset
+from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.layout import Layout
+from lln.plots.animate import Scene
+
+
+def data_scene(data: Dataset, steps: int, title: str) -> Scene:
+    """The first `steps` steps of the first trajectory of `data`."""
+    first = data.series[0]
+    rows = first.rows(0, min(len(first), steps + 1))
+    return _scene(data, {"data": rows}, title, first.start)
+
+
+def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title: str) -> Scene:
+    """A rollout of `model`, from the start of the first trajectory of `truth`, or from the end of its training data."""
+    if truth is None:
+        if model.input_names_:
+            raise InputError(
+                f"this model needs its known inputs ({', '.join(model.input_names_)}); give --data FILE with them",
+                topic="inputs-needed",
+            )
+        window = model.last_window_
+        run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
+        return _scene(model.layout_, {"model": run}, title, model.last_time_)
+    history, first = model.history_, truth.series[0]
+    steps = min(steps, len(first) - history)
+    if steps < 1:
+        raise InputError(f"{truth.source}: it has {len(first)} rows; a film beside it needs more than {history}")
+    window = np.asarray(first.rows(0, history), dtype=np.float64)
+    known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
+    guess = model.surrogate_.rollout(window, steps, known)
+    states = np.asarray(first.rows(history - 1, history + steps), dtype=np.float64)
+    runs = {"truth": states, "model": np.concatenate([window[-1:], guess])}
+    return _scene(truth, runs, title, first.start + (history - 1) * truth.dt)
+
+
+def _scene(given: Dataset | Layout, runs: Mapping[str, ArrayLike], title: str, start: float) -> Scene:
+    """The runs, with names, units and grid of the data or of the model."""
+    return Scene(
+        runs, given.dt, given.names, given.space, given.channels, given.coords, title, given.units, given.time_name,
+        start,
+    )  # fmt: skip
