@@ -105,7 +105,8 @@ def test_evaluate_new_data(lln, room):
 def test_evaluate_says_what_it_scores(lln, room, tmp_path):
     done = lln("evaluate", room / "one.lln", room / "train.npz")
     assert done.code == 0, done.err
-    assert "held-out rows" in done.out or "training data" in done.out
+    assert "scored on training data" in done.out
+    assert "fit with --test 0.15" in done.err
     part = np.load(room / "train.npz")["states"][0, 20:120]
     np.save(tmp_path / "part.npy", part)
     assert "training data" in lln("evaluate", room / "one.lln", tmp_path / "part.npy", "--dt", 0.01).out
@@ -175,8 +176,8 @@ def test_bad_models(refused, room, tmp_path):
 
 def _newer(content):
     """The same file with a format from the future, of the same length."""
-    assert content.count(b'\\"format\\": 1,') == 1
-    return content.replace(b'\\"format\\": 1,', b'\\"format\\": 9,')
+    assert content.count(b'\\"format\\": 2,') == 1
+    return content.replace(b'\\"format\\": 2,', b'\\"format\\": 9,')
 
 
 def test_model_and_data_that_do_not_fit(refused, room, tmp_path):

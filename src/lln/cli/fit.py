@@ -124,13 +124,15 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
     for note in dataset.notes:
         say(note)
     echo(forecaster.summary(text_width()), dim=True)
+    terminal = sys.stdout.isatty()
     sentence, colour = verdict(forecaster)
-    if sentence:
+    if terminal and sentence:
         echo(sentence, colour=colour)
     echo(f"wrote {out}")
-    echo(f"next: lln evaluate {out} {data}", dim=True)
-    echo(f"      lln rollout {out} --steps 500 -o rollout.csv", dim=True)
-    echo(f"      lln page {out} --open", dim=True)
+    if terminal:
+        echo(f"next: lln evaluate {out} {data}", dim=True)
+        echo(f"      lln rollout {out} --steps 500 -o rollout.csv", dim=True)
+        echo(f"      lln page {out} --open", dim=True)
 
 
 def verdict(forecaster: LensForecaster) -> tuple[str, str]:
