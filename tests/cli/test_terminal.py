@@ -19,6 +19,9 @@ class Event:
     done: int
     total: int
     message: str = ""
+    part: int = 0
+    parts: int = 0
+    group: str = ""
 
 
 @pytest.fixture
@@ -54,11 +57,11 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs(screen):
 def test_one_line_for_each_model_however_many_phases_it_has():
     bars = console.Bars()
     for name in ("lens", "mlp"):
-        for phase in ("linear part", "screening 1/2", "refit"):
-            bars.listen(Event(f"{name}: {phase}", 1, 2))
-            bars.listen(Event(f"{name}: {phase}", 2, 2, "loss 1e-3"))
+        for phase in ("linear part", "screening"):
+            bars.listen(Event(phase, 1, 2, group=name))
+            bars.listen(Event(phase, 2, 2, "loss 1e-3", part=1, parts=2, group=name))
     seen = [(task.description, task.fields["message"]) for task in bars.progress.tasks if task.visible]
-    assert seen == [("1. lens", "refit, loss 1e-3"), ("2. mlp", "refit, loss 1e-3")]
+    assert seen == [("1. lens", "screening 1/2, loss 1e-3"), ("2. mlp", "screening 1/2, loss 1e-3")]
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -111,6 +111,10 @@ class FitOptions:
     basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
     horizon: Annotated[float | None, _option(_NETWORK, "Optical length.")] = None
     members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
+    parts: Annotated[
+        list[str] | None,
+        _option(_NETWORK, "Closed-form and learned parts to try, as in linear,lens.", show_default="all"),
+    ] = None
     field: Annotated[
         bool | None, _option(_NETWORK, "Points of a grid share weights.", show_default="whichever is better")
     ] = None
@@ -139,6 +143,8 @@ class FitOptions:
         found["epochs"] = number("epochs", self.epochs, int, "auto")
         found["unroll"] = None if self.unroll is None else number("unroll", self.unroll, int, "auto")
         found["field"] = self._field()
+        parts = several(self.parts)
+        found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
         found["random_state"] = found.pop("seed")
         for name in ("boundary", "conserve"):
             del found[name]
