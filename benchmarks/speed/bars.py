@@ -49,6 +49,8 @@ def _most(name: str, quantity: str, contender: str, bound: float, **sizes: int) 
 
 NAIVE = ("naive",)
 BARS = (
+    Bar("rollout of a model", "model rollout", "fused", 20, ("loop",), {"B": (1,)}),
+    Bar("rollout of a model", "model rollout", "fused", 0.5, ("c float",), {"B": (1,)}),
     Bar("stack forward", "stack forward", "cpu", 65, NAIVE, {"B": SIZES_B, "h": SIZES_H}),
     Bar("stack forward + gradients", "stack gradients", "cpu", 55, NAIVE, {"B": SIZES_B, "h": SIZES_H}),
     Bar("stack forward", "stack forward", "cpu", 20, NAIVE, {"B": (1,), "h": (128,)}),

@@ -73,21 +73,23 @@ def _compiled(setting: Setting, surrogate: DenseStep, start: Array, place: Path)
         setting.skip("c float", "no C compiler is installed")
         return {}
     return {
-        f"c {precision}": _in_c(surrogate, start, place / precision, precision) for precision in ("float", "double")
+        f"c {precision}": in_c(surrogate, start, place / precision, precision, STEPS)
+        for precision in ("float", "double")
     }
 
 
-def _in_c(surrogate: DenseStep, start: Array, place: Path, precision: str) -> Contender:
-    export_c(surrogate, place, precision, check=False)
+def in_c(step: DenseStep, start: Array, place: Path, precision: str, steps: int) -> Contender:
+    """A rollout of one start (1, 1, n) by the exported and compiled C."""
+    export_c(step, place, precision, check=False)
     library = ctypes.CDLL(str(compile_c(place, "model", place / "model.so", shared=True)))
-    states = np.empty((STEPS, STATE))
+    states = np.empty((steps, start.shape[-1]))
     window = np.ascontiguousarray(start[0])
     model = (ctypes.c_double * (1 << 16))()  # more than the struct of this size needs
     begin, end = (array.ctypes.data_as(ctypes.c_void_p) for array in (window, states))
 
     def run() -> object:
         library.model_init(model, begin)
-        library.model_rollout(model, ctypes.c_size_t(STEPS), None, end)
+        library.model_rollout(model, ctypes.c_size_t(steps), None, end)
         return states
 
     return run
@@ -111,13 +113,14 @@ def _graphs(setting: Setting, surrogate: DenseStep, start: Array, place: Path) -
 
 
 def _eager(surrogate: DenseStep) -> Callable[[Any], Any]:
-    naive, frame = NaiveNetwork(surrogate.members[0]), surrogate.frame  # type: ignore[arg-type]
+    naive = NaiveNetwork(surrogate.members[0])  # type: ignore[arg-type]
 
     def step(state: Array) -> Array:
-        features = frame.feature_rows(state[:, None])
         with torch.no_grad():
-            correction = naive(torch.from_numpy(features).float()).double().numpy()
-        return frame.advance(state, features, correction)
+            features = surrogate.features(torch.from_numpy(state[:, None]))
+            change = surrogate.gain * naive(features.float()).double()
+            after: Array = state + (surrogate.closed_form(features) + surrogate.scale * change).numpy()
+        return after
 
     return step
 

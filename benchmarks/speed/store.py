@@ -20,6 +20,7 @@ from lln.ops.cpu import backend as cpu_backend
 
 FORMAT = 1
 ORDER = (
+    "product",
     "error",
     "stack",
     "forward",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed import export, field, memory, networks, stack, sweeps
+from benchmarks.speed import export, field, memory, networks, product, stack, sweeps
 from benchmarks.speed.gate import pass_or_raise
 from benchmarks.speed.rows import Row
 from benchmarks.speed.setting import Setting
@@ -19,6 +19,7 @@ from lln.core.errors import InputError, choice
 from lln.core.folders import output_folder
 
 _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
+    product.product,
     sweeps.errors,
     stack.stack,
     networks.forward,
