@@ -14,7 +14,7 @@ from lln.step.frame import Array
 
 BEYOND = 4  # times the longest trajectory of training
 MOST_STEPS = 1000
-_STARTS = 30
+_STARTS = {"cpu": 12, "cuda": 30}  # what a device rolls out in seconds
 _NUMBERS = 1 << 25  # values of one long rollout
 _FAR = 2.0  # times the largest distance from the mean in the data
 
@@ -67,7 +67,7 @@ class FieldJudge:
         frame = step.frame
         if frame.inputs:  # their future is not known
             return Stay(0, 0, 0)
-        starts = self._starts(frame.history)
+        starts = self._starts(frame.history, _STARTS[step.device.type])
         longest = max(last - first for _, first, last in self.fold.train)
         steps = int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // starts[..., -1, :].size)))
         states = step.rollout(starts, steps)
@@ -75,18 +75,18 @@ class FieldJudge:
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)
 
-    def _starts(self, history: int) -> Array:
-        """The first states of held-out stretches, or states spread over a single one, (W, H, n)."""
+    def _starts(self, history: int, most: int) -> Array:
+        """At most so many held-out starts, spread over trajectories and over each of them, (W, H, n)."""
         spans = [
             (index, max(first, a), min(last, b))
             for index, a, b in self.fold.held_out
             for where, first, last in self.dataset.stretches(history)
             if where == index and min(last, b) - max(first, a) >= history
         ]
-        each = max(1, _STARTS // max(1, len(spans)))
+        each = max(1, most // max(1, len(spans)))
         rows = [
             self.dataset.series[index].rows(int(k), int(k) + history)
-            for index, first, last in spans[:_STARTS]
+            for index, first, last in spans[:: -(-len(spans) // most)]
             for k in np.unique(np.linspace(first, last - history, min(each, last - first - history + 1)).astype(int))
         ]
         return np.stack(rows).astype(np.float64)
