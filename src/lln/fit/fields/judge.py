@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from lln.data.series import Dataset
+from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.holdout import Fold, Windows, load
+from lln.models.field_ensemble import FieldEnsemble
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
@@ -16,6 +19,7 @@ BEYOND = 4  # times the longest trajectory of training
 MOST_STEPS = 1000
 _STARTS = {"cpu": 12, "cuda": 30}  # what a device rolls out in seconds
 _NUMBERS = 1 << 25  # values of one long rollout
+_SLACK = 1.3  # a busy machine may slow down
 _FAR = 2.0  # times the largest distance from the mean in the data
 
 
@@ -68,12 +72,28 @@ class FieldJudge:
         if frame.inputs:  # their future is not known
             return Stay(0, 0, 0)
         starts = self._starts(frame.history, _STARTS[step.device.type])
-        longest = max(last - first for _, first, last in self.fold.train)
-        steps = int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // starts[..., -1, :].size)))
+        steps = self.stay_steps(starts[..., -1, :].size)
         states = step.rollout(starts, steps)
         far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)
+
+    def seconds(self, ensemble: FieldEnsemble, frame: FieldFrame) -> float:
+        """About how long one judgement of networks takes: every weight of the correction, and long rollouts once."""
+        step = FieldStep(frame, tuple(ensemble.member(index) for index in range(len(ensemble))))
+        windows, probe = self.windows(frame), 3
+        known = None if windows.inputs is None else windows.inputs[:, :probe]
+        step.rollout(windows.start, 1, None if known is None else known[:, :1])  # kernels compile
+        began = time.monotonic()
+        step.rollout(windows.start, probe, known)
+        each = (time.monotonic() - began) / probe
+        stay = self.stay_steps(_STARTS[step.device.type] * frame.size) * _STARTS[step.device.type] / len(windows.start)
+        return _SLACK * each * (len(CORRECTION_WEIGHTS) * self.fold.steps + stay)
+
+    def stay_steps(self, numbers: int) -> int:
+        """Length of long rollouts of states with so many values."""
+        longest = max(last - first for _, first, last in self.fold.train)
+        return int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // numbers)))
 
     def _starts(self, history: int, most: int) -> Array:
         """At most so many held-out starts, spread over trajectories and over each of them, (W, H, n)."""

@@ -153,6 +153,7 @@ class FieldFitting:
         self.notes = list(self.grid.notes)
         self.conserve = self._conserve()
         self.static = _standardised(options.static, self.grid.space)
+        self.reserve = 0.0  # seconds that one judgement takes
         self.tried: list[Linear] = []
         self.rows: list[dict[str, Any]] = []
         self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
@@ -164,12 +165,14 @@ class FieldFitting:
         if linear.error < ENOUGH:
             return self._report(alone, linear, 0)
         unroll = self._unroll()
+        if self.deadline is not None:
+            self.reserve = self.judge.seconds(self.trainer.ensemble(frame, self.trainer.members), frame)
         chosen, frame, noise = self._compared(linear, frame)
         ensemble = self.trainer.ensemble(frame, self.trainer.members)
         step = self.trainer.train(ensemble, frame, self.trainer.main_plan("training", self._until(_MAIN), noise=noise))
         updates = self.trainer.updates
         best = self._weighed(step, chosen)
-        if unroll > 1:
+        if unroll > 1 and self._has_time():
             name = f"training over {unroll} steps"
             plan = self.trainer.fine_plan(name, self._until(_MAIN), steps=unroll, noise=noise)
             best = self._weighed(self.trainer.train(ensemble, frame, plan), chosen)
@@ -193,7 +196,7 @@ class FieldFitting:
             frames.append((none, self.solved(self.fold.train, none)))
         noises = budget.noises if self.options.noise is None else (self.options.noise,)
         pairs = [(part, around, noise) for part, around in frames for noise in noises]
-        if len(pairs) == 1:
+        if len(pairs) == 1 or not self._has_time(2.0 * len(pairs)):
             return pairs[0]
         until, found = self._until(_SCREENING), []
         for index, (part, around, noise) in enumerate(pairs):
@@ -212,8 +215,10 @@ class FieldFitting:
 
     def _weighed(self, step: FieldStep, linear: Linear) -> Scored:
         """The step with the weight of the correction that does best; of those that stay, where any does."""
-        found = []
-        for index, weight in enumerate(CORRECTION_WEIGHTS):
+        found: list[tuple[float, float, FieldStep]] = []
+        for index, weight in enumerate(CORRECTION_WEIGHTS[::-1]):
+            if found and self.deadline is not None and time.monotonic() > self.deadline - 0.5 * self.reserve:
+                break  # the whole correction comes first
             self.say(Event(Phase.WEIGHT, index, len(CORRECTION_WEIGHTS)))
             tried = step.replace(frame=_with_gain(step.frame, weight))
             found.append((self.judge.error(tried), weight, tried))
@@ -250,13 +255,13 @@ class FieldFitting:
         if self.deadline is None:
             return None
         now = time.monotonic()
-        return now + share * max(0.0, self.deadline - now)
+        return now + min(share * max(0.0, self.deadline - now), max(0.0, self.deadline - self.reserve - now))
 
-    def _has_time(self) -> bool:
+    def _has_time(self, judgements: float = 2.0) -> bool:
+        """Whether so many judgements fit into the time that is left."""
         if self.deadline is None:
             return True
-        limit = self.recipe.time_limit or 0.0
-        return self.deadline - time.monotonic() > 0.1 * limit
+        return self.deadline - time.monotonic() > judgements * self.reserve
 
     def _conserve(self) -> str:
         fixed = any(side == "dirichlet" for pair in self.grid.boundary for side in pair)
