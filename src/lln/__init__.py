@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
     from lln.forecaster.model_file import load as load
     from lln.forecaster.model_file import save as save
+    from lln.forecaster.regressor import LensRegressor as LensRegressor
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
     from lln.search.search import search as search
@@ -31,6 +32,7 @@ _HOME = {
     "InputError": "lln.core.errors",
     "LensForecaster": "lln.forecaster.forecaster",
     "LensNetwork": "lln.models",
+    "LensRegressor": "lln.forecaster.regressor",
     "Trajectory": "lln.data.trajectory",
     "as_dataset": "lln.data.dataset",
     "compare": "lln.forecaster.compare",
@@ -67,6 +69,7 @@ __all__ = [
     "InputError",
     "LensForecaster",
     "LensNetwork",
+    "LensRegressor",
     "Trajectory",
     "__version__",
     "as_dataset",

@@ -21,13 +21,29 @@ def exceptions(_):
     return EXCEPTIONS
 
 
+class WithoutTargets(LensForecaster):
+    """The estimator for scikit-learn's checks, which hand every estimator a y; ours refuses one."""
+
+    def fit(self, X, y=None):  # noqa: ARG002
+        return super().fit(X)
+
+
 @parametrize_with_checks(
-    [LensForecaster(recipe="paper", width=4, depth=1, basis=4, epochs=1)], expected_failed_checks=exceptions
+    [
+        WithoutTargets(recipe="paper", width=4, depth=1, basis=4, epochs=1),
+        WithoutTargets(parts=("linear", "polynomial", "lens")),
+    ],
+    expected_failed_checks=exceptions,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
     with suppress(SkipTest):  # scikit-learn's way to say that a check needs what is switched off here
         check(estimator)
+
+
+def test_targets_are_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="fit takes no y"):
+        LensForecaster().fit(lorenz()[:50], lorenz()[1:51])
 
 
 def test_in_a_pipeline_and_a_grid_search():

@@ -40,6 +40,7 @@ from lln.fit.prepare import Candidate, Kitchen
 from lln.fit.reporting import report_of
 from lln.fit.scores import RolloutErrors, better_by, horizon_of
 from lln.fit.seasons import linear_histories, nonlinear_histories
+from lln.fit.skill import measure_skill
 from lln.fit.stability import settled
 from lln.fit.trial import Progress, Stage, Trials, Work
 from lln.step.dense import DenseStep
@@ -145,7 +146,7 @@ class _Fitting:
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
         self.kitchen = Kitchen(dataset)
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
-        self.ways, self.fold = ways, ways[-1]
+        self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
         self.tried: list[dict[str, Any]] = []
@@ -396,7 +397,7 @@ class _Fitting:
     ) -> Fit:
         seed = self.seeds[group]
         share = 0.0 if decision.setting is None else decision.setting.share
-        return report_of(
+        fit = report_of(
             surrogate=surrogate,
             recipe=replace(self.recipe, seed=seed),
             dataset=self.dataset,
@@ -414,6 +415,35 @@ class _Fitting:
             seconds=time.perf_counter() - self.began,
             closed=decision.closed,
         )
+        learned = self._before_refit(surrogate, decision, group)
+        skill = measure_skill(
+            self.dataset, replace(self.fold, steps=self.longest), self.scale, learned, self._plain(linear)
+        )
+        report = skill.into(fit.report, noisy=self.noise.matters)
+        return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
+
+    def _before_refit(self, surrogate: Surrogate, decision: Decision, group: int) -> Surrogate:
+        """The model as it was before the held-out rows trained it, which only they can judge."""
+        train = self.fold.train
+        if not self.recipe.refit:
+            return surrogate
+        if decision.closed is not None:
+            return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train, draws=DRAWS)
+        if decision.setting is None:
+            return Surrogate(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
+        work = self._chosen(decision.candidate)
+        model, chosen = (
+            adopt(work.trained, decision.setting, work.source, work.allowed),
+            self.picked[decision.candidate],
+        )
+        each = len(model) // len(chosen)
+        first = chosen.index(group) * each
+        members = tuple(model.member(first + index) for index in range(each))
+        return Surrogate(replace(work.frame, gain=work.frame.gain * decision.setting.share), members)
+
+    def _plain(self, linear: LinearChoice) -> Surrogate:
+        """The best linear map of the rows that trained."""
+        return Surrogate(self.kitchen.prepare(self.fold.train, linear.best.history).linear(linear.best))
 
 
 def _check_device(device: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -146,6 +146,20 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
         count = min(each, 1 + room)
         starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
     return Fold(train, out, tuple(dict.fromkeys(starts)), steps)
+
+
+def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) -> Fold:
+    """The same fold with up to `count` evenly spread starts of rollouts of `steps`."""
+    starts = []
+    for index, first, last in fold.held_out:
+        for where, begin, end in dataset.stretches(history + 1):
+            low, high = max(begin + history - 1, first - 1), min(end, last) - 1 - steps
+            if where == index:
+                starts += [(index, row) for row in range(low, high + 1)]
+    if not starts:
+        return replace(fold, steps=min(steps, fold.steps))
+    chosen = np.unique(np.linspace(0, len(starts) - 1, min(count, len(starts))).round().astype(int))
+    return replace(fold, windows=tuple(starts[k] for k in chosen), steps=steps)
 
 
 def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | None = None) -> Windows:

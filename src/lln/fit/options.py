@@ -183,6 +183,7 @@ class FitReport:
         lead_times: in steps, at which held-out rollouts were scored.
         skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
         valid_steps: the longest lead time at which the model forecasts; 0 if it never does.
+        intervals: half widths of prediction intervals, as `lln.fit.intervals.Intervals` records them; empty for none.
         coverage_90: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
         model: name of the network; "" if none is used.
         width: of a member.
@@ -227,6 +228,7 @@ class FitReport:
     lead_times: tuple[int, ...] = ()
     skill: dict[str, list[float]] = field(default_factory=dict)
     valid_steps: int = 0
+    intervals: dict[str, Any] = field(default_factory=dict)
     coverage_90: float | None = None
     model: str = ""
     width: int | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from lln.core.checks import whole
+from lln.core.checks import finite, whole
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset
@@ -21,6 +21,7 @@ from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric, named_metrics
 from lln.evaluate.rollout import Region, judged
 from lln.fit import coverage as covering
+from lln.fit.intervals import Intervals
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
 from lln.forecaster.evaluation import WINDOWS, Evaluation, evaluation, visited, windows_of
@@ -151,7 +152,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
     def fit(
         self,
         trajectories: Any,
-        y: None = None,  # noqa: ARG002 - scikit-learn's pipelines hand one over
+        y: None = None,
         *,
         dt: float | None = None,
         inputs: Any = None,
@@ -171,7 +172,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         Args:
             trajectories: an array (time, n), a list of such arrays of any lengths, a stacked array (trajectories, time,
                 n), an xarray object, a DataFrame, a path or a list of paths. NaN marks gaps.
-            y: ignored.
+            y: must be None; the targets are the trajectories' own next states.
             dt: time step where the data does not tell it.
             inputs: known forcing or parameters, (time, m) for each trajectory, or constant.
             weights: how much each row counts, (time,).
@@ -185,6 +186,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             progress: called with small events while it works.
             checkpoint: a file from which a killed fit goes on, to the same result.
         """
+        if y is not None:
+            raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")
         _refuse_other_arrays(trajectories)
         dataset = as_dataset(
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
@@ -241,7 +244,9 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         self.n_features_in_ = layout.size
         return self
 
-    def rollout(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> Forecast:
+    def rollout(
+        self, x0: Any = None, steps: int = HORIZON, inputs: Any = None, *, level: float | None = None
+    ) -> Forecast:
         """The states after a start.
 
         Args:
@@ -250,15 +255,21 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
                 work too. None starts where the training data ended.
             steps: how many.
             inputs: known inputs, (m,) if constant, (steps, m), or (B, steps, m).
+            level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
+                `lower` and `upper` of the result. None for none.
 
         Returns:
             The start and the states after it, of the same kind as x0, and how each rollout ended. Divergence and
             leaving the region that training saw are outcomes, not errors.
         """
+        widths = None if level is None else self._half_widths(level, whole("steps", steps, 1))
         start, steps = self._start(x0), whole("steps", steps, 1)
         known = read_inputs(inputs, self.layout_, steps, start.lead)
         run = self._judged(self.surrogate_, start, steps, known)
-        return forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
+        found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
+        if widths is None:
+            return found
+        return dataclasses.replace(found, lower=found.array - widths, upper=found.array + widths, level=level)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """A rollout of each member of the ensemble alone, for how far they agree.
@@ -463,6 +474,16 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         if x0 is None:
             return Start(self.last_window_, time=self.last_time_)
         return read_start(x0, self.layout_, self.history_)
+
+    def _half_widths(self, level: float, steps: int) -> Array:
+        """Half widths of the intervals at `level`, (steps + 1, n); none at the start, which is known."""
+        self._fitted()
+        if not 0 < finite("level", level) < 1:
+            raise InputError(f"level must be a probability between 0 and 1, got {level}")
+        if not self.report_.intervals:
+            raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
+        widths = Intervals.from_record(self.report_.intervals).at(level, steps)
+        return np.concatenate([np.zeros((1, widths.shape[1])), widths])
 
     def _judged(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         after = surrogate.rollout(start.window, steps, known)

@@ -38,6 +38,9 @@ class Forecast(Rollout):
         start: the start as it was given.
         extra: names of dimensions in front of the starts, such as "member".
         scale: standard deviation of each coordinate in the training data, (n,); the unit of the valid prediction time.
+        lower: lower bound of the prediction interval at `level`, flat like `array`; None where none was asked for.
+        upper: the same above.
+        level: probability of the interval.
     """
 
     states: Any
@@ -47,6 +50,9 @@ class Forecast(Rollout):
     start: Start
     extra: tuple[str, ...] = ()
     scale: Array | None = None
+    lower: Array | None = None
+    upper: Array | None = None
+    level: float | None = None
 
     @property
     def predicted(self) -> Any:
