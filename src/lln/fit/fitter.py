@@ -422,7 +422,7 @@ class _Fitting:
         report = skill.into(fit.report, noisy=self.noise.matters)
         return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
 
-    def _before_refit(self, surrogate: Surrogate, decision: Decision, group: int) -> Surrogate:
+    def _before_refit(self, surrogate: DenseStep, decision: Decision, group: int) -> DenseStep:
         """The model as it was before the held-out rows trained it, which only they can judge."""
         train = self.fold.train
         if not self.recipe.refit:
@@ -430,7 +430,7 @@ class _Fitting:
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train, draws=DRAWS)
         if decision.setting is None:
-            return Surrogate(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
+            return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
         work = self._chosen(decision.candidate)
         model, chosen = (
             adopt(work.trained, decision.setting, work.source, work.allowed),
@@ -439,11 +439,11 @@ class _Fitting:
         each = len(model) // len(chosen)
         first = chosen.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
-        return Surrogate(replace(work.frame, gain=work.frame.gain * decision.setting.share), members)
+        return DenseStep(replace(work.frame, gain=work.frame.gain * decision.setting.share), members)
 
-    def _plain(self, linear: LinearChoice) -> Surrogate:
+    def _plain(self, linear: LinearChoice) -> DenseStep:
         """The best linear map of the rows that trained."""
-        return Surrogate(self.kitchen.prepare(self.fold.train, linear.best.history).linear(linear.best))
+        return DenseStep(self.kitchen.prepare(self.fold.train, linear.best.history).linear(linear.best))
 
 
 def _check_device(device: str) -> None:
