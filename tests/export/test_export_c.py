@@ -6,6 +6,7 @@ import pytest
 import torch
 from exported import OPTIONS, SYSTEMS, bar, probe_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of, field_probe
+from steps import STEPS
 
 from lln import InputError
 from lln.export.c.export import FLAGS, compile_c, compiler, export_c, replay
@@ -25,7 +26,7 @@ def _no_second_compilation(monkeypatch):
     monkeypatch.setattr("lln.export.c.export.FAST", QUICK)
 
 
-def held_to_the_bar(system, options, folder, precision="float", flags=QUICK):
+def held_to_the_bar(system, options, folder, precision=None, flags=QUICK):
     surrogate = surrogate_of(system, **options)
     probe = probe_of(system, surrogate, SYSTEMS[system])
     export_c(surrogate, folder, precision, check=False)
@@ -149,6 +150,21 @@ def test_the_stored_rollout_is_the_float64_one(tmp_path):
 def test_names_that_are_no_identifiers(name, tmp_path):
     with pytest.raises(InputError, match="cannot be a C identifier"):
         export_c(surrogate_of(network=False), tmp_path, name=name)
+
+
+def test_float64_networks_are_not_written_as_float(tmp_path):
+    with pytest.raises(InputError, match="would lose the digits of networks that were solved in float64"):
+        export_c(STEPS["float64 lens"](), tmp_path, "float")
+    export_c(STEPS["float64 lens"](), tmp_path, check=False)
+    assert "typedef double real;" in (tmp_path / "model.c").read_text()
+
+
+def test_sanitizers_find_nothing_in_all_parts_together(tmp_path):
+    step = STEPS["everything"]()
+    export_c(step, tmp_path, check=False)
+    program = compile_c(tmp_path, "model", tmp_path / "program", SANITIZED)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_unknown_precision(tmp_path):

@@ -1,5 +1,6 @@
 """Surrogates to export: every option of the forecaster, on data of the presets, trained without an iteration."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from lln.export.parts import Probe
 from lln.models import COMPARATORS, LensNetwork, build
 from lln.step.dense import DenseStep
 from lln.step.frame import Frame
+from lln.step.polynomial import Flow, Polynomial, monomial_table
 from lln.systems.presets import preset
 
 STARTS = (2500, 2600, 2700, 2800)
@@ -52,15 +54,29 @@ def trained(network, features, target, share=1.0):
         if isinstance(network, LensNetwork):
             network.coefficients.mul_(8.0)
         network.eval()
-        rows = torch.from_numpy(features).float()
+        rows = torch.from_numpy(features).to(network.readout.weight.dtype)
         last = network.states(rows)[-1]
         hidden = (last.y if isinstance(network, LensNetwork) else last).double()
         design = torch.cat([hidden, torch.ones(len(hidden), 1)], dim=1)
-        gram = design.T @ design + 1e-3 * len(design) * torch.eye(design.shape[1])
+        ridge = 1e-3 if rows.dtype == torch.float32 else 1e-9  # float64 affords weights that cancel
+        gram = design.T @ design + ridge * len(design) * torch.eye(design.shape[1])
         solution = torch.linalg.solve(gram, design.T @ torch.from_numpy(target)) * share
         network.readout.weight.copy_(solution[:-1].T)
         network.readout.bias.copy_(solution[-1])
     return network
+
+
+def with_polynomial(frame, features, target, flow):
+    """The frame with the squares and products of up to three coordinates, fitted, and what they leave over."""
+    table = monomial_table(range(min(frame.size, 3)), 2)
+    values = Polynomial(table, np.zeros((frame.size, len(table)))).monomials(features)
+    gram = values.T @ values + 1e-6 * len(values) * np.eye(len(table))
+    solution = np.linalg.solve(gram, values.T @ (target * frame.gain)).T
+    left = target * frame.gain - values @ solution.T
+    gain = left.std(0) + 1e-12
+    part = Polynomial(table, solution)
+    parts = {"flow": Flow(part, np.zeros(frame.size), 2)} if flow else {"polynomial": part}
+    return replace(frame, gain=gain, **parts), left / gain
 
 
 def surrogate_of(
@@ -74,6 +90,10 @@ def surrogate_of(
     members=1,
     model="lens",
     share=1.0,
+    double=False,
+    polynomial=False,
+    flow=False,
+    bounds=False,
     **options,
 ):
     states = states_of(system)
@@ -90,12 +110,18 @@ def surrogate_of(
         frame = Frame(frame.mean, frame.scale, history, frame.difference_scale, frame.input_mean, frame.input_scale,
                       matrix, np.zeros(n), np.ones(n))  # fmt: skip
     frame.gain[:] *= share
+    if polynomial or flow:
+        frame, target = with_polynomial(frame, features, target, flow)
+    if bounds:
+        frame = replace(frame, low=frame.mean - 1.5 * frame.scale, high=frame.mean + 1.2 * frame.scale)
     if not network:
         return DenseStep(frame)
     sizes = {"width": 24, "depth": 6, **({"basis": 8} if model == "lens" else {}), **options}
     nets = tuple(
         trained(
-            build(model, frame.features, frame.size, generator=torch.Generator().manual_seed(seed), **sizes),
+            build(model, frame.features, frame.size, generator=torch.Generator().manual_seed(seed), **sizes).to(
+                torch.float64 if double else torch.float32
+            ),
             features,
             target,
         )
@@ -170,6 +196,11 @@ OPTIONS = {
     "one control point": {"basis": 1},
     "many control points": {"basis": 40, "sigma": 0.1},
     "hair-thin lenses": {"sigma": 1e-9},
+    "float64": {"double": True, "width": 60, "depth": 2},
+    "float64, inputs and history": {"double": True, "width": 60, "depth": 2, "inputs": True, "history": 3},
+    "polynomial, history": {"polynomial": True, "history": 2},
+    "flow, inputs": {"flow": True, "inputs": True},
+    "bounds": {"bounds": True},
     "odd sizes": {"width": 7, "depth": 3, "basis": 5, "members": 2},
     **{model: {"model": model, "members": 2} for model in COMPARATORS},
 }
