@@ -76,3 +76,14 @@ def test_no_steps():
 def test_bad_input_gets_one_sentence(act, message):
     with pytest.raises(lln.InputError, match=message):
         act()
+
+
+def test_a_rollout_in_float64_is_the_loop_in_float64():
+    network = lln.LensNetwork(4, 4, width=21, depth=5, generator=torch.Generator().manual_seed(3)).double()
+    x = torch.randn(6, 4, dtype=torch.float64)
+    states, now = network.rollout(x, 12, increments=True), x
+    network.backend = "reference"
+    for k in range(12):
+        with torch.no_grad():
+            now = now + network(now)
+        torch.testing.assert_close(states[:, k], now, rtol=1e-12, atol=1e-12)
