@@ -27,7 +27,8 @@ from lln.core.provenance import provenance
 from lln.core.workers.base import Task
 from lln.core.workers.local import LocalPool
 from lln.fit.choose import LinearChoice, choose_linear
-from lln.fit.fitter import VALIDATION, Fit, Recipe, fit_many, linear_choice
+from lln.fit.defaults import VALIDATION
+from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
 from lln.fit.holdout import folds
 from lln.fit.linear import RIDGES
 from lln.fit.prepare import Candidate, Kitchen, prepare

@@ -13,6 +13,7 @@ import torch
 
 from lln.data.series import Dataset
 from lln.fit.closed_form import ClosedChoice
+from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.holdout import Fold, Windows, load, roll_linear
 from lln.fit.judging import roll_groups
 from lln.fit.linear import RIDGES
@@ -24,7 +25,6 @@ from lln.train.batches import Batches
 from lln.train.ensemble import Trained, join
 from lln.train.readout import ReadoutFit
 
-SHARES = (0.25, 0.5, 0.75, 1.0)
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 REACHES = (1, 2, 3)
 _LEAST_POINTS = 12
@@ -236,7 +236,7 @@ def judge(
     settings: Sequence[Setting] | None = None,
 ) -> Judgement:
     """Roll every group out at every stop, readout and share (or at the given settings)."""
-    shares = SHARES if settings is None else tuple(sorted({setting.share for setting in settings}))
+    shares = CORRECTION_WEIGHTS if settings is None else tuple(sorted({setting.share for setting in settings}))
     wanted = None if settings is None else {(setting.stop, setting.readout) for setting in settings}
     uses: list[tuple[int, float | None]] = []
     states: list[dict[str, torch.Tensor]] = []

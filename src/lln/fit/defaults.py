@@ -36,6 +36,7 @@ class FieldBudget:
     noises: tuple[float, ...]
 
 
+DENSE_MEMBERS = 3
 FIELD_MEMBERS = 2
 FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)
 _BUDGETS = {

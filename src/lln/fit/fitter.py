@@ -31,6 +31,7 @@ from lln.fit.choose import (
     ridges_of,
 )
 from lln.fit.closed_form import DRAWS, ClosedForms, Scored, replace_seed
+from lln.fit.defaults import VALIDATION
 from lln.fit.holdout import folds, load, roll_linear
 from lln.fit.linear import spectral_radius
 from lln.fit.noise import estimate_noise
@@ -48,7 +49,6 @@ from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
 
-VALIDATION = 0.2
 _FIRST_STEPS = 64  # closed forms are told apart over so many steps first
 _LONGER = 4  # closed forms that are rolled out further
 _STEADY = 40  # linear maps, the best first, among which one that does not grow is sought

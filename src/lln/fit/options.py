@@ -46,7 +46,8 @@ class Recipe:
         horizon: propagation distance of a lens network.
         history: how many states a step looks at.
         ridge: of the linear part; None leaves it out.
-        members: networks whose mean corrects the linear part; None takes three, and one for the paper's recipe.
+        members: networks whose mean corrects the linear part; None takes the default of `lln.fit.defaults`: three for dense
+            states, two for fields, one for the paper's recipe.
         epochs: passes over the data in the longest training.
         batch_size: pairs in one update.
         learning_rate: the highest of the schedule.
@@ -55,7 +56,7 @@ class Recipe:
         seed: of everything that is drawn.
         device: where the networks are.
         validation: fraction of the data that is held out while choosing.
-        refit: whether everything trains once the choices are made.
+        refit: whether everything trains once the choices are made; of fields only closed-form parts are solved again.
         parts: which parts of a step are tried: some of "linear", "polynomial" and "lens" (in closed form), and
             "network" (trained). "auto" tries all; where options of a trained network are given, linear parts and one.
     """

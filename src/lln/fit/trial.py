@@ -14,6 +14,7 @@ from torch import Tensor
 from lln.core.seeding import subseed
 from lln.fit import sizes
 from lln.fit.choose import Judgement, Setting, judge
+from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.holdout import Fold, Part, load
 from lln.fit.members import shape_of
 from lln.fit.options import Event, Phase, Recipe
@@ -29,7 +30,6 @@ from lln.train.schedule import WARM_UP, Schedule
 
 Progress = Callable[[Event], None]
 
-MEMBERS = 3
 BATCH = 256
 LENS_RATE = 1e-2
 COMPARATOR_RATE = 2e-3
@@ -134,7 +134,7 @@ class Trials:
         near = ready.near(candidate.reach)
         shape = shape_of(recipe.model, recipe.sizes, frame.features, frame.size, ready.pairs, near, candidate.history)
         source = ready.source(frame, recipe.device, subseed(recipe.seed, "stream"))
-        members = 1 if stage.screening else recipe.members or MEMBERS
+        members = 1 if stage.screening else recipe.members or DENSE_MEMBERS
         seeds = [subseed(self.seeds[group], "member", index) for group in groups for index in range(members)]
         schedule, batch = self._schedule(ready.pairs, stage)
 
