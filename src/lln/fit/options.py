@@ -46,8 +46,8 @@ class Recipe:
         horizon: propagation distance of a lens network.
         history: how many states a step looks at.
         ridge: of the linear part; None leaves it out.
-        members: networks whose mean corrects the linear part; None takes the default of `lln.fit.defaults`: three for dense
-            states, two for fields, one for the paper's recipe.
+        members: networks whose mean corrects the linear part; None takes three for dense states, two for
+            fields and one for the paper's recipe (see `lln.fit.defaults`).
         epochs: passes over the data in the longest training.
         batch_size: pairs in one update.
         learning_rate: the highest of the schedule.
