@@ -166,7 +166,7 @@ def test_saving_nothing_or_nowhere(tmp_path):
         save(fitted(), tmp_path / "missing" / "a")
 
 
-@pytest.mark.parametrize("number", [1])
+@pytest.mark.parametrize("number", [1, 2])
 def test_files_of_every_format_so_far_still_load(number):
     forecaster = load(GOLDEN / f"forecaster-format-{number}.lln")
     truth = np.load(GOLDEN / f"forecaster-format-{number}.npy")
