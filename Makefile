@@ -84,7 +84,7 @@ coverage: $(STAMP) ## the lines of src that the tests run, in commands and worke
 
 security: $(STAMP) ## what SECURITY.md promises, and known vulnerabilities of the pinned dependencies
 	$(BIN)/python -m pytest -q tests/test_safe_source.py tests/core/test_atomic.py tests/core/test_folders.py \
-	  tests/data/test_formats_bad_files.py tests/data/test_contained.py
+	  tests/data/test_formats_bad_files.py tests/data/test_sandbox.py tests/export/test_telemetry.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
 	$(BIN)/python validation/vulnerabilities.py
 

@@ -48,7 +48,7 @@ WRITERS = {
     "plots/style.py": "a picture in memory, for a notebook",
     "paper/records/store.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",
     "data/cache.py": "mkstemp in this user's own folder, then replaced; a checksum leads the file",
-    "ops/cpu/compile.py": "mkstemp in this user's own folder, then replaced; a checksum leads the file",
+    "ops/cpu/cache.py": "a file in this user's own folder, then replaced; a checksum leads the file",
 }
 WRITES = {"write_text", "write_bytes", "savefig", "tofile", "savez", "save_file"}
 
