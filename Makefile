@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## simulate, train, roll out 500 steps, draw (a few minutes)
+demo: $(STAMP) ## fit LensForecaster to two systems, compare with simple methods, draw, write pages (a few minutes)
 	$(BIN)/python examples/demo.py --out demo
 
 # One worker for each core, one thread for each worker: torch would start a thread for each core in every worker.

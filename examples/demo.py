@@ -77,7 +77,7 @@ def front(settings: Settings) -> Task:
     """A population front that moves into empty space (Fisher-KPP), from starts that are all different."""
     system, history = lln.preset("fisher-kpp-128"), 16
     rows = min(settings.steps, 200) + history + 1
-    seeds = range(settings.seed, settings.seed + 5)
+    seeds = range(settings.seed, settings.seed + 9)
     runs = [lln.simulate(system, rows, start=seeded_start(system, seed), dtype="float64").states for seed in seeds]
     kind: dict[str, Any] = {"space": (system.size,), "channels": ("u",), "coords": {"x": np.asarray(system.grid)}}
     make = {"dt": system.dt, "source": system.name, **kind}

@@ -151,7 +151,7 @@ def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
         return None
     windows = data.windows(forecaster.history_, 4)
     try:
-        found = learned_lyapunov(forecaster.surrogate_, windows, 400, dt=forecaster.dt_, count=1, every=5)
+        found = learned_lyapunov(forecaster.surrogate_, windows, 1000, dt=forecaster.dt_, count=1, every=5)
     except InputError:  # an orbit that does not stay finite
         return None
     exponent = float(np.asarray(found.exponents)[0])
