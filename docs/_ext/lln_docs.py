@@ -141,7 +141,7 @@ def write_live(target: Path) -> None:
     states = np.load(DOCS / "live" / "lorenz.npz")["states"].astype(np.float64)
     data = Dataset((Series(states),), 0.01, ("x", "y", "z"), source="lorenz-28", system="lorenz-28")
     model = lln.load(DOCS / "live" / "lorenz.lln")
-    text = model.page(data, steps=500, title="Lorenz attractor: a lens network that runs here").text
+    text = model.page(data, steps=500, title="Lorenz attractor").text
     _write(target, text)
 
 
