@@ -1,0 +1,1 @@
+"""How well `LensForecaster()` forecasts with its defaults, beside what an expert would try first."""
