@@ -25,6 +25,7 @@ DEGREES = (2, 3, 4, 5)
 DRAWS = 3  # lens networks whose mean is used in the end
 _SCREENING_WIDTH, _SCREENING_ROWS = 250, 2000
 _ROWS = 24_000  # pairs that a closed form is solved from at most
+_STREAMED_ROWS = 6000  # of data that does not fit into memory
 _OPERATIONS = 6e9  # of one decomposition, which bounds the width
 _WIDEST = 1200
 _MOST_MONOMIALS = 1500
@@ -280,7 +281,7 @@ def _rows_of(ready: Prepared, units: Units) -> _Rows:
     """Up to 24,000 pairs, evenly spread where there are more."""
     pairs = ready.held
     if pairs is None:
-        pairs = next(pair_batches(ready.dataset, units.history, rows=_ROWS, shuffle=0))
+        pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
     count = len(pairs)
     keep: Any = slice(None) if count <= _ROWS else np.linspace(0, count - 1, _ROWS).round().astype(int)
     features = units.frame().feature_rows(pairs.window[keep], _taken(pairs, keep))

@@ -38,8 +38,15 @@ class Intervals:
     scale: Array
 
     @classmethod
-    def of(cls, predicted: Array, truth: Array, scale: Array) -> Intervals:
-        """From rollouts and what came, both (windows, steps, n)."""
+    def of(cls, predicted: Array, truth: Array, scale: Array, independent: float = np.inf) -> Intervals:
+        """From rollouts and what came, both (windows, steps, n).
+
+        Args:
+            predicted: states of the rollouts.
+            truth: what came.
+            scale: standard deviations, (n,).
+            independent: how many windows would not overlap; few of them make the intervals wider.
+        """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
         error = np.abs(predicted - truth)[:, leads - 1]
@@ -48,7 +55,8 @@ class Intervals:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         error = np.sort(error, axis=0)
         count = len(error)
-        places = [min(count, math.ceil((count + 1) * level)) - 1 for level in LEVELS]
+        wider = 1.0 + 1.0 / max(1.0, min(independent, len(truth)))
+        places = [min(count, math.ceil(count * wider * level)) - 1 for level in LEVELS]
         # A wider interval never becomes narrower again further ahead: few windows would make it jitter.
         widths = np.maximum.accumulate(np.minimum(error[places], 1e300), axis=1)
         return cls(tuple(leads.tolist()), LEVELS, widths, scale)

@@ -97,7 +97,8 @@ def measure_skill(
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
     covered = measured_coverage(predicted, windows.truth, scale)
-    return Skill(errors, Intervals.of(predicted, windows.truth, scale), covered)
+    independent = sum(last - first for _, first, last in many.held_out) / many.steps
+    return Skill(errors, Intervals.of(predicted, windows.truth, scale, independent), covered)
 
 
 def _rolled(model: Step[Any, Any], windows: Windows) -> Array:

@@ -35,6 +35,7 @@ from lln.fit.fields.training import FieldTrainer, Say, odd
 from lln.fit.holdout import Fold, Part, folds
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
+from lln.fit.skill import measure_skill
 from lln.fit.unrolled import STEPS_WHEN_NOISY
 from lln.models.convolution import kernel_shape
 from lln.step.field import FieldStep
@@ -369,6 +370,9 @@ class FieldFitting:
             held_out_rows=held_out,
             notes=(*report.notes, *self.notes, *_stay_notes(best.stay)),
         )
+        # `best.step` has not seen the held-out rows, which only such a model can be judged by.
+        skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step)
+        report = skill.into(replace(report, part="network" if best.weight else "linear"), noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return Fit(step, recipe, report)
 
