@@ -30,6 +30,7 @@ _OPERATIONS = 6e9  # of one decomposition, which bounds the width
 _WIDEST = 1200
 _MOST_MONOMIALS = 1500
 _MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear part may leave it
+_NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks noisy: a law there is weak
 _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
 _TELLING = 400  # rows below which that ratio tells nothing
@@ -111,12 +112,20 @@ class ClosedForms:
         scale: what counts as one in a score, (n,).
         seed: of the draws.
         say: receives a number done, a total and a text.
+        noisy: whether the data looks noisy.
     """
 
     def __init__(
-        self, kitchen: Kitchen, fold: Fold, scale: Array, seed: int, say: Callable[[int, int, str], None]
+        self,
+        kitchen: Kitchen,
+        fold: Fold,
+        scale: Array,
+        seed: int,
+        say: Callable[[int, int, str], None],
+        *,
+        noisy: bool = False,
     ) -> None:
-        self.kitchen, self.fold, self.scale, self.seed, self.say = kitchen, fold, scale, seed, say
+        self.kitchen, self.fold, self.scale, self.seed, self.say, self.noisy = kitchen, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
 
@@ -248,7 +257,7 @@ class ClosedForms:
     def _drifting(self) -> Any:
         """Coordinates whose held-out rows leave the range of the training rows: clocks, trends, (n,)."""
         ready = self.kitchen.prepare(self.fold.train, 1)
-        margin = _MARGIN * (ready.high - ready.low)
+        margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
         held = self.kitchen.prepare(self.fold.held_out, 1)
         return (held.low < ready.low - margin) | (held.high > ready.high + margin)
 
@@ -274,7 +283,9 @@ class ClosedForms:
 
 def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     """The same forms with lenses drawn from another seed."""
-    return forms if seed == forms.seed else ClosedForms(forms.kitchen, forms.fold, forms.scale, seed, forms.say)
+    if seed == forms.seed:
+        return forms
+    return ClosedForms(forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy)
 
 
 def _rows_of(ready: Prepared, units: Units) -> _Rows:

@@ -30,9 +30,9 @@ from lln.fit.choose import (
     reaches_of,
     ridges_of,
 )
-from lln.fit.closed_form import DRAWS, ClosedForms, Scored, replace_seed
+from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.holdout import folds, load, roll_linear
+from lln.fit.holdout import Fold, folds, load, roll_linear
 from lln.fit.linear import spectral_radius
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe
@@ -54,6 +54,7 @@ _LONGER = 4  # closed forms that are rolled out further
 _STEADY = 40  # linear maps, the best first, among which one that does not grow is sought
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
+_FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 # Held-out rollouts are few; a network must do clearly better than the linear part there to be believed elsewhere.
@@ -151,7 +152,7 @@ class _Fitting:
         self.noise = estimate_noise(dataset)
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[Candidate, list[int]] = {}
-        self.closed = ClosedForms(self.kitchen, self.fold, self.scale, seeds[0], self._say_closed)
+        self.closed = self._forms(self.fold)
 
     def run(self, linear: LinearChoice | None = None) -> list[Fit]:
         """All of it, or what comes after the linear part."""
@@ -195,6 +196,10 @@ class _Fitting:
             return found
         # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
         return [self.closed.judged(one.choice, self.fold.steps) for one in best[:_LONGER]]
+
+    def _forms(self, fold: Fold) -> ClosedForms:
+        noisy = estimate_noise(self.dataset).matters if fold is not self.fold else self.noise.matters
+        return ClosedForms(self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy)
 
     def _say_closed(self, done: int, total: int, text: str) -> None:
         self.progress(Event(Phase.CLOSED, done, total, text))
@@ -256,8 +261,23 @@ class _Fitting:
         gain, error = better_by(best.errors, plain, noisy=noisy)
         if gain <= max(ALIKE, _SURE[noisy] * error * self._overlap()):
             return alone
+        few = self.kitchen.prepare(self.fold.train, 1).pairs < _FEW
+        if noisy and (few or not self._better_on_other_folds(best.choice, alone.candidate)):
+            return alone
         score = best.errors.score(noisy=noisy)
         return Decision(Candidate(best.choice.history, None, None), None, score, best.choice)
+
+    def _better_on_other_folds(self, closed: ClosedChoice, linear: Candidate) -> bool:
+        """Whether a nonlinear part beats a linear map on every way to hold data out: on noisy data one can be luck."""
+        for fold in self.ways[:-1]:
+            fold = replace(fold, steps=min(fold.steps, self.fold.steps))
+            forms = self._forms(fold)
+            windows = load(self.dataset, fold, linear.history, self.scale)
+            frame = self.kitchen.prepare(fold.train, linear.history).linear(linear)
+            plain = windows.errors(roll_linear([frame], windows)[0])
+            if forms.judged(closed, fold.steps).errors.score(noisy=True) >= plain.score(noisy=True):
+                return False
+        return True
 
     def _overlap(self) -> float:
         """By how much the standard error of held-out windows is too small because they overlap."""
