@@ -19,28 +19,40 @@ def rollout(
         Path | None, typer.Option("--from", help="Start at the first state of each trajectory in this file.")
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="A rollout of each member of the ensemble alone.")] = False,
+    level: Annotated[
+        float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the forecast, with its interval, into this file.")] = None,
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 
     Without --from it starts at the last state of the training data. A model with a history of H states takes the first
     H of each trajectory as given and writes them first. Rows after a divergence are NaN.
     """
-    from lln.cli.console import data_file, echo, say, stopwatch
+    from lln.cli.console import data_file, echo, picture_file, say, stopwatch
     from lln.cli.reading import read_for, read_model
     from lln.data.read.formats import write
     from lln.forecaster.rollout_data import rollout_data
 
     data_file(out, model, start)
+    if plot is not None:
+        picture_file(plot, model, out)
     forecaster = read_model(model)
     given = None
     if start is not None:
         given = read_for(forecaster, start, selection)
     with stopwatch() as taken:
-        dataset, outcomes = rollout_data(forecaster, given, steps, sample)
+        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level)
         write(out, dataset)
+        if plot is not None:
+            from lln.plots.style import save_figure
+
+            save_figure(run.plot(), plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
     echo(f"wrote {out}: {each}, dt = {forecaster.dt_:g} ({taken()})")
+    if plot is not None:
+        echo(f"wrote {plot}")
     for series, outcome in zip(dataset.series, outcomes, strict=True):
         if outcome.step is not None:
             say(f"{series.name} {outcome}" if count > 1 else f"the rollout {outcome}")

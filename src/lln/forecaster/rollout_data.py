@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.evaluate.rollout import Outcome
 from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.results import Forecast
 
 
 def rollout_data(
-    forecaster: LensForecaster, given: Dataset | None, steps: int, sample: bool = False
-) -> tuple[Dataset, list[Outcome]]:
+    forecaster: LensForecaster,
+    given: Dataset | None,
+    steps: int,
+    sample: bool = False,
+    level: float | None = None,
+) -> tuple[Dataset, list[Outcome], Forecast]:
     """Roll a model out and return the states as data of the layout that it was fitted with.
 
     Args:
@@ -23,11 +29,18 @@ def rollout_data(
         given: trajectories whose first states start the rollouts; None starts at the end of the training data.
         steps: number of states after the start.
         sample: roll each member of the ensemble out alone.
+        level: probability of prediction intervals, which become columns "<name> lower" and "<name> upper".
 
     Returns:
-        The start and the states after it, one trajectory for each rollout, and how each rollout ended.
+        The start and the states after it, one trajectory for each rollout, how each rollout ended, and the forecast.
     """
-    run_from = forecaster.sample if sample else forecaster.rollout
+    if level is not None and (sample or forecaster.space_):
+        raise InputError(
+            "--level does not go with --sample: each member is one rollout without an interval; leave one out"
+            if sample
+            else "intervals of a field do not fit into this file; take them from rollout(level=...) in Python"
+        )
+    run_from: Any = forecaster.sample if sample else partial(forecaster.rollout, level=level)
     if given is None:
         if forecaster.input_names_:
             raise _needs_inputs(forecaster, steps)
@@ -41,13 +54,19 @@ def rollout_data(
         names, starts = [one.name for one in given.series], [one.start for one in given.series]
         lead = np.broadcast_to(window[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
         states = np.concatenate([lead, run.array], axis=-2)
+    names_of = forecaster.layout_.names
+    if level is not None:
+        flat = (-1, run.array.shape[-2], run.array.shape[-1])
+        bounds = [np.concatenate([states[:, :before], side.reshape(flat)], axis=-2) for side in (run.lower, run.upper)]
+        states = np.concatenate([states, *bounds], axis=-1)
+        names_of = (*names_of, *(f"{name} {side}" for side in ("lower", "upper") for name in names_of))
     states = states if sample else states[None]
     labels = [[f"{name}, member {s}" if sample else name for name in names] for s in range(len(states))]
     series = [
         Series(states[s, b], name=labels[s][b], start=starts[b]) for s in range(len(states)) for b in range(len(names))
     ]
     shifted = [o if o.step is None else replace(o, step=o.step + before) for o in run.outcomes]
-    return _dataset(forecaster, series, given), shifted
+    return replace(_dataset(forecaster, series, given), names=names_of), shifted, run
 
 
 def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
