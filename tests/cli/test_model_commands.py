@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -222,3 +223,19 @@ def test_exponents_of_the_model_alone(lln, room):
     assert "learned" in done.out
     assert "true" not in done.out
     assert "--system NAME" in done.err
+
+
+def test_a_monthly_file_goes_to_a_plotted_forecast_with_intervals_and_real_dates(lln, tmp_path):
+    months = [f"{1990 + k // 12}-{k % 12 + 1:02d}-01" for k in range(120)]
+    values = [100 + k + 20 * math.sin(2 * math.pi * k / 12) for k in range(120)]
+    data, model = tmp_path / "sales.csv", tmp_path / "sales.lln"
+    rows = [f"{day},shop,{value:.3f}" for day, value in zip(months, values, strict=True)]
+    data.write_text("\n".join(["when,where,sales", *rows]) + "\n")
+    assert lln("fit", data, "-o", model).code == 0
+    out, picture = tmp_path / "forecast.csv", tmp_path / "forecast.png"
+    done = lln("rollout", model, "-o", out, "--steps", "12", "--level", "0.9", "--plot", picture)
+    assert done.code == 0, done.err
+    lines = out.read_text().splitlines()
+    assert "sales lower" in lines[0]
+    assert lines[2].startswith("2000-01-01")
+    assert picture.read_bytes().startswith(b"\x89PNG")

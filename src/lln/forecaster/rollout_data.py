@@ -66,7 +66,7 @@ def rollout_data(
         Series(states[s, b], name=labels[s][b], start=starts[b]) for s in range(len(states)) for b in range(len(names))
     ]
     shifted = [o if o.step is None else replace(o, step=o.step + before) for o in run.outcomes]
-    return replace(_dataset(forecaster, series, given), names=names_of), shifted, run
+    return _dataset(forecaster, series, given, names_of), shifted, run
 
 
 def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
@@ -105,7 +105,9 @@ def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Ex
     )
 
 
-def _dataset(forecaster: LensForecaster, series: list[Series], given: Dataset | None) -> Dataset:
+def _dataset(
+    forecaster: LensForecaster, series: list[Series], given: Dataset | None, names: tuple[str, ...]
+) -> Dataset:
     layout = forecaster.layout_
     units = {"time" if name == layout.time_name else name: unit for name, unit in layout.units.items()}
     if given is not None:  # its times may count from another day
@@ -114,9 +116,9 @@ def _dataset(forecaster: LensForecaster, series: list[Series], given: Dataset | 
     return Dataset(
         tuple(series),
         layout.dt,
-        layout.names,
+        names,
         space=layout.space,
-        channels=layout.channels,
+        channels=layout.channels if names == layout.names else names,
         coords=layout.coords,
         time_name=layout.time_name,
         units=units,
