@@ -11,11 +11,14 @@ from typing import Any
 from lln.paper.printed_values import deployments, ratio_rows
 from lln.paper.records import digest
 from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Data, Runs, Study
-from lln.train import TrainConfig
+from lln.paper.training import Recipe
 
-SCHEMA = 1
+SCHEMA = 2
 # Depth of the printed deployments.
 DEPLOYED_DEPTH = 40
+# Control points linspace(-R, R, K), width of the Gaussians 4 R / K, standard deviation of the initial coefficients:
+# the only ones tried that give the printed LLN rows of Lorenz-24 in every digit.
+LENS_CONSTANTS = {"range": 5.0, "sigma_factor": 4.0, "deviation": 0.05}
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def _options(entry: Runs, system: str, model: str) -> Iterator[dict[str, Any]]:
             "lens_scale": float(_printed(lens_scale, "lens_scale", system, depth)),
             "initial_angle": angle,
             "propagation": entry.propagation,
+            **LENS_CONSTANTS,
         }
 
 
@@ -124,15 +128,16 @@ def _content(study: Study, entry: Runs, system: str, model: str, options: Mappin
     return content | {"curve": entry.curve} if study.kind == "rollout" else content
 
 
-def recipe_content(recipe: TrainConfig) -> dict[str, Any]:
-    """A recipe as plain data, without a seed."""
-    return recipe.model_dump(exclude={"seed"})
+def recipe_content(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as plain data."""
+    return recipe.model_dump()
 
 
 def _data(kind: str, data: Data) -> dict[str, Any]:
     keys = ["burn_in", "dtype", "pairs"]
     keys += ["steps"] if kind != "gradients" else []
-    keys += ["train", "test", "windows", "perturbation"] if kind == "multi-trajectory" else []
+    keys += ["test_pairs"] if kind == "rollout" else []
+    keys += ["train", "test", "windows", "perturbation", "train_burn_in"] if kind == "multi-trajectory" else []
     values = data.model_dump(include=set(keys))
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 

@@ -16,17 +16,18 @@ import torch
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, choice
-from lln.data import Split, Standardizer, one_step_pairs, simulated, split
-from lln.data.cache import simulated_states
+from lln.data import Standardizer, one_step_pairs
 from lln.evaluate import mse_by_step, rollout
 from lln.evaluate.rollout import Rollout
-from lln.models import build
+from lln.models import LensNetwork, build
 from lln.models.base import StateNetwork
+from lln.models.lens import COEFFICIENT_STD
 from lln.models.stacked import stack
+from lln.paper.simulators import perturbed, simulator
 from lln.paper.theory.gradients import gradient_transport
-from lln.systems import perturbed_start, preset
-from lln.train import LinearMap, TrainConfig, TrainingMean
-from lln.train.ensemble import fit_ensemble
+from lln.paper.training import Recipe, train_members
+from lln.systems import simulate
+from lln.train import LinearMap, TrainingMean
 
 Array = NDArray[np.floating[Any]]
 DIGITS = 9  # of a stored curve; more than float32 has
@@ -41,12 +42,16 @@ class Problem:
         targets: (pairs, n).
         starts: of the test rollouts, (W, n).
         truths: what they should visit, (W, steps, n).
+        test_inputs: of the one-step test pairs, (pairs, n); empty over several trajectories.
+        test_targets: likewise.
     """
 
     inputs: Array
     targets: Array
     starts: Array
     truths: Array
+    test_inputs: Array
+    test_targets: Array
 
 
 def execute(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,24 +99,32 @@ def _rollouts(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trained(spec: Mapping[str, Any], problem: Problem) -> tuple[Rollout, dict[str, Any]]:
     dtype = getattr(torch, spec["dtype"])
-    members = networks_of(spec, problem.inputs.shape[1], dtype)
+    members, generators = networks_of(spec, problem.inputs.shape[1], dtype)
     parameters = sum(parameter.numel() for parameter in members[0].parameters())
     ensemble = stack(members)
     inputs, targets, starts = (_tensor(x, dtype) for x in (problem.inputs, problem.targets, problem.starts))
-    history = fit_ensemble(ensemble, inputs, targets, TrainConfig(**spec["recipe"]), spec["seeds"])
-    ensemble.eval()
+    loss = train_members(ensemble, inputs, targets, Recipe(**spec["recipe"]), generators)
     # A trained network can hold NaN; its rollout is then lost at the first step, which is a result.
     rolled = rollout(ensemble, starts.expand(len(members), *starts.shape).contiguous(), spec["data"]["steps"])
-    return rolled, {"loss": history.losses[-1].tolist(), "parameters": parameters}
+    more = {"loss": loss.tolist(), "parameters": parameters}
+    if len(problem.test_inputs):
+        x = _tensor(problem.test_inputs, dtype).expand(len(members), -1, -1)
+        with torch.no_grad():
+            predicted = ensemble(x.contiguous()).double().numpy()
+        more["one_step"] = np.square(predicted - problem.test_targets).mean(axis=(1, 2)).tolist()
+    return rolled, more
 
 
 def _reference(name: str, problem: Problem, steps: int) -> tuple[Rollout, dict[str, Any]]:
     """The two predictors in closed form, as an ensemble of one, in float64."""
     starts = problem.starts[None]
-    if name == "training-mean":
-        return rollout(TrainingMean.fit(problem.inputs), starts, steps), {"parameters": problem.inputs.shape[1]}
-    linear = LinearMap.fit(problem.inputs, problem.targets)
-    return rollout(linear, starts, steps), {"parameters": linear.parameters}
+    model = TrainingMean.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
+    parameters = model.parameters if isinstance(model, LinearMap) else problem.inputs.shape[1]
+    more: dict[str, Any] = {"parameters": parameters}
+    if len(problem.test_inputs):
+        predicted = rollout(model, problem.test_inputs[None], 1).predicted[0, :, 0]
+        more["one_step"] = [float(np.square(predicted - problem.test_targets).mean())]
+    return rollout(model, starts, steps), more
 
 
 def _gradients(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +132,7 @@ def _gradients(spec: Mapping[str, Any]) -> dict[str, Any]:
     problem = problem_of({**spec, "data": {**spec["data"], "steps": 1}})
     dtype = getattr(torch, spec["dtype"])
     inputs, targets = _tensor(problem.inputs, dtype), _tensor(problem.targets, dtype)
-    members = networks_of(spec, problem.inputs.shape[1], dtype)
+    members, _ = networks_of(spec, problem.inputs.shape[1], dtype)
     found = [gradient_transport(m, inputs, targets, batch=spec["batch"], batches=spec["batches"]) for m in members]
     parameters = sum(parameter.numel() for parameter in members[0].parameters())
     return {"log_ratios": [one.log_ratios.tolist() for one in found], "parameters": parameters}
@@ -131,18 +144,29 @@ def _case_study(spec: Mapping[str, Any]) -> dict[str, Any]:
     return case_study.run(spec)
 
 
-def networks_of(spec: Mapping[str, Any], size: int, dtype: torch.dtype) -> list[StateNetwork]:
-    """The untrained network of each seed."""
-    return [
-        build(
-            spec["model"],
-            size,
-            size,
-            generator=torch.Generator().manual_seed(seed),  # as the printed gradient table shows
-            **spec["options"],
-        ).to(dtype)
-        for seed in spec["seeds"]
-    ]
+def networks_of(
+    spec: Mapping[str, Any], size: int, dtype: torch.dtype
+) -> tuple[list[StateNetwork], list[torch.Generator]]:
+    """The untrained network of each seed, and the generator that drew it, which goes on to draw the batches."""
+    generators = [torch.Generator().manual_seed(seed) for seed in spec["seeds"]]
+    return [_network(spec["model"], size, spec["options"], one).to(dtype) for one in generators], generators
+
+
+def _network(model: str, size: int, options: Mapping[str, Any], generator: torch.Generator) -> StateNetwork:
+    if model != "lens":
+        return build(model, size, size, generator=generator, **options)
+    return lens_network(size, size, options, generator)
+
+
+def lens_network(n_in: int, n_out: int, options: Mapping[str, Any], generator: torch.Generator) -> LensNetwork:
+    """The lens network of the paper: control points linspace(-R, R, K), sigma = factor R / K, its own deviation."""
+    shape = dict(options)
+    reach, factor, deviation = (shape.pop(key) for key in ("range", "sigma_factor", "deviation"))
+    sigma = factor * reach / shape["basis"]
+    network = LensNetwork(n_in, n_out, control_range=(-reach, reach), sigma=sigma, generator=generator, **shape)
+    with torch.no_grad():
+        network.coefficients.mul_(deviation / COEFFICIENT_STD)
+    return network
 
 
 def problem_of(spec: Mapping[str, Any]) -> Problem:
@@ -151,7 +175,7 @@ def problem_of(spec: Mapping[str, Any]) -> Problem:
     if spec["kind"] == "multi-trajectory":
         return _many_trajectories(
             spec["system"],
-            data["burn_in"],
+            data["train_burn_in"],
             data["pairs"],
             data["steps"],
             data["dtype"],
@@ -160,14 +184,21 @@ def problem_of(spec: Mapping[str, Any]) -> Problem:
             tuple(data["windows"]),
             data["perturbation"],
         )
-    return _one_trajectory(spec["system"], data["burn_in"], data["pairs"], data["steps"], data["dtype"])
+    return _one_trajectory(
+        spec["system"], data["burn_in"], data["pairs"], data["steps"], data.get("test_pairs", 1), data["dtype"]
+    )
 
 
 @lru_cache(maxsize=16)
-def _one_trajectory(system: str, burn_in: int, pairs: int, steps: int, dtype: str) -> Problem:
-    trajectory = simulated(preset(system), burn_in + pairs + steps, dtype=dtype)
-    cut: Split = split(trajectory, burn_in=burn_in, pairs=pairs, horizon=steps)
-    return _standardised(cut.inputs, cut.targets, cut.start[None], cut.truth[None])
+def _one_trajectory(system: str, burn_in: int, pairs: int, steps: int, test_pairs: int, dtype: str) -> Problem:
+    first = burn_in + pairs
+    states = simulate(simulator(system), first + max(steps, test_pairs), dtype=dtype)
+    return _standardised(
+        *one_step_pairs(states[burn_in : first + 1]),
+        states[first][None],
+        states[first + 1 : first + 1 + steps][None],
+        *one_step_pairs(states[first : first + test_pairs + 1]),
+    )
 
 
 @lru_cache(maxsize=10)
@@ -182,25 +213,28 @@ def _many_trajectories(
     windows: Sequence[int],
     perturbation: float,
 ) -> Problem:
-    system = preset(name)
+    system = simulator(name)
 
     def trajectories(seeds: Sequence[int], length: int) -> Array:
-        starts = np.stack([perturbed_start(system, seed, perturbation) for seed in seeds])
-        return simulated_states(system, length, starts=starts, dtype=dtype)
+        starts = np.stack([perturbed(system.start(), seed, perturbation) for seed in seeds])
+        return simulate(system, length, starts=starts, dtype=dtype)
 
     couples = [one_step_pairs(states[burn_in:]) for states in trajectories(train, burn_in + pairs)]
     tests = trajectories(test, max(windows) + steps)
+    none = np.empty((0, system.size))
     return _standardised(
         np.concatenate([x for x, _ in couples]),
         np.concatenate([y for _, y in couples]),
         np.stack([one[first] for one in tests for first in windows]),
         np.stack([one[first + 1 : first + 1 + steps] for one in tests for first in windows]),
+        none,
+        none,
     )
 
 
-def _standardised(inputs: Array, targets: Array, starts: Array, truths: Array) -> Problem:
+def _standardised(inputs: Array, *others: Array) -> Problem:
     scaling = Standardizer.fit(inputs)
-    return Problem(*(scaling.transform(values) for values in (inputs, targets, starts, truths)))
+    return Problem(*(scaling.transform(values) if len(values) else values for values in (inputs, *others)))
 
 
 def _tensor(values: Array, dtype: torch.dtype) -> torch.Tensor:

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from lln.core.errors import InputError, choice, did_you_mean, reason
 from lln.models.factory import COMPARATORS, MODELS
 from lln.models.lens import INITIAL_ANGLES
 from lln.paper.printed_values import ratio_rows
-from lln.systems import PRESETS
-from lln.train import TrainConfig
+from lln.paper.simulators import SIMULATORS
+from lln.paper.training import Recipe
 
 REFERENCES = ("training-mean", "linear")
 SELECTED = "selected"
@@ -87,16 +87,9 @@ def _named(what: str, known: Iterable[str]) -> Callable[[Any], str]:
     return check
 
 
-def _no_seed(recipe: TrainConfig) -> TrainConfig:
-    if "seed" in recipe.model_fields_set:
-        raise ValueError("a recipe has no seed of its own; give 'seeds' to the study")
-    return recipe
-
-
 Seeds = Annotated[tuple[int, ...], _each(_integer(0, most=2**63 - 1))]
-Systems = Annotated[tuple[str, ...], _each(_named("system", PRESETS))]
+Systems = Annotated[tuple[str, ...], _each(_named("system", SIMULATORS))]
 Models = Annotated[tuple[str, ...], _each(_named("model", (*MODELS, *REFERENCES, SELECTED)))]
-Recipe = Annotated[TrainConfig, AfterValidator(_no_seed)]
 
 
 class _Part(BaseModel):
@@ -110,21 +103,25 @@ class Data(_Part):
         burn_in: steps that are skipped.
         pairs: one-step pairs that train, from each training trajectory.
         steps: length of a test rollout.
+        test_pairs: one-step pairs behind the training pairs, on which the one-step error is measured.
         dtype: of the simulation.
         train: seeds of perturbed training trajectories; empty for the system's own start.
         test: seeds of perturbed test trajectories.
         windows: at which steps their test rollouts start.
         perturbation: of a start, relative to its root mean square.
+        train_burn_in: steps that are skipped before the pairs of perturbed training trajectories.
     """
 
     burn_in: int = Field(default=500, ge=0)
     pairs: int = Field(default=3000, ge=2)
     steps: int = Field(default=500, ge=1)
+    test_pairs: int = Field(default=700, ge=1)
     dtype: Literal["float32", "float64"] = "float32"
     train: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
     test: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
     windows: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
     perturbation: float = Field(default=0.0, ge=0)
+    train_burn_in: int = Field(default=0, ge=0)
 
 
 class Runs(_Part):
@@ -143,7 +140,7 @@ class Runs(_Part):
     lens_scale: Annotated[tuple[float | str, ...], _each(_real(DEPLOYMENT))] = (1.0,)
     initial_angle: Annotated[tuple[str, ...], _each(_named("initial angle", INITIAL_ANGLES))] = ("learned",)
     propagation: float | None = None
-    initial_scale: float = Field(default=1e-2, gt=0)
+    initial_scale: float = Field(default=1e-3, gt=0)
 
     @model_validator(mode="after")
     def _only_what_applies(self) -> Runs:
@@ -176,7 +173,7 @@ class Study(_Part):
     block: str = Field(min_length=1)
     title: str
     kind: Literal["rollout", "multi-trajectory", "gradients", "case-study"] = "rollout"
-    systems: Systems = tuple(PRESETS)
+    systems: Systems = tuple(SIMULATORS)
     seeds: Seeds = tuple(range(10))
     data: Data = Data()
     recipes: dict[str, Recipe] = Field(default_factory=dict)
@@ -235,7 +232,7 @@ class Study(_Part):
             if family not in self.recipes:
                 raise ValueError(f"{where}: there is no [recipes.{family}] for it; add one or name a 'recipe'")
 
-    def recipe_of(self, entry: Runs, system: str, model: str) -> TrainConfig:
+    def recipe_of(self, entry: Runs, system: str, model: str) -> Recipe:
         """The recipe that the entry names, else the one called after the system, else after the model's family."""
         if entry.recipe is not None:
             return self.recipes[entry.recipe]
@@ -294,6 +291,6 @@ def _sentence(error: ValidationError) -> str:
 
 def _known_keys(path: tuple[int | str, ...]) -> list[str]:
     """The keys that are valid at `path`."""
-    parts: dict[str, type[BaseModel]] = {"data": Data, "runs": Runs, "recipes": TrainConfig, "confirm": Confirm}
+    parts: dict[str, type[BaseModel]] = {"data": Data, "runs": Runs, "recipes": Recipe, "confirm": Confirm}
     kind = parts[str(path[0])] if path else Study
     return list(kind.model_fields)
