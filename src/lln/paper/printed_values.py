@@ -19,7 +19,7 @@ from lln.core.errors import InputError, did_you_mean
 
 FOLDER = "paper"
 # A mean above this counts as diverged: infinity in the all-depth table, a power of ten in the ablation table.
-DIVERGED = 1000
+DIVERGED = 100
 SYSTEMS = (
     "lorenz-24",
     "lorenz-28",

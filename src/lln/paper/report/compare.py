@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from enum import Enum
 
 from lln.core.statistics import Interval, Summary
@@ -17,32 +17,27 @@ from lln.paper.report.names import diverged
 # A ratio of means beyond this is another size, however wide the spread.
 FACTOR = 1.25
 STANDARD_ERRORS = 2.0
-# By how much the simulators' constants are known to miss the printed score of a network that predicts a constant.
-DATA_ERROR = {"lorenz": 0.001, "springchain": 0.021, "burgers": 0.031, "advecdiff": 0.008, "reactiondiff": 0.028}
-NEUTRAL = 0.01
 
 RULE = (
-    "A score agrees if the ratio of means lies between 0.8 and 1.25, and the means differ by at most two standard "
-    "errors of their difference, plus the error to which the simulator's constants are known (Lorenz 0.1 %, "
-    "SpringChain 2.1 %, Burgers 3.1 %, AdvecDiff 0.8 %, ReactionDiff 2.8 %), plus half a unit of the last printed "
-    "digit. Two diverged means (not finite or above 1000) agree; a diverged and a finite one do not.",
-    "The winner of a row is the lower mean. It is decided if it leads by more than two standard errors of the "
-    "difference.",
-    "Agree: the winner is the same and all scores of the row agree.",
-    "Same winner, other size: the winner is the same and decided here, but a score does not agree.",
-    "Not comparable: a score is missing, comes from one seed or from a shortened trial run; or all means of one side "
-    "diverged; or neither side decides its winner and the scores do not agree. Wide intervals alone are not agreement.",
-    "Differ: every other case, that is another winner, or a lead that the paper has and this run has not.",
+    "A score agrees if it shows the printed digits, or if the means differ by at most two standard errors of their "
+    "difference and by a factor of at most 1.25.",
+    "Two diverged means (not finite, or above 100) agree; a diverged and a finite one do not.",
+    "The winner of a row is the lower mean. It is decided if it leads by more than two standard errors.",
+    "Agree: the same winner, and all scores of the row agree.",
+    "Same winner, other size: the winner is decided and the same, but a score does not agree.",
+    "Not comparable: a score is missing or comes from a trial run, all means of one side diverged, or neither side "
+    "decides its winner and the scores do not agree.",
+    "Differ: every other case.",
 )
 GRADIENT_RULE = (
-    "Gradient table: a log ratio agrees if it lies within two printed standard deviations of the printed mean, and "
-    "LLN's also within 0.01 of zero; the winner is the network closest to zero."
+    "Nothing is trained here, so the printed digits are the test. Agree: all eight numbers of the row show them. Same "
+    "winner, other size: the network closest to zero is the same. Differ: it is another."
 )
 INTERVAL_RULE = (
-    "Multi-trajectory table: a row agrees if the winner is the same, the interval of the ratio lies on the same side "
-    "of one (or both contain one), and both geometric means and the ratio are within a factor of 1.25 of the printed "
-    "ones. If winner and side are the same but a size is not, it is the same winner, other size; if both intervals "
-    "contain one, it is not comparable; otherwise it differs."
+    "A row agrees if the winner is the same, the interval of the ratio lies on the same side of one (or both contain "
+    "one), and both geometric means and the ratio are within a factor of 1.25 of print. With the same winner and side "
+    "but another size it is the same winner, other size; if both intervals contain one, it is not comparable; "
+    "otherwise it differs."
 )
 
 
@@ -61,26 +56,34 @@ def printed_summary(score: Score, count: int) -> Summary:
     return Summary(float(score.mean), deviation, count)
 
 
-def half_unit(value: Decimal) -> float:
-    """Half a unit of the last printed digit."""
-    exponent = value.as_tuple().exponent
-    return 0.5 * 10.0**exponent if isinstance(exponent, int) else 0.0
+def shows(value: float, printed: Decimal) -> bool:
+    """Whether `value`, rounded as the printed number is, shows its digits.
+
+    >>> shows(6.17049, Decimal("6.170")), shows(6.1706, Decimal("6.170"))
+    (True, False)
+    """
+    if not math.isfinite(value) or not printed.is_finite():
+        return False
+    return Decimal(repr(value)).quantize(printed, ROUND_HALF_EVEN) == printed
 
 
-def data_error(system: str) -> float:
-    """The error to which the constants of a system's simulator are known, relative."""
-    return DATA_ERROR[system.partition("-")[0]]
+def digits_met(here: Summary, printed: Score) -> bool:
+    """Whether mean and deviation of ours both show the printed digits; two diverged means do."""
+    if diverged(here.mean) or diverged(printed.mean):
+        return diverged(here.mean) and diverged(printed.mean)
+    return shows(here.mean, printed.mean) and (printed.deviation is None or shows(here.deviation, printed.deviation))
 
 
-def scores_agree(here: Summary, printed: Score, count: int, tolerance: float) -> bool:
-    """Whether one score of ours agrees with the printed one (the first paragraph of `RULE`)."""
+def scores_agree(here: Summary, printed: Score, count: int) -> bool:
+    """Whether one score of ours agrees with the printed one (the first two lines of `RULE`)."""
     paper = printed_summary(printed, count)
     if diverged(here.mean) or diverged(paper.mean):
         return diverged(here.mean) and diverged(paper.mean)
+    if shows(here.mean, printed.mean):
+        return True
     if not paper.mean / FACTOR <= here.mean <= paper.mean * FACTOR:
         return False
-    noise = STANDARD_ERRORS * math.hypot(here.error, paper.error)
-    return abs(here.mean - paper.mean) <= noise + tolerance * paper.mean + half_unit(printed.mean)
+    return abs(here.mean - paper.mean) <= STANDARD_ERRORS * math.hypot(here.error, paper.error)
 
 
 def winner(scores: Mapping[str, Summary]) -> str | None:
@@ -97,14 +100,13 @@ def decided(scores: Mapping[str, Summary]) -> bool:
     return second.mean - first.mean > STANDARD_ERRORS * math.hypot(first.error, second.error)
 
 
-def judge(here: Mapping[str, Summary | None], printed: Mapping[str, Score], *, count: int, tolerance: float) -> Verdict:
+def judge(here: Mapping[str, Summary | None], printed: Mapping[str, Score], *, count: int) -> Verdict:
     """The verdict on one row, by `RULE`.
 
     Args:
         here: our scores by name; None where one is missing or not fit for comparison.
         printed: the printed scores under the same names.
         count: number of runs behind each printed score.
-        tolerance: error to which the data are known, relative.
     """
     ours = {name: summary for name, summary in here.items() if summary is not None and summary.count > 1}
     if set(ours) != set(printed):
@@ -113,7 +115,7 @@ def judge(here: Mapping[str, Summary | None], printed: Mapping[str, Score], *, c
     best, printed_best = winner(ours), winner(paper)
     if best is None or printed_best is None:
         return Verdict.NOT_COMPARABLE
-    agree = all(scores_agree(ours[name], printed[name], count, tolerance) for name in ours)
+    agree = all(scores_agree(ours[name], printed[name], count) for name in ours)
     if agree and best == printed_best:
         return Verdict.AGREE
     if decided(ours):
@@ -129,15 +131,8 @@ def judge_gradients(here: Mapping[str, Summary | None], printed: Mapping[str, Sc
     closest = min(ours, key=lambda name: abs(ours[name].mean))
     if closest != min(printed, key=lambda name: abs(printed[name].mean)):
         return Verdict.DIFFER
-    within = all(gradient_agrees(name, ours[name], printed[name]) for name in ours)
+    within = all(digits_met(ours[name], printed[name]) for name in ours)
     return Verdict.AGREE if within else Verdict.OTHER_SIZE
-
-
-def gradient_agrees(name: str, here: Summary, printed: Score) -> bool:
-    """Whether one log ratio agrees with the printed one."""
-    spread = 0.0 if printed.deviation is None else 2 * float(printed.deviation)
-    near = abs(here.mean - float(printed.mean)) <= spread + half_unit(printed.mean)
-    return near and (name != "lens" or abs(here.mean) <= NEUTRAL)
 
 
 def side(low: float, high: float) -> int:

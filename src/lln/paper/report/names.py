@@ -51,7 +51,7 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def diverged(value: float | Decimal) -> bool:
-    """Whether a mean counts as diverged: not finite, or above 1000."""
+    """Whether a mean counts as diverged: not finite, or above 100 (the largest finite mean of the all-depth table is below 10)."""
     return not math.isfinite(value) or value > DIVERGED
 
 
@@ -71,7 +71,7 @@ def mean_and_deviation(summary: Summary | None, decimals: int = 3, *, powers: bo
     Args:
         summary: None where nothing was run.
         decimals: digits behind the point; a spread too small for them is set in powers of ten.
-        powers: whether a finite mean above 1000 shows its power of ten (the ablation table) or as infinity.
+        powers: whether a finite mean above 100 shows its power of ten (the ablation table) or as infinity.
     """
     if summary is None:
         return MISSING

@@ -11,7 +11,7 @@ from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY, Table
 from lln.paper.printed_values import AllDepthsRow, Depth40Row, Score, all_depths, depth40, ratio_rows
 from lln.paper.records import Record, numbers
-from lln.paper.report.compare import Verdict, data_error, judge, scores_agree
+from lln.paper.report.compare import Verdict, digits_met, judge, scores_agree
 from lln.paper.report.document import Compared
 from lln.paper.report.evidence import ROLLOUTS, Evidence, score
 from lln.paper.report.names import (
@@ -96,10 +96,10 @@ def pair_of(evidence: Evidence, system: str, depth: int) -> Pair:
     return Pair(lens, name, found[name], complete=len(found) == len(scores))
 
 
-def judge_pair(pair: Pair, lens: Score, other: Score, system: str) -> Verdict:
+def judge_pair(pair: Pair, lens: Score, other: Score) -> Verdict:
     """The verdict on LLN and its comparator."""
     here = {"lens": pair.lens, "comparator": pair.other if pair.complete else None}
-    return judge(here, {"lens": lens, "comparator": other}, count=SEEDS, tolerance=data_error(system))
+    return judge(here, {"lens": lens, "comparator": other}, count=SEEDS)
 
 
 def ratio_of(pair: Pair) -> str:
@@ -114,19 +114,19 @@ def depth40_table(evidence: Evidence, ratios: Ratios, *, trial: bool) -> Compare
     rows, best, verdicts = [], [], []
     for index, printed in enumerate(depth40()):
         pair = pair_of(evidence, printed.system, 40)
-        verdict = judge_pair(pair, printed.lens, printed.comparator_mse, printed.system)
+        verdict = judge_pair(pair, printed.lens, printed.comparator_mse)
         verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
         rows.append(_depth40_cells(printed, pair, ratios, verdicts[-1]))
         if pair.lower is not None:
             best.append((index, 2 if pair.lower else 6))
         best.append((index, 3 if printed.mse_ratio < 1 else 7))
     columns = (
-        *("System", "Family", "LLN MSE", "printed", "ratio", "Selected non-LLN (printed)", "Comparator MSE", "printed"),
-        *("ratio", "MSE ratio (printed)", "Param ratio % (printed)", "FLOP ratio % (printed)", "Verdict"),
+        *("System", "Family", "LLN MSE", "printed", "factor", "Selected non-LLN (printed)", "Comparator MSE", "printed"),
+        *("factor", "MSE ratio (printed)", "Param ratio % (printed)", "FLOP ratio % (printed)", "Verdict"),
     )
     notes = [
         "Mean ± standard deviation of the normalised MSE over a 500-step free-running rollout, over the seeds. A "
-        "column 'ratio' is our mean over the printed one. The comparator is the lowest mean of five networks, selected "
+        "column 'factor' is our mean over the printed one. The comparator is the lowest mean of five networks, selected "
         "here from our own runs. Parameter and FLOP ratios are counted for the printed pair of networks.",
         *missing_note(evidence, *ROLLOUTS),
     ]
@@ -172,7 +172,7 @@ def all_depths_tables(evidence: Evidence, ratios: Ratios, *, trial: bool) -> lis
             scores = {name: evidence.row_score(printed.system, depth, name) for name in SHORT_NAMES}
             pair = pair_of(evidence, printed.system, depth)
             other = printed.scores()[comparators[depth, printed.system]]
-            verdict = judge_pair(pair, printed.lens, other, printed.system)
+            verdict = judge_pair(pair, printed.lens, other)
             verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
             best += _bold(scores, printed, len(rows))
             rows += _all_depths_lines(printed, scores, pair, ratios, verdicts[-1])
@@ -192,7 +192,7 @@ def _all_depths_lines(
         [SYSTEM_NAMES[printed.system], "here", *here, ratio_of(pair), *counted, verdict.value],
         ["", "printed", *(as_printed(paper[name]) for name in SHORT_NAMES), str(printed.mse_ratio),
          str(printed.parameter_ratio), str(printed.flop_ratio), ""],
-        ["", "ratio", *(ratio_to(scores[name], paper[name]) for name in SHORT_NAMES), "", "", "", ""],
+        ["", "factor", *(ratio_to(scores[name], paper[name]) for name in SHORT_NAMES), "", "", "", ""],
     ]  # fmt: skip
 
 
@@ -219,19 +219,36 @@ def _depth_notes(evidence: Evidence, depth: int) -> list[str]:
     return [*notes, *missing_note(evidence, *ROLLOUTS)]
 
 
+@dataclass(frozen=True)
+class Cells:
+    """How single scores of the all-depth table fare: how many are printed, were run, agree, show the printed digits."""
+
+    printed: int
+    run: int
+    agree: int
+    digits: int
+
+
 def cells_agreeing(
-    evidence: Evidence, models: Sequence[str] = tuple(SHORT_NAMES), depths: Sequence[int] = DEPTHS
-) -> tuple[int, int, int]:
-    """How many single scores of the all-depth table agree with print, how many were run, how many are printed."""
-    agree = run = printed = 0
-    for row in (row for row in all_depths() if row.depth in depths):
-        for name in models:
-            here = evidence.row_score(row.system, row.depth, name)
-            printed += 1
-            if here is not None:
-                run += 1
-                agree += scores_agree(here, row.scores()[name], SEEDS, data_error(row.system))
-    return agree, run, printed
+    evidence: Evidence,
+    models: Sequence[str] = tuple(SHORT_NAMES),
+    depths: Sequence[int] = DEPTHS,
+    systems: Sequence[str] = tuple(SYSTEM_NAMES),
+) -> Cells:
+    """Count the single scores of these networks, depths and systems."""
+    found = [
+        (evidence.row_score(row.system, row.depth, name), row.scores()[name])
+        for row in all_depths()
+        if row.depth in depths and row.system in systems
+        for name in models
+    ]
+    known = [(here, paper) for here, paper in found if here is not None]
+    return Cells(
+        len(found),
+        len(known),
+        sum(scores_agree(here, paper, SEEDS) for here, paper in known),
+        sum(digits_met(here, paper) for here, paper in known),
+    )
 
 
 def reference_table(evidence: Evidence, *blocks: str) -> Compared:
