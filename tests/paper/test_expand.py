@@ -19,6 +19,13 @@ def lens(block, system, depth):
     ]
 
 
+GRID = [1.0, 2.0, 3.0, 4.0]
+HORIZONS = dict.fromkeys(("grid", "burgers", "advecdiff", "reactiondiff"), GRID) | {
+    "springchain": [0.25, 0.5, 1.0, 2.0],
+    "lorenz": [0.5, 0.75, 1.0, 2.0],
+}
+
+
 def test_the_rollout_blocks_cover_every_row_of_the_all_depth_table():
     contents = [run.content for block in ("R0", "SC-C", "L28-C") for run in runs(block)]
     for row in ratio_rows():
@@ -36,7 +43,7 @@ def test_the_rollout_blocks_cover_every_row_of_the_all_depth_table():
         assert {(o["width"], o["basis"]) for o in lenses} == {(row.width, row.basis)}
         horizons = sorted(o["horizon"] for o in lenses)
         if row.depth < 40:
-            assert horizons == [0.25, 0.5, 0.75, 1.0, 2.0, 3.0]
+            assert horizons == HORIZONS[row.system.partition("-")[0] if row.system != "lorenz-24" else "grid"]
         else:
             deployed = next(d for d in deployments() if d.system == row.system)
             assert horizons == [float(deployed.horizon)]
@@ -47,7 +54,7 @@ def test_recipes_are_the_protocols():
     (reaction,) = lens("R0", "reactiondiff-32", 40)
     assert reaction["recipe"] == {
         "epochs": 6,
-        "batch_size": 64,
+        "batch_size": 1024,
         "learning_rate": 1e-3,
         "optimizer": "adam",
         "weight_decay": 0.0,
@@ -60,7 +67,8 @@ def test_recipes_are_the_protocols():
         1e-6,
         1.0,
     )
-    for block in ("L28-C", "MT", "ABL", "AS", "HP"):
+    assert next(c for c in lens("ABL", "lorenz-28", 40))["recipe"]["epochs"] == 6
+    for block in ("L28-C", "MT", "AS", "HP"):
         recipes = {
             (c["recipe"]["epochs"], c["recipe"]["optimizer"], c["recipe"]["schedule"])
             for c in (run.content for run in runs(block))

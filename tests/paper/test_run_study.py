@@ -13,10 +13,10 @@ from lln.models import build
 from lln.paper.expand import RunSpec, expand
 from lln.paper.records import Record, Store, read_blocks, read_records, read_times
 from lln.paper.reproduce import longest_first, run_study
-from lln.paper.run import execute, problem_of
+from lln.paper.run import execute, lens_network, problem_of
 from lln.paper.select import confirmations, lowest, mean_score
 from lln.paper.spec import Confirm, paper_studies
-from lln.train import TrainConfig, fit
+from lln.paper.training import loader_order
 
 SMOKE = paper_studies("smoke")
 
@@ -38,25 +38,70 @@ def pick(runs, **wanted):
     return next(r for r in runs if all(r.content.get(key) == value for key, value in wanted.items()))
 
 
-def test_a_rollout_run_is_what_the_parts_give_one_by_one():
-    run = pick(expand(SMOKE["SMOKE"]), system="lorenz-24", model="mlp")
+def by_hand(model, x, y, recipe, source):
+    """The paper's loop for one network, written out."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[recipe["optimizer"]]
+    optimizer = kind(model.parameters(), lr=recipe["learning_rate"], weight_decay=recipe["weight_decay"])
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe["epochs"])
+    for _ in range(recipe["epochs"]):
+        losses = 0.0
+        for batch in loader_order(len(x), source).split(recipe["batch_size"]):
+            optimizer.zero_grad()
+            loss = (model(x[batch]) - y[batch]).square().mean()
+            loss.backward()
+            if recipe["clip"]:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["clip"])
+            optimizer.step()
+            losses += loss.item() * len(batch)
+        if recipe["schedule"] == "cosine":
+            schedule.step()
+    return losses / len(x)
+
+
+@pytest.mark.parametrize(("system", "model"), [("lorenz-24", "mlp"), ("advecdiff-32", "mlp"), ("lorenz-24", "lens")])
+def test_a_rollout_run_is_what_the_parts_give_one_by_one(system, model):
+    run = pick(expand(SMOKE["SMOKE"]), system=system, model=model)
     spec = {**run.content, "dtype": "float64"}
     result = execute(spec)
     problem = problem_of(spec)
     x, y = torch.from_numpy(problem.inputs), torch.from_numpy(problem.targets)
     for index, seed in enumerate(spec["seeds"]):
         source = torch.Generator().manual_seed(seed)
-        model = build("mlp", 3, 3, generator=source, **spec["options"]).double()
-        history = fit(model, x, y, TrainConfig(seed=seed, **spec["recipe"]))
+        if model == "lens":
+            network = lens_network(3, 3, spec["options"], source).double()
+        else:
+            network = build(model, x.shape[1], x.shape[1], generator=source, **spec["options"]).double()
+        loss = by_hand(network, x, y, spec["recipe"], source)
         state, errors = torch.from_numpy(problem.starts[0]), []
         with torch.no_grad():
             for truth in problem.truths[0]:
-                state = model(state)
+                state = network(state)
                 errors.append(np.mean((state.numpy() - truth) ** 2))
+            ahead = network(torch.from_numpy(problem.test_inputs)).numpy()
         assert result["mse"][index] == pytest.approx(np.mean(errors), rel=1e-9)
-        assert result["loss"][index] == pytest.approx(history.losses[-1], rel=1e-9)
-    assert result["parameters"] == sum(p.numel() for p in model.parameters())
+        assert result["loss"][index] == pytest.approx(loss, rel=1e-9)
+        assert result["one_step"][index] == pytest.approx(np.mean((ahead - problem.test_targets) ** 2), rel=1e-9)
+    assert result["parameters"] == sum(p.numel() for p in network.parameters())
     assert result["diverged_at"] == [None, None]
+
+
+def test_the_lens_network_of_the_paper_has_its_constants():
+    options = {"depth": 2, "width": 4, "basis": 8, "range": 5.0, "sigma_factor": 4.0, "deviation": 0.05}
+    network = lens_network(3, 3, options, torch.Generator().manual_seed(0))
+    assert network.centers == pytest.approx(np.linspace(-5, 5, 8))
+    assert network.sigma == pytest.approx(2.5)
+    source = torch.Generator().manual_seed(0)
+    for shape in ((4, 3), (4,), (4, 3), (4,)):
+        torch.empty(shape).uniform_(generator=source)
+    assert torch.allclose(network.coefficients, 0.05 * torch.randn(2, 4, 8, generator=source))
+
+
+def test_test_pairs_follow_the_training_pairs():
+    problem = problem_of(pick(expand(SMOKE["SMOKE"]), system="lorenz-24", model="mlp").content)
+    assert problem.test_inputs.shape == (700, 3)
+    assert np.array_equal(problem.test_inputs[0], problem.starts[0])
+    assert np.array_equal(problem.test_inputs[1], problem.truths[0, 0])
+    assert np.array_equal(problem.test_targets[:-1], problem.test_inputs[1:])
 
 
 def test_the_training_mean_scores_the_spread_of_the_test_window():

@@ -49,7 +49,7 @@ def test_a_value_alone_is_a_list_of_one():
         ("depth = [5, 10]", "dpeth = [5, 10]", ["unknown key 'runs.0.dpeth'", "did you mean 'depth'"]),
         ("epochs = 2", "epoch = 2", ["recipes.lens", "'epoch'", "did you mean 'epochs'"]),
         ("epochs = 2", "epochs = 0", ["recipes.lens", "epochs", "greater than or equal to 1"]),
-        ("epochs = 2", "epochs = 2\nseed = 3", ["recipes.lens", "no seed of its own"]),
+        ("epochs = 2", "epochs = 2\nseed = 3", ["unknown key 'recipes.lens.seed'"]),
         ('"lorenz-28"', '"lorenz-82"', ["systems: unknown system 'lorenz-82'", "did you mean 'lorenz-28'"]),
         ('"lens"', '"lense"', ["runs.0.model: unknown model 'lense'", "did you mean 'lens'"]),
         ("[0, 1]", '"zero"', ["seeds: must be an integer of at least 0, got 'zero'"]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -81,10 +81,7 @@ def draw(family: str, rng: np.random.Generator) -> Setting:
 def start_of(setting: Setting, n: int) -> Array:
     """The state at time zero."""
     chain = setting.family == "springchain"
-    if chain:
-        u = np.arange(1, n + 1) / (n + 1)
-    else:
-        u = np.arange(n) / (n - 1 if setting.closed else n)
+    u = np.arange(1, n + 1) / (n + 1) if chain else np.arange(n) / (n - 1 if setting.closed else n)
     turn = math.pi if chain else 2.0 * math.pi
     field = sum(ratio * (np.cos if cosine else np.sin)(turn * m * u) for ratio, cosine, m in setting.waves)
     wave: Array = setting.amplitude * np.asarray(field)
@@ -109,11 +106,12 @@ def mean_scores(settings: Sequence[Setting], n: int) -> Array:
             state = rk4_step(rhs, state, 1.0)
         mean = sums[0] / PAIRS
         variance = sums[1] / PAIRS - mean**2
-        error: Array = (sums[3] / STEPS - 2 * mean * sums[2] / STEPS + mean**2) / variance
-    return error.mean(axis=1)
+        error = (sums[3] / STEPS - 2 * mean * sums[2] / STEPS + mean**2) / variance
+    scores: Array = error.mean(axis=1)
+    return scores
 
 
-def _rhs(settings: Sequence[Setting], n: int):  # type: ignore[no-untyped-def]  # a closure over columns of constants
+def _rhs(settings: Sequence[Setting], n: int) -> Callable[[Array], Array]:
     """The right-hand side times dt, for all settings at once; all are of one family."""
     family = settings[0].family
 
@@ -132,7 +130,8 @@ def _rhs(settings: Sequence[Setting], n: int):  # type: ignore[no-untyped-def]  
         q, p = state[:, :n], state[:, n:]
         left = np.concatenate([np.where(free, q[:, :1], 0.0), q[:, :-1]], axis=1)
         right = np.concatenate([q[:, 1:], np.where(free, q[:, -1:], 0.0)], axis=1)
-        return (dt * np.concatenate([p, right - 2 * q + left - site * q], axis=1)).astype(np.float32)
+        slope = dt * np.concatenate([p, right - 2 * q + left - site * q], axis=1)
+        return np.asarray(slope, dtype=np.float32)
 
     def field(state: Array) -> Array:
         left, right = np.roll(state, 1, axis=1), np.roll(state, -1, axis=1)
@@ -144,13 +143,13 @@ def _rhs(settings: Sequence[Setting], n: int):  # type: ignore[no-untyped-def]  
             slope = slope - flow * flux
         else:
             slope = slope + dt * (state - state**3)
-        return slope.astype(np.float32)
+        return np.asarray(slope, dtype=np.float32)
 
     return chain if family == "springchain" else field
 
 
 def printed_means(family: str) -> dict[int, float]:
-    """The printed score of a network that predicts a constant, by size: the mean of the plain MLP's at D = 20 and 40."""
+    """The printed score of a network that predicts a constant, by size: the plain MLP's mean at D = 20 and 40."""
     found: dict[int, list[float]] = {n: [] for n in SIZES}
     for row in all_depths():
         for n in SIZES:

@@ -118,7 +118,9 @@ def _trained(spec: Mapping[str, Any], problem: Problem) -> tuple[Rollout, dict[s
 def _reference(name: str, problem: Problem, steps: int) -> tuple[Rollout, dict[str, Any]]:
     """The two predictors in closed form, as an ensemble of one, in float64."""
     starts = problem.starts[None]
-    model = TrainingMean.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
+    model = (
+        TrainingMean.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
+    )
     parameters = model.parameters if isinstance(model, LinearMap) else problem.inputs.shape[1]
     more: dict[str, Any] = {"parameters": parameters}
     if len(problem.test_inputs):

@@ -168,7 +168,7 @@ def simulator(name: str) -> System:
 
 
 def perturbed(start: Array, seed: int, relative: float) -> Array:
-    """A start with noise: ``x0 + relative * RMS(x0) * N(0, 1)``, the noise from a torch generator seeded with `seed`."""
+    """A start with noise: ``x0 + relative * RMS(x0) * N(0, 1)``, drawn from a torch generator with `seed`."""
     noise = torch.randn(len(start), generator=torch.Generator().manual_seed(seed)).double().numpy()
     moved: Array = start + relative * np.sqrt(np.mean(start**2)) * noise
     return moved

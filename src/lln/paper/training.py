@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 
-
 class Recipe(BaseModel):
     """How a network is trained.
 
@@ -108,7 +107,7 @@ def _batches(pairs: int, size: int, generators: Sequence[torch.Generator]) -> It
 
 
 def _clip(gradients: Sequence[Tensor], limit: float) -> None:
-    """Scale the gradients in place so that no member's whole norm exceeds `limit`, as `clip_grad_norm_` does for one."""
+    """Scale the gradients in place so that no member's whole norm exceeds `limit`, as `clip_grad_norm_` does."""
     parts = [torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients]
     norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
     factors = (limit / (norms + 1e-6)).clamp(max=1.0)

@@ -1,4 +1,5 @@
 import html
+import json
 import math
 import re
 import shutil
@@ -14,12 +15,14 @@ from lln.core.statistics import Summary
 from lln.paper.printed_values import SYSTEMS
 from lln.paper.records import Entry, Record, Store
 from lln.paper.report import Verdict, build_document, write_report
-from lln.paper.report.claims import FAILS, HOLDS, NOT_RUN, OTHER_SIZE, all_claims
+from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, all_claims
 from lln.paper.report.evidence import Evidence
+from lln.paper.report.identified import fingerprint_table, search_table, sensitivity_counts, sensitivity_table
 from lln.paper.report.markdown import to_markdown
 from lln.paper.report.names import as_printed, mean_and_deviation, plain_number, power, quotient
 from lln.paper.report.other_tables import ablation_table, multi_trajectory_table
 from lln.paper.report.rollout_tables import (
+    Cells,
     Ratios,
     all_depths_tables,
     cells_agreeing,
@@ -44,7 +47,7 @@ def report(printed_records, tmp_path_factory):
 def test_records_with_the_printed_values_agree_in_every_row(evidence):
     tables = build_document(evidence).sections[0].tables[0].table.cells()
     assert tables[-1] == ["All", "80", "80", "0", "0", "0"]
-    assert cells_agreeing(evidence) == (240, 240, 240)
+    assert cells_agreeing(evidence) == Cells(240, 240, 240, 240)
 
 
 def test_every_claim_holds_on_the_printed_values(evidence):
@@ -75,6 +78,48 @@ def test_a_claim_that_fails_says_where_and_by_how_much():
     failed = claims["At D = 40, LLN has a lower mean than the selected comparator"]
     assert (failed.outcome, failed.here) == (FAILS, "8 of 10")
     assert failed.difference == "not on Lorenz-24 (LLN 9.255, Plain MLP 7.516)"
+
+
+def test_a_claim_lost_by_less_than_two_standard_errors_holds_within_noise():
+    claims = {claim.text: claim for claim in all_claims(changed("R0", "row", "lorenz-24", 1.22))}
+    lost = claims["At D = 40, LLN has a lower mean than the selected comparator"]
+    assert (lost.outcome, lost.here) == (IN_NOISE, "8 of 10")
+    assert lost.difference == "not on Lorenz-24, within noise (LLN 7.527, Plain MLP 7.516)"
+
+
+def test_the_report_tells_what_is_identified_before_the_tables_and_the_claims_after_them(evidence):
+    titles = [section.title for section in build_document(evidence).sections]
+    assert titles[:3] == ["Summary", "What is identified", "Depth-40 rollouts"]
+    assert titles.index("The paper's claims") > titles.index("Optical case study")
+    first = build_document(evidence).sections[0]
+    assert any("24 of 24 scores" in point for point in first.points)
+    assert any("40 of 40 comparator scores agree" in point for point in first.points)
+    assert all(len(point) < 240 for point in first.points)
+
+
+def test_fingerprints_mark_printed_digits(evidence):
+    row = fingerprint_table(evidence).table.cells()[0]
+    assert row[1] == "7.516 ± 0.010 [7.516 ± 0.010] ="
+    off = fingerprint_table(changed("R0", "row", "lorenz-24", 1.0005, model="mlp")).table.cells()[0]
+    assert off[1] == "7.520 ± 0.010 [7.516 ± 0.010] ≈"
+
+
+def test_the_stored_search_and_the_batch_64_run_are_shown_where_they_lie_beside_the_records(evidence, tmp_path):
+    assert search_table(tmp_path) == []
+    assert sensitivity_table(evidence, tmp_path) == []
+    families = ("springchain", "burgers", "advecdiff", "reactiondiff")
+    (tmp_path / "search.json").write_text(json.dumps({f: {"settings": 2_000_000, "best": []} for f in families}))
+    assert "8 million settings in all" in search_table(tmp_path)[0].notes[0]
+    cells = [
+        [system, depth, model, 0.5 if model == "mlp" else (None if model == "residual" else 1.0), 0.1]
+        for system in SYSTEMS
+        for depth in (5, 40)
+        for model in ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale")
+    ]
+    (tmp_path / "batch64.json").write_text(json.dumps({"cells": cells}))
+    row = sensitivity_table(evidence, tmp_path)[0].table.cells()[0]
+    assert row[:5] == ["Lorenz-24", "6.778", "7.348", "1.000", "0.500"]
+    assert sensitivity_counts(tmp_path) == (10, 10)
 
 
 def test_a_row_with_another_winner_differs_and_one_of_another_size_is_told_apart():
@@ -125,7 +170,7 @@ def test_reference_rows(evidence):
     assert len(table.columns) == 1 + len(SYSTEMS)
     assert table.cells()[1][1] == "2.50×10⁻¹¹"
     titles = [[part.table.title for part in s.tables] for s in build_document(evidence).sections]
-    assert sum("Reference rows" in names for names in titles) == 5
+    assert sum("Reference rows" in names for names in titles) == 4
 
 
 def test_the_summary_says_where_a_linear_map_is_enough(evidence, writer: Writer):

@@ -64,7 +64,7 @@ def counted(
     here: Mapping[str, bool | None],
     explain: Callable[[str], str],
     label: Callable[[str], str] = lambda name: SYSTEM_NAMES.get(name, name),
-    noise: Callable[[str], bool] = lambda name: False,
+    noise: Callable[[str], bool] = lambda _: False,
 ) -> Claim:
     """A claim about several rows: it holds if every row that shows it in print shows it here as well.
 

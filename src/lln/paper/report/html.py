@@ -12,25 +12,34 @@ from lln.paper.report.compare import Verdict
 from lln.paper.report.document import Document, Picture, Section
 
 STYLE = """
-:root { color-scheme: light; --ink: #222; --rule: #ccc; --soft: #f4f4f2; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); margin: 0 auto; max-width: 1180px; padding: 1.5rem; }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --quiet: #555; --rule: #ccc; --soft: #f4f4f2;
+  --agree: #dff0e6; --other: #fff3d6; --differ: #f9ddd3; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e6e3; --paper: #17181a; --quiet: #a9a9a4; --rule: #45474b; --soft: #232528;
+    --agree: #1d3b2a; --other: #443a1b; --differ: #4a2a20; }
+  figure img { background: #fff; border-radius: 4px; }
+  a { color: #8ab4f8; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
+  max-width: 1180px; padding: 1.5rem; }
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
 nav a { margin-right: 1rem; white-space: nowrap; }
-.wide { overflow-x: auto; margin: 1rem 0 .4rem; }
+.wide { overflow-x: auto; max-width: 100%; margin: 1rem 0 .4rem; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .22rem .55rem; text-align: right; white-space: nowrap; }
+th { white-space: normal; max-width: 9rem; }
 th:first-child, td:first-child, td.text { text-align: left; }
-td.text { white-space: normal; min-width: 16rem; }
+td.text { white-space: normal; min-width: 14rem; max-width: 30rem; }
 thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 tbody tr:last-child td { border-bottom: 2px solid var(--ink); }
 tbody tr.first td { border-top: 1px solid var(--rule); }
-td.agree { background: #dff0e6; } td.other { background: #fff3d6; } td.differ { background: #f9ddd3; }
-td.open { background: var(--soft); color: #555; }
-li { max-width: 60rem; }
-p.note { font-size: 13px; color: #555; margin: .2rem 0; max-width: 60rem; }
+td.agree { background: var(--agree); } td.other { background: var(--other); } td.differ { background: var(--differ); }
+td.open { background: var(--soft); color: var(--quiet); }
+p, li { max-width: 46rem; }
+p.note { font-size: 13px; color: var(--quiet); margin: .2rem 0; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; }
-figcaption { font-size: 13px; color: #555; max-width: 60rem; }
+figcaption { font-size: 13px; color: var(--quiet); max-width: 46rem; }
 code { background: var(--soft); padding: 0 .25em; }
 """
 _MARKS = {
@@ -39,6 +48,7 @@ _MARKS = {
     Verdict.DIFFER.value: "differ",
     Verdict.NOT_COMPARABLE.value: "open",
     "holds": "agree",
+    "holds within noise": "agree",
     "order holds, size differs": "other",
     "fails": "differ",
     "not run": "open",

@@ -51,7 +51,7 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def diverged(value: float | Decimal) -> bool:
-    """Whether a mean counts as diverged: not finite, or above 100 (the largest finite mean of the all-depth table is below 10)."""
+    """Whether a mean counts as diverged: not finite, or above 100 (finite ones in the all-depth table are below 10)."""
     return not math.isfinite(value) or value > DIVERGED
 
 
