@@ -86,12 +86,12 @@ def test_lens_scales_below_depth_40():
 def test_every_run_is_there_once_and_blocks_share_what_is_equal():
     digests = {block: [run.digest for run in runs(block)] for block in STUDIES if block != "CS"}
     assert {block: len(found) for block, found in digests.items()} == {
-        "R0": 7 * (5 * 4 + 6 * 3 + 1 + 2),
-        "SC-C": 2 * (5 * 4 + 6 * 3 + 1 + 2),
-        "L28-C": 5 * 4 + 6 * 3 + 1 + 2,
+        "R0": 7 * (5 * 4 + 4 * 3 + 1 + 2),
+        "SC-C": 2 * (5 * 4 + 4 * 3 + 1 + 2),
+        "L28-C": 5 * 4 + 4 * 3 + 1 + 2,
         "ABL": 40,
         "MT": 40,
-        "C0": 4 * (4 * 6 + 5),
+        "C0": 4 * (4 * 4 + 5),
         "G0": 40,
         "AS": 4 * 36,
         "HP": 4 * (6 + 5 + 2),

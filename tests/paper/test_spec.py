@@ -47,7 +47,7 @@ def test_a_value_alone_is_a_list_of_one():
         ("seeds = [0, 1]", "sedes = [0, 1]", ["unknown key 'sedes'", "did you mean 'seeds'"]),
         ("pairs = 100", "pair = 100", ["unknown key 'data.pair'", "did you mean 'pairs'"]),
         ("depth = [5, 10]", "dpeth = [5, 10]", ["unknown key 'runs.0.dpeth'", "did you mean 'depth'"]),
-        ("epochs = 2", "epoch = 2", ["recipes.lens", "'epoch'", "did you mean 'epochs'"]),
+        ("epochs = 2", "epoch = 2", ["unknown key 'recipes.lens.epoch'", "did you mean 'epochs'"]),
         ("epochs = 2", "epochs = 0", ["recipes.lens", "epochs", "greater than or equal to 1"]),
         ("epochs = 2", "epochs = 2\nseed = 3", ["unknown key 'recipes.lens.seed'"]),
         ('"lorenz-28"', '"lorenz-82"', ["systems: unknown system 'lorenz-82'", "did you mean 'lorenz-28'"]),

@@ -1,9 +1,8 @@
 """The optical case study (protocol CS): two moons, one small lens network, and every ray of its errors.
 
-The seeds were searched once and then frozen: data seeds from 0 upwards with model seed 0, until a network made seven
-errors on the 400 held-out points, as many as the paper shows; the first seed did. The batch was chosen after looking
-at results as well: batches of 64 were tried first (data seeds 0 to 7: 8 to 18 errors, turns about 40 degrees), then
-the full batch (seeds 0 to 15: turns of 19 to 31 degrees), which is nearer to print and was kept.
+The lens constants are those that the rollout tables identify. Data seed 0 and model seed 0 were the first pair tried
+with them and were kept, whatever came out. The full batch was chosen in the first reproduction after looking at turns
+under other lens constants (batches of 64 gave about 40 degrees), and is kept as it was.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from torch import Tensor, nn
 from lln.core.seeding import subseed
 from lln.models import LensNetwork, PlainMLP
 from lln.models.base import StateNetwork
+from lln.paper.expand import LENS_CONSTANTS
+from lln.paper.run import lens_network
 from lln.paper.theory.optics import Plane, principal_plane, turn_angles
 from lln.paper.two_moons import HELD_OUT, NOISE, TRAINING, TwoMoons, two_moons
 
@@ -32,7 +33,7 @@ def specification(quick: bool = False) -> dict[str, Any]:
     """Everything that determines the case study, as plain data; `quick` shortens the training alone."""
     return {
         "kind": KIND,
-        "schema": 1,
+        "schema": 2,
         "data_seed": DATA_SEED,
         "model_seed": MODEL_SEED,
         "noise": NOISE,
@@ -42,6 +43,7 @@ def specification(quick: bool = False) -> dict[str, Any]:
         "depth": 8,
         "basis": 12,
         "horizon": 1.0,
+        **LENS_CONSTANTS,
         "epochs": 20 if quick else 200,
         "batch_size": TRAINING,
         "learning_rate": 1e-2,
@@ -133,16 +135,13 @@ def _paths(plane: Plane, states: NDArray[Any], samples: Sequence[int]) -> dict[s
 
 
 def _networks(spec: Mapping[str, Any]) -> tuple[LensNetwork, PlainMLP]:
-    def source(name: str) -> torch.Generator:
-        return torch.Generator().manual_seed(subseed(spec["model_seed"], KIND, name))
-
     sizes = {"width": spec["width"], "depth": spec["depth"]}
-    lens = LensNetwork(
-        2, CLASSES, **sizes, basis=spec["basis"], optical_length=spec["horizon"], generator=source("lens")
-    )
+    keys = ("basis", "horizon", "range", "sigma_factor", "deviation")
+    options = sizes | {key: spec[key] for key in keys}
+    lens = lens_network(2, CLASSES, options, torch.Generator().manual_seed(spec["model_seed"]))
     # The plain operator: its sums do not depend on the processor's vector width, and here it is fast enough.
     lens.backend = "reference"
-    return lens, PlainMLP(2, CLASSES, **sizes, generator=source("mlp"))
+    return lens, PlainMLP(2, CLASSES, **sizes, generator=torch.Generator().manual_seed(spec["model_seed"]))
 
 
 def _train(model: StateNetwork, moons: TwoMoons, spec: Mapping[str, Any]) -> None:

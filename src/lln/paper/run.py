@@ -164,8 +164,9 @@ def lens_network(n_in: int, n_out: int, options: Mapping[str, Any], generator: t
     """The lens network of the paper: control points linspace(-R, R, K), sigma = factor R / K, its own deviation."""
     shape = dict(options)
     reach, factor, deviation = (shape.pop(key) for key in ("range", "sigma_factor", "deviation"))
-    sigma = factor * reach / shape["basis"]
-    network = LensNetwork(n_in, n_out, control_range=(-reach, reach), sigma=sigma, generator=generator, **shape)
+    shape |= {"control_range": (-reach, reach), "sigma": factor * reach / shape["basis"]}
+    shape["optical_length"] = shape.pop("horizon", 1.0)  # the paper's name, which the studies keep
+    network = LensNetwork(n_in, n_out, generator=generator, **shape)
     with torch.no_grad():
         network.coefficients.mul_(deviation / COEFFICIENT_STD)
     return network

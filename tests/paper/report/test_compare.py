@@ -129,6 +129,6 @@ def test_multi_trajectory_rows():
 
 
 def test_the_report_needs_neither_torch_nor_the_studies():
-    code = "import sys, lln.paper.report\nprint([name for name in sys.modules if name in ('torch', 'lln.paper')])"
+    code = "import sys, lln.paper.report\nprint([name for name in sys.modules if name in ('torch', 'lln.paper.run')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
