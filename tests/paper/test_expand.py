@@ -100,7 +100,7 @@ def test_every_run_is_there_once_and_blocks_share_what_is_equal():
     rows = {*digests["R0"], *digests["SC-C"], *digests["L28-C"]}
     full = {run.digest for run in runs("ABL") if run.role == "full"}
     assert len(full) == 10
-    assert full <= rows
+    assert len(full - rows) == 1  # Lorenz-28, which the ablation trains by the recipe of R0
     assert not rows & {run.digest for run in runs("ABL") if run.role != "full"}
 
 

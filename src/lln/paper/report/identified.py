@@ -46,7 +46,7 @@ PROTOCOL = (
     ("control points and width", "linspace(-5, 5, K), sigma = 20 / K", "identified"),
     ("lens coefficients", "normal, standard deviation 0.05; drawn after both embeddings", "identified"),
     ("T below D = 40", "lowest mean of 1, 2, 3, 4 (Lorenz-24: 4, 2, 1 at D = 5, 10, 20)", "identified"),
-    ("LayerScale's start", "0.001", "identified"),
+    ("LayerScale's start", "0.001", "calibrated"),
     ("Lorenz simulator and split", "RK4 in float32, dt = 0.01, start (1, 1, 1), burn-in 500", "identified"),
     ("Lorenz-28 completion", "20 AdamW epochs, cosine stepped once an epoch", "calibrated"),
     ("trajectories of MT", "torch noise of 2 %, no burn-in for training, windows at 500 and 1500", "calibrated"),
