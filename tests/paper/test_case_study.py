@@ -67,7 +67,7 @@ def test_it_is_a_record_and_repeats_itself(result):
 
 
 def test_without_a_correct_sample_of_each_class_there_is_no_case_to_show():
-    dull = case_study.run({**case_study.specification(), **SMALL, "epochs": 1})
+    dull = case_study.run({**case_study.specification(), **SMALL, "epochs": 1, "model_seed": 6})
     assert set(dull["predicted"]) == {0}
     assert dull["displayed"] == []
     assert dull["errors"] != []
