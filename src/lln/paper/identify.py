@@ -174,8 +174,8 @@ def search(family: str, tries: int, seed: int) -> list[tuple[float, Setting, lis
     return sorted(found, key=lambda trial: trial[0])
 
 
-def check(name: str) -> dict[str, str]:
-    """The fingerprints of the simulator that the studies use for `name`, each as "here [printed]"."""
+def check(name: str) -> Iterator[tuple[str, str]]:
+    """The fingerprints of the simulator that the studies use for `name`: what it is, and "here [printed]"."""
     import torch
 
     from lln.paper.run import Problem, networks_of, problem_of
@@ -185,7 +185,7 @@ def check(name: str) -> dict[str, str]:
     problem: Problem = problem_of({"kind": "rollout", "system": name, "data": data})
     mlp = {row.depth: row.scores()["mlp"] for row in all_depths() if row.system == name}
     truth = problem.truths
-    found = {"training mean": f"{np.square(truth).mean():.4f} [MLP {mlp[40].mean} at D = 40, {mlp[20].mean} at D = 20]"}
+    yield "training mean", f"{np.square(truth).mean():.4f} [MLP {mlp[40].mean} at D = 40, {mlp[20].mean} at D = 20]"
     paper = next(row for row in gradient_transport() if row.system == name).scores()
     x, y = (torch.from_numpy(values).float() for values in (problem.inputs, problem.targets))
     for model in ("mlp", "residual", "scaled-residual"):
@@ -193,8 +193,7 @@ def check(name: str) -> dict[str, str]:
         networks, _ = networks_of(spec, x.shape[1], torch.float32)
         ratios = np.array([measure(one, x, y, batch=512, batches=4).log_ratios[0] for one in networks])
         printed = paper[model]
-        found[model] = f"{ratios.mean():.3f} ± {ratios.std(ddof=1):.3f} [{printed.mean} ± {printed.deviation}]"
-    return found
+        yield model, f"{ratios.mean():.3f} ± {ratios.std(ddof=1):.3f} [{printed.mean} ± {printed.deviation}]"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -209,8 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.check:
         for n in SIZES:
-            for name, text in check(f"{options.family}-{n}").items():
-                print(f"{simulator(f'{options.family}-{n}').name:<16} {name:<16} {text}")
+            for name, text in check(f"{options.family}-{n}"):
+                print(f"{simulator(f'{options.family}-{n}').name:<16} {name:<16} {text}", flush=True)
         return
     best = search(options.family, options.tries, options.seed)[: options.top]
     print(f"printed: {printed_means(options.family)}")
