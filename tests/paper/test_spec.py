@@ -107,5 +107,5 @@ def test_a_study_of_more_runs_than_anyone_means_is_counted_before_it_is_expanded
         f'learning_rate = 1e-3\n[[runs]]\nrole = "row"\nmodel = "lens"\n'
         f"depth = {many}\nwidth = {many}\nbasis = {many}\n"
     )
-    with pytest.raises(InputError, match=r"3,375,000,000 combinations, at most 100,000 are allowed"):
+    with pytest.raises(InputError, match=r"3,375,000,000 combinations, and a study has at most 100,000"):
         parse_study(text, "bomb.toml")
