@@ -73,7 +73,7 @@ soak: $(STAMP) ## 30 minutes of mixed work in one process, with memory, handles 
 	OMP_NUM_THREADS=1 $(BIN)/python -m validation.soak --out validation/results/soak.json
 
 REPRODUCE_OPTIONS ?=
-reproduce: $(STAMP) ## the paper's runs and report; what is stored is not run again (REPRODUCE_OPTIONS='--out results/mine' runs all, hours)
+reproduce: $(STAMP) ## the paper's runs and report; what is stored is not run again (REPRODUCE_OPTIONS="--out results/mine" runs all)
 	$(BIN)/lln reproduce $(REPRODUCE_OPTIONS)
 
 coverage: $(STAMP) ## the lines of src that the tests run, in commands and workers too (twice as long as `make test`)
