@@ -51,3 +51,13 @@ def test_one_step_errors_are_those_of_the_solved_weights():
     for ridge, error in zip(ridges, path.one_step(x[40:], y[40:], ridges), strict=True):
         weights, offset = path.solve(ridge)
         np.testing.assert_allclose(np.mean((x[40:] @ weights.T + offset - y[40:]) ** 2), error, rtol=1e-4, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 5), (40, 60)])
+@pytest.mark.parametrize("ridge", [1e-12, 1e-4])
+def test_one_ridge_alone_gives_the_same_fit(rows, columns, ridge):
+    x, y = problem(rows, columns)
+    x[:, 0] = 3.0  # a column without a spread
+    weights, offset = RidgePath([(x, y, None)]).solve(ridge)
+    alone, shift = RidgePath.solved([(x, y, None)], ridge)
+    np.testing.assert_allclose(x @ alone.T + shift, x @ weights.T + offset, rtol=1e-6, atol=1e-6 * np.abs(y).max())

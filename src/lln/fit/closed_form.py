@@ -33,6 +33,7 @@ _MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear par
 _NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks noisy: a law there is weak
 _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
+_ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
 _TELLING = 400  # rows below which that ratio tells nothing
 _SETTINGS = 3  # of each kind that go on to rollouts
 
@@ -166,8 +167,8 @@ class ClosedForms:
         made = []
         for draw in range(draws if choice.kind == "lens" else 1):
             basis = self._basis(choice, ready, draw)
-            path = RidgePath(self._data(parts, choice.history).blocks(basis))
-            made.append(self._assembled(ready, basis, *path.solve(choice.ridge)))
+            solved = RidgePath.solved(self._data(parts, choice.history).blocks(basis), choice.ridge)
+            made.append(self._assembled(ready, basis, *solved))
         mean = replace(
             made[0].frame,
             matrix=np.mean([one.frame.matrix for one in made], axis=0),
@@ -181,13 +182,15 @@ class ClosedForms:
 
     def _screen(self, histories: Sequence[int], kinds: Sequence[str]) -> list[tuple[float, ClosedChoice, list[float]]]:
         """One-step error, setting and ridges to try of every setting, the best first."""
-        screened = []
-        for history in histories:
-            for choice in self._settings(history, kinds):
-                error, ridge = self._one_step(choice)
-                if math.isfinite(error):
-                    near = [ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)]
-                    screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
+        screened: list[tuple[float, ClosedChoice, list[float]]] = []
+        enough = _ENOUGH * float(np.mean(self._held_out(histories[0]).increments ** 2))
+        for choice in (one for history in histories for one in self._settings(history, kinds)):
+            error, ridge = self._one_step(choice)
+            if math.isfinite(error):
+                near = [ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)]
+                screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
+            if error < enough:  # rounding is all that is left
+                break
         screened.sort(key=lambda one: one[0])
         self._best = screened[0][1] if screened else None
         return screened

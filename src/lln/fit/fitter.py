@@ -448,7 +448,7 @@ class _Fitting:
         if not self.recipe.refit:
             return surrogate
         if decision.closed is not None:
-            return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train, draws=DRAWS)
+            return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
         if decision.setting is None:
             return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
         work = self._chosen(decision.candidate)

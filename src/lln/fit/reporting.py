@@ -46,6 +46,10 @@ def report_of(
     trained = everything if ready.dataset is dataset or fold is None else fold.train
     each = shape.parameters(surrogate.members[0]) if shape is not None else 0
     entries = _linear_parameters(ready, candidate)
+    if closed is not None:
+        entries = frame.matrix.size + frame.size
+        if frame.polynomial is not None:
+            entries += int(np.count_nonzero(frame.polynomial.weights))
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
     if closed is not None and closed.kind == "lens":
