@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-slow test-gpu lint bench bench-apebench validate mutants fuzz faults soak metrics reproduce \
+.PHONY: help setup demo test test-slow test-gpu lint bench bench-accuracy bench-apebench validate mutants fuzz faults soak metrics reproduce \
   docs clean coverage security wheel
 
 help: ## list the targets
@@ -40,6 +40,15 @@ lint: $(STAMP) ## style, types, layers
 
 bench: $(STAMP) ## speed and memory, after the operator's own tests (about 8 minutes on a quiet machine)
 	$(BIN)/python -m benchmarks.speed --check
+
+ACCURACY := .venv-accuracy
+bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems and measured series, beside tuned baselines (an hour)
+	test -x $(ACCURACY)/bin/python || { $(PYTHON) -m venv $(ACCURACY) && $(ACCURACY)/bin/python -m pip install --quiet dysts; }
+	test -f benchmarks/accuracy/data/dysts-I-Z.npz || $(ACCURACY)/bin/python benchmarks/accuracy/data.py
+	test -d benchmarks/accuracy/packages/sktime || $(BIN)/python -m pip install --quiet --no-deps \
+	  --target benchmarks/accuracy/packages statsmodels sktime vega_datasets
+	$(BIN)/python -m benchmarks.accuracy.systems
+	$(BIN)/python -m benchmarks.accuracy.series
 
 APE := .venv-apebench
 bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of its own; a GPU makes it minutes)
