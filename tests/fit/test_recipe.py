@@ -191,7 +191,7 @@ def test_a_time_limit_means_fewer_updates():
         ({"validation": 1.5}, "validation must be a fraction"),
         ({"time_limit": 0}, "time_limit must be above zero"),
         ({"model": "mlp", "basis": 4}, "belong to the lens network"),
-        ({"device": "cuba"}, "cannot be used here"),
+        ({"device": "cuba"}, "device must be one of cpu, cuda"),
     ],
 )
 def test_wrong_choices_are_refused_in_one_sentence(options, words):

@@ -13,6 +13,7 @@ from lln.fit.fitter import Recipe
 from lln.forecaster.compare import ALL, compare
 from lln.forecaster.comparison import Comparison, Score
 from lln.models import MODELS
+from lln.plots.style import look
 from lln.systems import perturbed_start, preset, rk4_step, simulate
 
 LORENZ = preset("lorenz-28")
@@ -77,7 +78,7 @@ def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
     figure = plain.figure()
     figure.savefig(io.BytesIO(), format="png")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [*(score.name for score in plain.scores), "valid below 0.4"]
+    assert labels == [*(look(score.name).label for score in plain.scores), "valid below 0.4"]
 
 
 def test_test_data_is_used_as_it_is_unless_it_trained(states):

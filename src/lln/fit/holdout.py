@@ -16,6 +16,7 @@ from lln.step.frame import Array, Frame
 Part = tuple[int, int, int]
 
 WINDOWS = 16
+FEW_WINDOWS = 6  # of data that does not fit into memory, where the rollouts that judge must be small too
 FOLDS = 4
 MOST_HISTORY = 3
 _LONGEST = 0.6  # of what is held out: the rest makes room for several starts
@@ -80,6 +81,8 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
         validation: largest fraction to hold out.
         history: longest window from which a rollout will start.
     """
+    if dataset.rows == 1:
+        raise InputError(f"{dataset.source}: 1 sample has no next state; give a trajectory", topic="too-few")
     length = history + 2
     whole = sorted({index for index, first, last in dataset.stretches(length) if last - first >= 2 * length})
     if not whole:
@@ -140,8 +143,9 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
     steps = min(HORIZON, max(1, round(_LONGEST * longest)))
     starts: list[tuple[int, int]] = []
     fitting = [(index, begin, end) for index, begin, end in free if end - begin - 1 >= steps]
-    each = max(1, -(-WINDOWS // len(fitting)))
-    for index, begin, end in fitting[:: max(1, len(fitting) // WINDOWS)]:
+    wanted = FEW_WINDOWS if dataset.lazy else WINDOWS
+    each = max(1, -(-wanted // len(fitting)))
+    for index, begin, end in fitting[:: max(1, len(fitting) // wanted)]:
         room = end - 1 - steps - begin
         count = min(each, 1 + room)
         starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
