@@ -194,11 +194,10 @@ def exact(case):
 
 
 @pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="no extended precision here")
-@pytest.mark.parametrize("level", ["avx512", "avx2", "baseline"])
+@pytest.mark.skipif(cpu_backend.unavailable() is not None, reason="no CPU kernels here")
+@pytest.mark.parametrize("level", levels())  # of the processor that runs the tests
 @pytest.mark.parametrize("size", SIZES)
 def test_float64_errs_near_its_rounding(size, level):
-    if cpu_backend.unavailable() or level not in levels():
-        pytest.skip("no such kernels here")
     case = make_case(*size)
     with cpu_backend.forced(level):
         results = run(case, torch.float64, backend="cpu")
