@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.triton import backend as triton_backend
-from tests.contracts.operator import (
+from tests.contracts.operator_cases import (
     FAR,
     SIZES,
     Case,

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.speed.contenders import NaiveNetwork, Trainer, batch, lens
 from lln.models import LensNetwork
-from tests.contracts.operator import make_case, run
+from tests.contracts.operator_cases import make_case, run
 
 STATE = 3
 _STATUS = Path("/proc/self/status")

@@ -14,7 +14,7 @@ from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, race
 from lln.ops import lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
-from tests.contracts.operator import Case, make_case
+from tests.contracts.operator_cases import Case, make_case
 
 GPU_SIZES = ((1024, 128), (8192, 128), (8192, 512))
 MLP_STATE = 32  # the MLP beside a GPU's stack is a whole network of this many coordinates

@@ -12,7 +12,7 @@ from benchmarks.speed.rows import Row, single, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, race
 from lln.ops import lens_transport
-from tests.contracts.operator import make_case, relative_errors, run
+from tests.contracts.operator_cases import make_case, relative_errors, run
 
 # Each size in turn, the others as in `_BASE`; large enough that the cost of a call has vanished.
 _BASE = {"cpu": {"B": 256, "h": 128, "D": DEPTH, "K": BASIS}, "cuda": {"B": 8192, "h": 256, "D": DEPTH, "K": BASIS}}

@@ -11,7 +11,7 @@ from benchmarks.speed.stack import _calls, _contender
 from lln import InputError
 from lln.models import LensEnsemble
 from lln.ops.cpu import backend as cpu_backend
-from tests.contracts.operator import make_case, relative_errors, run
+from tests.contracts.operator_cases import make_case, relative_errors, run
 
 KERNELS = pytest.mark.skipif(cpu_backend.unavailable() is not None, reason="no CPU kernels here")
 

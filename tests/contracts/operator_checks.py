@@ -15,7 +15,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from lln.ops import dispatch, lens_transport
-from tests.contracts.operator import make_case
+from tests.contracts.operator_cases import make_case
 
 Function = Callable[..., tuple[Tensor, Tensor]]
 

@@ -5,7 +5,7 @@ import torch
 
 import lln
 from lln.ops import backends, derivatives, dispatch, explain, reference
-from tests.contracts.operator import make_case
+from tests.contracts.operator_cases import make_case
 from tests.contracts.operator_checks import CHECKS, Subject
 
 

@@ -11,7 +11,7 @@ import lln
 from lln.models import LensEnsemble, LensNetwork
 from lln.ops import explain, roll
 from lln.ops.triton import backend as triton_backend
-from tests.contracts.operator import (
+from tests.contracts.operator_cases import (
     FAR,
     NAMES,
     SIZES,

@@ -9,7 +9,7 @@ import lln
 from lln.ops import backends, dispatch, drift, explain
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu.compile import levels
-from tests.contracts.operator import (
+from tests.contracts.operator_cases import (
     FAR,
     NAMES,
     SIZES,

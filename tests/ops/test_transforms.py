@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
 import lln
 from lln.ops.cpu import backend as cpu_backend
-from tests.contracts.operator import make_case, run
+from tests.contracts.operator_cases import make_case, run
 
 pytestmark = pytest.mark.skipif(cpu_backend.unavailable() is not None, reason="no CPU kernels here")
 

@@ -27,7 +27,7 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     (
         "src/lln/ops/triton/backend.py",
         (
-            *("forward", "backward", "_forward", "_backward", "_rows", "_pack", "_weights", "_numbers", "_shape"),
+            *("forward", "backward", "_forward", "_backward", "_rows", "_pack", "_weights", "numbers", "_shape"),
             *("LANES", "WARPS", "SUMS_BYTES", "SEGMENT"),
         ),
         "launches the Triton kernels; runs, and is tested, on a GPU only",
@@ -36,9 +36,10 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/cpu/pack.py", None, "a part of the CPU kernels: transposes coefficients in registers"),
     (
         "src/lln/ops/cpu/lens.py",
-        ("Lens", "polynomial", "exp2", "tanh", "MAGIC", "EXP2", "TANH", "_TANH_LIMIT", "LOG2E", "SCALARS"),
-        "the body of the CPU kernels: one lens, and the digits of its polynomials",
+        ("Lens", "SCALARS"),
+        "the body of the CPU kernels: one lens",
     ),
+    ("src/lln/ops/cpu/functions.py", None, "a part of the CPU kernels: the digits of their polynomials"),
     ("src/lln/ops/cpu/kernels.py", ("Block", "_Transport"), "the body of the CPU kernels: loops around the lens"),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
 )

@@ -46,7 +46,7 @@ def cases(draw, least_norm=GENTLE, depths=UP_TO_64, widths=UP_TO_64):
         width=draw(widths),
         depth=draw(depths),
         basis=basis,
-        horizon=draw(st.floats(0.05, 3)),
+        optical_length=draw(st.floats(0.05, 3)),
         lens_scale=draw(st.floats(0.1, 2)),
         control_range=(low, low + draw(st.floats(0.5, 8))),
         generator=generator,
