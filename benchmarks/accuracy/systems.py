@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--letters", default="I-Z")
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--alone", action="store_true", help="without the tuned baselines, which take longest")
     options = parser.parse_args()
     out = options.out or HERE.parent / "results" / f"accuracy-dysts-{options.letters}.json"
     data = np.load(HERE / "data" / f"dysts-{options.letters}.npz")
@@ -74,7 +75,7 @@ def main() -> None:
             key = f"{name} {start}"
             if key in stored["rows"]:
                 continue
-            stored["rows"][key] = row(data[name][start])
+            stored["rows"][key] = row(data[name][start], baselines=not options.alone)
             with whole_file(out) as path:
                 Path(path).write_text(json.dumps(stored, indent=1))
             print(key, {k: round(v["valid"], 2) for k, v in stored["rows"][key].items()}, flush=True)
