@@ -202,7 +202,7 @@ def test_bad_input(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         small(tmp_path, fixed={"epoch": 3})
     with pytest.raises(InputError, match="no stretch of") as refused:
-        search(pendulum()[:9], 1, storage=tmp_path / "few.db")
+        search(pendulum()[:5], 1, storage=tmp_path / "few.db")
     assert refused.value.topic == "too-few"  # as it was in the trial
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'lln\[search\]'"):
@@ -279,7 +279,7 @@ def test_a_search_that_was_refused_at_its_start_can_be_started_again(tmp_path):
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         small(tmp_path, 1, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="no stretch of"):
-        search(pendulum()[:9], 1, storage=tmp_path / "s.db", fixed=FIXED)
+        search(pendulum()[:5], 1, storage=tmp_path / "s.db", fixed=FIXED)
     assert len(small(tmp_path, 1).trials) == 1
 
 
