@@ -62,7 +62,9 @@ def test_at_most_twenty_public_names_and_all_of_them_load():
 
 def test_every_package_of_the_reference_is_there_after_import_lln():
     root = Path(__file__).parents[1]
-    rooms = sorted(init.parent.name for init in (root / "src" / "lln").glob("*/__init__.py") if init.parent.name != "cli")
+    rooms = sorted(
+        init.parent.name for init in (root / "src" / "lln").glob("*/__init__.py") if init.parent.name != "cli"
+    )
     named = {
         room
         for page in (root / "docs" / "api").glob("*.md")

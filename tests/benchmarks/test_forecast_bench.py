@@ -1,3 +1,4 @@
+import itertools
 import json
 from functools import partial
 from pathlib import Path
@@ -144,34 +145,67 @@ def test_references_and_noise_have_rows_of_their_own():
     assert set(noise["clean"]) >= {"nmse", "held_out", "estimated_noise", "found_noisy", "bounded_for_10000_steps"}
 
 
-def test_the_readme_tells_what_is_stored():
-    root = Path(__file__).parents[2]
-    stored = json.loads((root / "benchmarks/results/forecast-trajectories.json").read_text())["rows"]
-    text = (root / "README.md").read_text()
-    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and line.count(" | ") == 7]
-    told = {cells[0].removeprefix("| ").lower(): cells for cells in lines}
+ROOT = Path(__file__).parents[2]
+
+
+def stored_rows():
     found = {}
-    for row in stored:
+    for row in json.loads((ROOT / "benchmarks/results/forecast-trajectories.json").read_text())["rows"]:
         if row["role"] == "reporting":
             found.setdefault(row["system"], {})[row["model"]] = row
-    for system in forecast_data.NONLINEAR:
-        rows, cells = found[system], told[system]
-        named = {1: rows["lens"], 2: rows["linear"], 3: rows["linear-wide"], 4: rows["analog"]}
-        for place, row in named.items():
-            digits = 0.005 if place in (1, 3) else 0.05
-            assert float(cells[place].strip("*")) == pytest.approx(row["nmse"], rel=digits), (system, place)
+    return found
+
+
+def table_of(page, head):
+    """The lines of the table that begins with `head`: cells by the name of the system."""
+    text = (ROOT / page).read_text()
+    _, below = text.split(f"{head} |", 1)
+    lines = itertools.takewhile(lambda line: line.startswith("|"), below.splitlines()[2:])
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    return {line[0].lower(): line for line in cells}
+
+
+def check_cells(cells, named, best):
+    """Numbers as stored; what is lowest is bold, and so is what is as low."""
+    for place, (row, digits) in named.items():
+        assert float(cells[place].strip("*")) == pytest.approx(row["nmse"], rel=digits), (cells, place)
+    least = min(best["nmse"], *(row["nmse"] for row, _ in named.values()))
+    lowest = {place for place, (row, _) in named.items() if row["nmse"] == pytest.approx(least, rel=1e-6)}
+    assert {place for place, cell in enumerate(cells) if cell.startswith("**")} == lowest
+
+
+def test_the_readme_tells_what_is_stored():
+    found, told = stored_rows(), table_of("README.md", "| system | `LensForecaster` | linear map")
+    assert set(told) == set(forecast_data.NONLINEAR)
+    for system, cells in told.items():
+        rows = found[system]
+        linear = min((rows["linear"], rows["linear-wide"]), key=lambda row: row["nmse"])
         best = min((rows[name] for name in COMPARATORS), key=lambda row: row["nmse"])
+        check_cells(cells, {1: (rows["lens"], 0.005), 2: (linear, 0.05), 3: (rows["analog"], 0.05)}, best)
+        if max(rows["lens"]["share"]) > 0:
+            assert cells[4] == f"{best['nmse']:.2e}"
+        else:
+            assert cells[4] == "the same map"
+            assert best["nmse"] == pytest.approx(rows["lens"]["nmse"], rel=1e-6)
+
+
+def test_the_page_on_accuracy_tells_what_is_stored():
+    found, told = (
+        stored_rows(),
+        table_of("docs/accuracy.md", "| system | `LensForecaster` | linear map of the present state"),
+    )
+    assert set(told) == set(forecast_data.NONLINEAR)
+    for system, cells in told.items():
+        rows = found[system]
+        best = min((rows[name] for name in COMPARATORS), key=lambda row: row["nmse"])
+        named = {1: (rows["lens"], 0.005), 2: (rows["linear"], 0.05), 3: (rows["linear-wide"], 0.005)}
+        check_cells(cells, {**named, 4: (rows["analog"], 0.05)}, best)
         if max(rows["lens"]["share"]) > 0:
             assert cells[5].startswith(f"{best['nmse']:.2e} (")
             assert cells[5].endswith(f", depth {best['depth']})")
         else:
             assert best["nmse"] == pytest.approx(rows["lens"]["nmse"], rel=1e-6)
-        # What is lowest is bold, and so is what is as low.
-        least = min(best["nmse"], *(row["nmse"] for row in named.values()))
-        lowest = {place for place, row in named.items() if row["nmse"] == pytest.approx(least, rel=1e-6)}
-        assert {place for place, cell in enumerate(cells) if cell.startswith("**")} == lowest
     left_out = set(found) - set(forecast_data.NONLINEAR)
-    assert left_out.isdisjoint(told)
-    assert "The four linear systems" in " ".join(text.split())
+    assert "The four linear systems" in " ".join((ROOT / "docs/accuracy.md").read_text().split())
     assert len(left_out) == 4
     assert all(found[system][model]["nmse"] < 1e-10 for system in left_out for model in ("linear", "linear-wide"))

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.bases import PolynomialBasis, drawn_lenses
 from lln.fit.fitter import Recipe, fit_surrogate
@@ -97,3 +98,16 @@ def test_polynomial_columns_start_at_degree_two():
     basis = PolynomialBasis((0, 1), 2)
     assert sorted(basis.columns(np.array([[2.0, 3.0]]))[0].tolist()) == [4, 6, 9]
     assert basis.size == 3
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_six_states_are_the_least_and_no_longer_series_is_refused(columns):
+    angle = 0.3 * np.arange(9)
+    states = np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :columns]
+    for length in (6, 7, 8, 9):
+        step = fitted(states[:length]).surrogate
+        assert np.isfinite(step.rollout(states[None, length - step.frame.history : length], 3)).all()
+    with pytest.raises(InputError, match="no stretch of 6 states without a gap"):
+        fitted(states[:5])
+    with pytest.raises(InputError, match="one time step"):
+        fitted(states[:1])

@@ -146,9 +146,10 @@ class _Fitting:
         self.began, self.frames = time.perf_counter(), frames
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
         self.kitchen = Kitchen(dataset)
+        # First, because it refuses data without a single transition, for which no fold could be found either.
+        self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
-        self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[Candidate, list[int]] = {}
@@ -190,6 +191,10 @@ class _Fitting:
             return []
         asked = self.recipe.history
         histories = nonlinear_histories(self.dataset) if asked == "auto" else (int(asked),)
+        # Screening takes pairs within the held-out rows; a single held-out row has none.
+        histories = tuple(one for one in histories if self.kitchen.transitions(self.fold.held_out, one))
+        if not histories:
+            return []
         found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS))
         best = sorted(found, key=lambda one: one.errors.score())
         if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:

@@ -138,10 +138,17 @@ class Kitchen:
         """Those parts, or all, for `history` states."""
         key = (parts, history)
         if key not in self._made:
-            if parts not in self._parts:
-                self._parts[parts] = self.dataset.select(parts or ())
-            self._made[key] = prepare(self._parts[parts], history)
+            self._made[key] = prepare(self._selected(parts), history)
         return self._made[key]
+
+    def transitions(self, parts: tuple[Part, ...] | None, history: int) -> int:
+        """How many pairs those parts have for `history` states."""
+        return self._selected(parts).transitions(history)
+
+    def _selected(self, parts: tuple[Part, ...] | None) -> Dataset:
+        if parts not in self._parts:
+            self._parts[parts] = self.dataset.select(parts or ())
+        return self._parts[parts]
 
     def forget(self) -> None:
         """Let go of what was prepared."""

@@ -28,7 +28,7 @@ def linear_histories(dataset: Dataset) -> tuple[int, ...]:
     kept = [1]
     for history in sorted(set(tried)):
         features, pairs = dataset.size * history, dataset.transitions(history)
-        short = history <= SHORT[-1] and pairs > 2 * features
+        short = history <= SHORT[-1] and pairs > 2 * features and 2 * (history + 2) <= longest  # see `folds`
         fits = pairs >= _ROWS_PER_FEATURE * features or (history > LONGER[0] and pairs >= 2 * features + 40)
         cheap = features <= _MOST_FEATURES and pairs * float(features) ** 2 <= _OPERATIONS
         if history > 1 and (short or (fits and cheap and history <= longest // 6)):
