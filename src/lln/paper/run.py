@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -28,6 +27,7 @@ from lln.paper.theory.gradients import gradient_transport
 from lln.paper.training import Recipe, train_members
 from lln.systems import simulate
 from lln.train import LinearMap, TrainingMean
+from lln.train.threads import one_thread
 
 Array = NDArray[np.floating[Any]]
 DIGITS = 9  # of a stored curve; more than float32 has
@@ -62,18 +62,8 @@ def execute(spec: Mapping[str, Any]) -> dict[str, Any]:
         "gradients": _gradients,
         "case-study": _case_study,
     }
-    with _one_thread():
+    with one_thread():
         return kinds[choice("kind of run", spec["kind"], kinds)](spec)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _rollouts(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
 from lln.models.ensemble import LensEnsemble
 from lln.models.stacked import Ensemble, GenericEnsemble
 from lln.ops import lens_transport
+from lln.train.threads import one_thread
 
 _CHUNK = 4096
+_ALONE = 256  # rays up to which one thread finds eigenvectors as fast as several, and rounds the same for any number
 
 
 def last_states(model: Ensemble, features: Tensor) -> Tensor:
@@ -101,7 +105,8 @@ def set_readout(model: Ensemble, weight: Tensor, bias: Tensor) -> None:
 
 
 def _ridge(gram: Tensor, cross: Tensor, ridge: float) -> Tensor:
-    values, vectors = torch.linalg.eigh(gram)
+    with one_thread() if gram.shape[-1] <= _ALONE else nullcontext():
+        values, vectors = torch.linalg.eigh(gram)
     values = values.clamp(min=0.0)
     floor = (ridge * values[:, -1:]).clamp(min=1e-300)
     found: Tensor = vectors @ ((vectors.transpose(1, 2) @ cross) / (values + floor)[:, :, None])
