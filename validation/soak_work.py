@@ -253,7 +253,7 @@ def search(bench: Bench) -> Found:
     import lln
 
     fixed = {"history": 1, "members": 1, "epochs": 2, "depth": 2, "batch_size": 64}
-    found = lln.search(lorenz(150), 2, storage=bench.folder / "s.db", fixed=fixed, seed=bench.round)
+    found = lln.search(lorenz(150), 2, storage=bench.folder / "s.db", fixed=fixed, random_state=bench.round)
     if len(found.trials) != 2:
         yield f"{len(found.trials)} trials in place of 2"
 

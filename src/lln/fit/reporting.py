@@ -54,9 +54,8 @@ def report_of(
     options = shape.options if shape is not None else {}
     if closed is not None and closed.kind == "lens":
         first = surrogate.members[0]
-        options = {
-            name: first.config()[name] for name in ("width", "depth", "basis", "horizon") if name in first.config()
-        }
+        config = first.config()
+        options = {"horizon": config["optical_length"], **{name: config[name] for name in ("width", "depth", "basis")}}
         each, share = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if share else "linear"
     if part == "linear" and not frame.matrix.any():
