@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from lln.core.errors import InputError
@@ -259,7 +260,7 @@ class _Fitting:
             self.tried.append({**one.choice.record(), "nmse": math.exp(one.errors.score(noisy=noisy))})
         if not scored:
             return alone
-        best = min(scored, key=lambda one: one.errors.score(noisy=noisy))
+        best = min(scored, key=lambda one: self._steady_score(one, scored))
         # Of those that do about as well, the one with fewer numbers.
         alike = [one for one in scored if one.choice.size < best.choice.size and self._alike(one, best)]
         best = min(alike, key=lambda one: one.choice.size, default=best)
@@ -271,6 +272,15 @@ class _Fitting:
             return alone
         score = best.errors.score(noisy=noisy)
         return Decision(Candidate(best.choice.history, None, None), None, score, best.choice)
+
+    def _steady_score(self, one: Scored, scored: Sequence[Scored]) -> float:
+        """The mean score over neighbouring ridges: one that is good alone was lucky, which does not outlast a refit."""
+        setting, ridge = replace(one.choice, ridge=0.0), one.choice.ridge
+        near = [
+            other for other in scored
+            if replace(other.choice, ridge=0.0) == setting and 0.05 * ridge <= other.choice.ridge <= 20.0 * ridge
+        ]  # fmt: skip
+        return float(np.mean([other.errors.score(noisy=self.noise.matters) for other in near]))
 
     def _better_on_other_folds(self, closed: ClosedChoice, linear: Candidate) -> bool:
         """Whether a nonlinear part beats a linear map on every way to hold data out: on noisy data one can be luck."""
