@@ -55,8 +55,9 @@ class Registry(Generic[T]):
             hint = did_you_mean(str(name), known) or f"; known are {', '.join(known)}"
             raise InputError(f"no {self.kind} is called {name!r}{hint}", topic="unknown-name")
         if isinstance(item, EntryPoint):
-            item = self._load(item)
-        elif isinstance(item, str):
+            loaded: T = self._load(item)
+            return loaded
+        if isinstance(item, str):
             module, _, attribute = item.partition(":")
             item = getattr(importlib.import_module(module), attribute)
         self._items[name] = item
