@@ -1,33 +1,25 @@
-import errno
 import os
 import signal
 import subprocess
 import sys
 
-import pytest
-
-from lln.cli.app import failure
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device", "m.lln"), "m.lln: No space left on device; make room"),
-        (MemoryError(), "out of memory; close"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried\nmore"), "out of memory (DefaultCPU"),
-        (ImportError("x.so: failed to map segment from shared object"), "out of memory (x.so"),
-        (SystemError("f returned NULL without setting an exception"), "out of memory (f returned"),
-        (OSError("the Dask scheduler was lost"), "OSError: the Dask scheduler was lost"),
-    ],
-)
-def test_what_the_machine_could_not_do_is_one_sentence(error, sentence):
-    assert failure(error).startswith(sentence)
-    assert "\n" not in failure(error)
+LOADING = """
+import sys
+class NoRoom:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise ImportError("_typer.so: failed to map segment from shared object")
+sys.meta_path.insert(0, NoRoom())
+from lln.cli import main
+main()
+"""
 
 
-def test_another_error_is_a_bug_and_keeps_its_traceback():
-    assert failure(RuntimeError("shapes do not match")) is None
-    assert failure(ImportError("no module named x")) is None
+def test_a_lack_of_memory_while_the_command_is_loaded_is_one_sentence():
+    done = subprocess.run([sys.executable, "-c", LOADING, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lln: out of memory (_typer.so: failed to map segment")
+    assert done.stderr.count("\n") == 1
 
 
 STUBBORN = """

@@ -1,6 +1,8 @@
+import errno
+
 import pytest
 
-from lln.core.errors import LONGEST, InputError, choice, did_you_mean, reason
+from lln.core.errors import LONGEST, InputError, choice, did_you_mean, failure, reason
 
 
 def test_choice_returns_a_known_name():
@@ -30,3 +32,33 @@ def test_what_a_library_said_is_a_part_of_a_sentence():
     assert reason(ValueError("first\nsecond")) == "first"
     assert reason(KeyError()) == "KeyError"
     assert len(reason(ValueError("x" * 1000))) == 203
+
+
+def _raised_from(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "m.lln"), "m.lln: No space left on device; make room"),
+        (MemoryError(), "out of memory; close"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried\nmore"), "out of memory (DefaultCPU"),
+        (ImportError("x.so: failed to map segment from shared object"), "out of memory (x.so"),
+        (SystemError("f returned NULL without setting an exception"), "out of memory (f returned"),
+        (ImportError("read this\n\nOriginal error was: x.so: failed to map segment"), "out of memory (Original error"),
+        (type("RuntimeException", (Exception,), {})("Exception: std::bad_alloc"), "out of memory (Exception: std::bad"),
+        (_raised_from(ValueError("cannot read"), MemoryError()), "out of memory; close"),
+        (OSError("the Dask scheduler was lost"), "OSError: the Dask scheduler was lost"),
+    ],
+)
+def test_what_the_machine_could_not_do_is_one_sentence(error, sentence):
+    assert failure(error).startswith(sentence)
+    assert "\n" not in failure(error)
+
+
+def test_another_error_is_a_bug_and_keeps_its_traceback():
+    assert failure(RuntimeError("shapes do not match")) is None
+    assert failure(ImportError("no module named x")) is None
+    assert failure(_raised_from(ValueError("cannot read"), KeyError("x"))) is None

@@ -4,9 +4,17 @@ import sys
 
 
 def main() -> None:
-    """Run the command. Ctrl-C while it is being loaded ends it as quietly as later on."""
+    """Run the command. Ctrl-C or a lack of memory while it is loaded ends it in the same way as later."""
     try:
-        from lln.cli.app import main as run
+        from lln.core.errors import failure
+
+        try:
+            from lln.cli.app import main as run
+        except Exception as error:
+            sentence = failure(error)
+            if sentence is None:
+                raise
+            sys.exit(f"lln: {sentence}")
     except KeyboardInterrupt:
         sys.exit(130)
     run()

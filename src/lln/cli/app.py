@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -33,7 +32,7 @@ from lln.cli.reproduce import reproduce
 from lln.cli.rollout import rollout
 from lln.cli.search import search
 from lln.cli.simulate import simulate
-from lln.core.errors import InputError
+from lln.core.errors import InputError, failure
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
 PAPER, MACHINE = "The paper", "This installation"
@@ -113,35 +112,13 @@ def main() -> None:
         for line in (f"lln: {error}", *getattr(error, "__notes__", ())):
             typer.echo(line, err=True)
         sys.exit(2)
-    except (OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
+    except Exception as error:  # libraries report a lack of memory by many classes
         # A full disk or memory, a broken file system: not the caller's input, and no bug to trace.
         reason = failure(error)
         if reason is None:
             raise
         typer.echo(f"lln: {reason}", err=True)
         sys.exit(1)
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# torch, threads, the loader of libraries and, where it has no room for an error, the interpreter say so in words alone.
-_NO_MEMORY = (
-    *("allocate memory", "not enough memory", "out of memory", "can't start new thread", "failed to map segment"),
-    *("without setting an exception", "without exception set"),
-)
-
-
-def failure(error: Exception) -> str | None:
-    """What the machine could not do, in one sentence; None if the error is of another kind."""
-    text = (str(error).splitlines() or [""])[0]
-    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
-        said = f" ({text})" if text else ""
-        return f"out of memory{said}; close other programs, take less data or smaller sizes, or use a larger machine"
-    if not isinstance(error, OSError):
-        return None
-    if error.errno in _FULL:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}; make room, and run the same command again"
-    return f"{type(error).__name__}: {text}"
 
 
 @contextmanager

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
 
 from lln.core.text import printable
 
 LONGEST = 2000  # characters of a message
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Phrases for a lack of memory of torch, ONNX Runtime, C++, the thread library, the dynamic loader and the interpreter.
+_NO_MEMORY = (
+    *("allocate memory", "not enough memory", "out of memory", "bad_alloc", "bad allocation"),
+    *("can't start new thread", "failed to map segment", "without setting an exception", "without exception set"),
+)
 
 
 class InputError(ValueError):
@@ -55,3 +62,38 @@ def choice(what: str, value: str, known: Iterable[str]) -> str:
     if value in known:
         return value
     raise InputError(f"unknown {what} {value!r}{did_you_mean(str(value), known)}", topic="unknown-name")
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """The line by which an error, or one that it was raised from, reports a lack of memory; None if none does."""
+    for one in _chain(error):
+        lines = str(one).splitlines()
+        if (line := next((line for line in lines if any(words in line for words in _NO_MEMORY)), None)) is not None:
+            return line.strip()
+        if isinstance(one, MemoryError):
+            return (lines or [""])[0].strip()
+    return None
+
+
+def failure(error: Exception) -> str | None:
+    """One sentence about what the machine could not do: memory, disk, file system. None for other errors."""
+    line = out_of_memory(error)
+    if line is not None:
+        said = f" ({line})" if line else ""
+        return f"out of memory{said}; close other programs, take less data or smaller sizes, or use a larger machine"
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _FULL:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}; make room, and run the same command again"
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it was raised from, each once."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in seen:
+        seen.append(following)
+        yield following
+        following = following.__cause__ or following.__context__

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lln.core.errors import out_of_memory
 from lln.ops.cpu.threads import run, scratch
 from lln.ops.grid import Grid
 
@@ -58,6 +59,8 @@ def unavailable() -> str | None:
 
         target()
     except Exception as error:
+        if out_of_memory(error) is not None:
+            raise  # another backend would compute other digits, and in all later calls
         return f"LLVM cannot compile for this processor ({type(error).__name__}: {error})"
     return None
 
