@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -31,6 +32,24 @@ def test_compare_refuses(refused, data):
     refused(["compare", data, "--models", "lins"], "unknown model 'lins'", "did you mean")
     refused(["compare", data, "--set", "epoch=3"], "'epoch'", "did you mean 'epochs'")
     refused(["compare", data, "--set", "epochs"], "--set must be a choice and its value")
+
+
+def test_two_comparisons_in_one_folder_keep_each_others_checkpoint(lln, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = [
+        ("--models", "mean", "--steps", 20),
+        ("--models", "persistence", "--steps", 20),
+        ("--models", "mean", "--steps", 21),
+        ("--models", "mean", "--steps", 20, "--test", "0.3"),
+    ]
+    names = [re.search(r"lln-compare-\w+\.checkpoint", lln("compare", data, *words, "--resume").err) for words in asked]
+    assert len({found[0] for found in names}) == len(asked)
+    first, *others = [tmp_path / found[0] for found in names]
+    for path in others:
+        path.write_bytes(b"work of another comparison")
+    assert lln("compare", data, *asked[0]).code == 0
+    assert all(path.read_bytes() == b"work of another comparison" for path in others)
+    assert not first.exists()
 
 
 def test_search_then_fit_the_best(lln, data, tmp_path):

@@ -69,7 +69,7 @@ def compare(
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
     names = several(models) or ALL
-    asked = (data, fraction, test_data, selection, options, seed, depths, steps, windows, threshold)
+    asked = (data, names, fraction, test_data, selection, options, seed, depths, steps, windows, threshold)
     checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
     if not resume:
         checkpoint.unlink(missing_ok=True)
