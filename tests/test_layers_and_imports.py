@@ -60,6 +60,14 @@ def test_at_most_twenty_public_names_and_all_of_them_load():
     assert set(lln.__all__) <= set(dir(lln))
 
 
+@pytest.mark.parametrize("first", ["import lln.tuning.search", "import lln.cli.search", "lln.tuning", "lln.search"])
+def test_search_is_the_function_whatever_was_imported_before(first):
+    """A package of the same name would take the place of the function once it is imported."""
+    modules_after(f"import lln\n{first}\nassert type(lln.search).__name__ == 'function'")
+    packages = {init.parent.name for init in (Path(lln.__file__).parent).glob("*/__init__.py")}
+    assert packages & set(lln.__all__) == set()
+
+
 def test_every_package_of_the_reference_is_there_after_import_lln():
     root = Path(__file__).parents[1]
     rooms = sorted(
@@ -72,7 +80,7 @@ def test_every_package_of_the_reference_is_there_after_import_lln():
     }
     assert named
     assert named <= set(rooms)
-    assert {"view", "paper", "search", "export"} <= set(rooms)
+    assert {"view", "paper", "tuning", "export"} <= set(rooms)
     assert set(rooms) <= set(dir(lln))
     # In a fresh interpreter each: what another one imported would be found without asking.
     for room in rooms:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lln.forecaster.regressor import LensRegressor as LensRegressor
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
-    from lln.search.search import search as search
     from lln.systems import preset as preset
+    from lln.tuning.search import search as search
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOME = {
     "load": "lln.forecaster.model_file",
     "preset": "lln.systems",
     "save": "lln.forecaster.model_file",
-    "search": "lln.search.search",
+    "search": "lln.tuning.search",
     "simulate": "lln.data.trajectory",
     "simulated": "lln.data.trajectory",
 }
@@ -56,10 +56,10 @@ _PACKAGES = frozenset(
         "ops",
         "paper",
         "plots",
-        "search",
         "step",
         "systems",
         "train",
+        "tuning",
         "view",
     ]
 )

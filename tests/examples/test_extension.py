@@ -1,4 +1,4 @@
-"""The example package adds a network, a metric and a system from outside: fit, rollout, save, load, compare."""
+"""The example package adds a network, a closed-form part, a metric and a system: fit, rollout, save, load, compare."""
 
 import json
 import os
@@ -14,6 +14,7 @@ import lln
 from lln.core.errors import InputError
 from lln.evaluate import METRICS
 from lln.models import NETWORKS
+from lln.step.parts import PARTS
 from lln.systems import SYSTEMS, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +29,7 @@ def registered(monkeypatch):
 
     monkeypatch.syspath_prepend(str(PACKAGE / "src"))
     points = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["entry-points"]
-    for registry in (NETWORKS, METRICS, SYSTEMS):
+    for registry in (NETWORKS, PARTS, METRICS, SYSTEMS):
         found = {name: EntryPoint(name, value, registry.group) for name, value in points[registry.group].items()}
         monkeypatch.setattr(registry, "_found", found)
         monkeypatch.setattr(registry, "_items", dict(registry._items))
@@ -54,7 +55,22 @@ def test_a_network_a_metric_and_a_system_from_outside(tmp_path):
     assert {score.name for score in table.scores} == {"fourier", "persistence"}
 
 
+@pytest.mark.usefixtures("registered")
+def test_a_closed_form_part_from_outside(tmp_path):
+    states = simulate(lln.preset("van-der-pol"), 500, dtype="float64")
+    made = lln.LensForecaster(parts=("linear", "waves"), history=1).fit(states[:400], dt=0.05)
+    assert made.report_.part == "waves"
+    plain = lln.LensForecaster(parts="linear", history=1).fit(states[:400], dt=0.05)
+    errors = [one.evaluate(states[400:], dt=0.05, steps=50, metrics=["mae"]).metrics["mae"] for one in (made, plain)]
+    assert errors[0] < 0.2 * errors[1]
+    made.save(tmp_path / "waves.lln")
+    rolled = lln.load(tmp_path / "waves.lln").rollout(steps=20).array
+    np.testing.assert_array_equal(rolled, made.rollout(steps=20).array)
+
+
 def test_without_the_package_the_names_are_unknown():
+    with pytest.raises(InputError, match="unknown part 'waves'"):
+        lln.LensForecaster(parts="waves").fit(np.zeros((50, 2)))
     with pytest.raises(InputError, match="unknown system 'van-der-pol'"):
         lln.preset("van-der-pol")
     with pytest.raises(InputError, match="no metric is called 'largest-error'"):

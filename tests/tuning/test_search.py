@@ -16,10 +16,10 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.forecaster.forecaster import LensForecaster
-from lln.search import owners
-from lln.search import search as module
-from lln.search import storage as store
-from lln.search.search import OBJECTIVES, RANGES, SPACE, search
+from lln.tuning import owners
+from lln.tuning import search as module
+from lln.tuning import storage as store
+from lln.tuning.search import OBJECTIVES, RANGES, SPACE, search
 
 optuna = pytest.importorskip("optuna")
 
@@ -116,7 +116,7 @@ def test_a_trial_that_falls_behind_is_given_up(tmp_path, monkeypatch):
 
 CHILD = """
 import sys
-from lln.search.search import search
+from lln.tuning.search import search
 search(sys.argv[1], 3, storage=sys.argv[2], fixed={"history": 1, "members": 1, "epochs": 100000, "depth": 2})
 """
 
@@ -234,7 +234,7 @@ def test_a_budget_of_time_is_kept_though_the_clock_is_set_back(tmp_path, monkeyp
 RUNNING = """
 import sys
 import optuna
-from lln.search import owners, storage
+from lln.tuning import owners, storage
 url = storage.storage_url(sys.argv[1])
 with storage.open_storage(url) as opened:
     study = optuna.load_study(study_name="lln", storage=opened)

@@ -28,7 +28,7 @@ import lln.export.c.export
 import lln.export.onnx
 import lln.export.runtime
 import lln.paper.reproduce
-import lln.search.search
+import lln.tuning.search
 from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
 from validation.faults import clock, cluster, damage, kill, limits, together

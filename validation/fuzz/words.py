@@ -24,7 +24,7 @@ WORK = (
     "lln.forecaster.forecaster:LensForecaster.fit",
     "lln.forecaster.forecaster:LensForecaster.evaluate",
     "lln.forecaster.compare:compare",
-    "lln.search.search:search",
+    "lln.tuning.search:search",
     "lln.export.onnx:export_onnx",
     "lln.export.torch:export_torch",
     "lln.export.c.export:export_c",

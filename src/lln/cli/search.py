@@ -10,7 +10,7 @@ import typer
 from lln.cli.options import AsJson, Choices, DataFiles, Seed, Selection
 
 if TYPE_CHECKING:
-    from lln.search.results import SearchResult
+    from lln.tuning.results import SearchResult
 
 
 def search(
@@ -44,8 +44,8 @@ def search(
     """
     from lln.cli.console import interrupted, model_file, progress_bars, say
     from lln.cli.reading import recipe_choices
-    from lln.search.search import search as run
-    from lln.search.storage import without_password
+    from lln.tuning.search import search as run
+    from lln.tuning.storage import without_password
 
     if out is not None:
         model_file(out, *data)

@@ -135,6 +135,8 @@ Stack = LensStack | DenseStack
 def stacks(surrogate: AnyStep) -> tuple[Stack, ...]:
     """The networks whose mean corrects the frame: one for all lens members, one for each comparator, or none."""
     check_exportable(surrogate)
+    if surrogate.frame.part is not None:
+        raise InputError("closed-form parts of other packages have no export to C or ONNX; use format='torch'")
     if not surrogate.corrected:
         return ()
     # In float64, so that the division by the number of members rounds once, in the precision of the export.

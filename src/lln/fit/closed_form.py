@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from lln.core.seeding import subseed
 from lln.data.stream import Pairs, pair_batches
@@ -19,6 +20,7 @@ from lln.fit.regression import RIDGES, RidgePath
 from lln.fit.scores import RolloutErrors
 from lln.step.dense import DenseStep
 from lln.step.frame import Array
+from lln.step.parts import PARTS, ClosedFormPart
 
 SCALES = (0.1, 0.2, 0.4, 0.8)
 DEGREES = (2, 3, 4, 5)
@@ -43,7 +45,7 @@ class ClosedChoice:
     """One closed form with all that is needed to solve it again.
 
     Attributes:
-        kind: "polynomial" or "lens".
+        kind: "polynomial", "lens", or the name of a part of another package.
         history: states that it looks at.
         ridge: relative to the largest squared singular value.
         degree: of a polynomial.
@@ -65,12 +67,12 @@ class ClosedChoice:
         common: dict[str, Any] = {"part": self.kind, "history": self.history, "ridge": self.ridge}
         if self.kind == "lens":
             return {**common, "scale": self.scale, "width": self.width, "lags": self.lags}
-        return {**common, "degree": self.degree}
+        return {**common, "degree": self.degree} if self.degree else common
 
     @property
     def size(self) -> int:
-        """A rough order of complexity: polynomials before lens networks, short windows before long ones."""
-        return (self.width or 10 * self.degree) + self.history
+        """A rough order of complexity: polynomials, lens networks, parts of other packages; then the history."""
+        return (self.width or 10 * self.degree or 10 * _WIDEST) + self.history
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +137,7 @@ class ClosedForms:
 
         Args:
             histories: to try.
-            kinds: "polynomial" and "lens", or one of them.
+            kinds: some of "polynomial", "lens" and the names of parts of other packages.
             steps: length of the rollouts.
         """
         found: list[Scored] = []
@@ -164,6 +166,8 @@ class ClosedForms:
     def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
         ready = self.kitchen.prepare(parts, choice.history)
+        if choice.kind in PARTS:
+            return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         made = []
         for draw in range(draws if choice.kind == "lens" else 1):
             basis = self._basis(choice, ready, draw)
@@ -187,7 +191,7 @@ class ClosedForms:
         for choice in (one for history in histories for one in self._settings(history, kinds)):
             error, ridge = self._one_step(choice)
             if math.isfinite(error):
-                near = [ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)]
+                near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
             if error < enough:  # rounding is all that is left
                 break
@@ -205,9 +209,15 @@ class ClosedForms:
         for scale in SCALES if "lens" in kinds else ():
             for lags in (False, True) if history > 1 else (False,):
                 yield ClosedChoice("lens", history, 0.0, scale=scale, width=width, lags=lags)
+        yield from (ClosedChoice(kind, history, 0.0) for kind in kinds if kind in PARTS)
 
     def _one_step(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> tuple[float, float]:
         """The least one-step error on held-out rows, and the ridge that has it; from a quarter of the rows if None."""
+        if choice.kind in PARTS:
+            held = self._held_out(choice.history)
+            with torch.no_grad():
+                predicted = self._part(choice, self.fold.train, rows)(torch.from_numpy(held.features)).numpy()
+            return float(np.mean((predicted - held.increments) ** 2)), 0.0
         ready = self.kitchen.prepare(self.fold.train, choice.history)
         small = replace(choice, width=min(choice.width, _SCREENING_WIDTH))
         basis = self._basis(small, ready, 0)
@@ -221,16 +231,29 @@ class ClosedForms:
         return float(errors[best]), RIDGES[best]
 
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
-        ready = self.kitchen.prepare(self.fold.train, choice.history)
-        basis = self._basis(choice, ready, 0)
-        path = RidgePath(self._data(self.fold.train, choice.history).blocks(basis))
         windows = load(self.kitchen.dataset, self.fold, choice.history, self.scale, steps)
         found = []
-        for ridge in ridges:
-            surrogate = self._assembled(ready, basis, *path.solve(ridge))
+        for ridge, surrogate in zip(ridges, self._solved(choice, ridges), strict=True):
             predicted = surrogate.rollout(windows.start, windows.truth.shape[1], windows.inputs)
             found.append(Scored(replace(choice, ridge=ridge), windows.errors(predicted)))
         return found
+
+    def _solved(self, choice: ClosedChoice, ridges: Sequence[float]) -> Iterator[DenseStep]:
+        """The step of each ridge on the rows that train."""
+        train = self.fold.train
+        if choice.kind in PARTS:
+            yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
+            return
+        ready = self.kitchen.prepare(train, choice.history)
+        basis = self._basis(choice, ready, 0)
+        path = RidgePath(self._data(train, choice.history).blocks(basis))
+        yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
+
+    def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = _ROWS) -> ClosedFormPart:
+        """A part of another package, solved on at most `rows` rows, or on a quarter of them if None."""
+        data = self._data(parts, choice.history)
+        data = data.some(len(data.features) // 4 if rows is None else rows)
+        return PARTS.get(choice.kind).fit(data.features, data.increments, data.weights)
 
     def _basis(self, choice: ClosedChoice, ready: Prepared, draw: int) -> Basis:
         active = self._active(ready)
@@ -245,7 +268,9 @@ class ClosedForms:
     def _assembled(self, ready: Prepared, basis: Basis, weights: Array, offset: Array) -> DenseStep:
         count = ready.units.history * self.kitchen.dataset.size + len(ready.units.input_mean)
         frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
-        made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
+        return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
+
+    def _bounded(self, made: DenseStep, ready: Prepared) -> DenseStep:
         low, high = self._bounds(ready)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
 

@@ -46,6 +46,7 @@ from lln.fit.skill import measure_skill
 from lln.fit.stability import settled
 from lln.fit.trial import Progress, Stage, Trials, Work
 from lln.step.dense import DenseStep
+from lln.step.parts import PARTS
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
@@ -187,7 +188,7 @@ class _Fitting:
 
     def _closed_forms(self, linear: LinearChoice) -> list[Scored]:
         """Polynomials and drawn lens networks, rolled out over the last fold."""
-        kinds = [kind for kind in ("polynomial", "lens") if kind in self.recipe.tried_parts]
+        kinds = [kind for kind in self.recipe.tried_parts if kind in ("polynomial", "lens") or kind in PARTS]
         if not kinds or linear.last[linear.best] < _PERFECT:
             return []
         asked = self.recipe.history
@@ -341,7 +342,7 @@ class _Fitting:
         if simple.error < _PERFECT:
             return False
         tried = self.recipe.tried_parts
-        if "polynomial" not in tried and "lens" not in tried:
+        if not any(kind in ("polynomial", "lens") or kind in PARTS for kind in tried):
             return True
         return not self.noise.matters and simple.error > _WELL
 

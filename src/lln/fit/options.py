@@ -13,6 +13,7 @@ from lln.core.errors import InputError, choice, did_you_mean
 from lln.fit.holdout import Part
 from lln.models.factory import state_networks
 from lln.step.base import AnyStep
+from lln.step.parts import PARTS as OTHER_PARTS
 
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "lens", "network")
@@ -58,7 +59,8 @@ class Recipe:
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made; of fields only closed-form parts are solved again.
         parts: which parts of a step are tried: some of "linear", "polynomial" and "lens" (in closed form), and
-            "network" (trained). "auto" tries all; where options of a trained network are given, linear parts and one.
+            "network" (trained), and names of parts of other packages. "auto" tries all of lln's own; where options of
+            a trained network are given, linear parts and one.
     """
 
     recipe: str = "lens"
@@ -340,7 +342,7 @@ def _parts(value: Any) -> str | tuple[str, ...]:
         return "auto"
     names = (value,) if isinstance(value, str) else tuple(value)
     for name in names:
-        choice("part", name, PARTS)
+        choice("part", name, (*PARTS, *OTHER_PARTS))
     if not names:
         raise InputError(f'parts must be "auto" or some of {", ".join(PARTS)}, got none')
     return names

@@ -50,6 +50,8 @@ def report_of(
         entries = frame.matrix.size + frame.size
         if frame.polynomial is not None:
             entries += int(np.count_nonzero(frame.polynomial.weights))
+        if frame.part is not None:
+            entries = sum(values.size for values in frame.part.arrays().values())
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
     if closed is not None and closed.kind == "lens":

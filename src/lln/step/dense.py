@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from lln.ops import roll as fused_rollout
 from lln.ops.cpu.step import serves
 from lln.step.base import Step
 from lln.step.frame import Frame, delay_features
+from lln.step.parts import part_name
 from lln.step.polynomial import FlowPart, PolynomialPart
 from lln.step.program import program_of
 from lln.step.stored import dense_frame, network_record, read_members
@@ -51,6 +53,7 @@ class DenseStep(Step[Frame, Any]):
             self._keep(name, getattr(frame, name))
         self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
         self.flow = None if frame.flow is None else FlowPart(frame.flow).to(self.device)
+        self.part = None if frame.part is None else copy.deepcopy(frame.part).to(self.device)
         self._merged: tuple[tuple[Any, ...], Self] | None = None
         self._program: tuple[StepProgram | None] | None = None
 
@@ -122,7 +125,7 @@ class DenseStep(Step[Frame, Any]):
         """Everything but the arrays, as plain values."""
         return {
             "surrogate": self.kind,
-            "frame": {"history": self.frame.history},
+            "frame": {"history": self.frame.history, **self._part_record()},
             "network": network_record(self.members),
         }
 
@@ -131,6 +134,9 @@ class DenseStep(Step[Frame, Any]):
         """The step that `record` and `arrays` describe."""
         frame = dense_frame(record["frame"], arrays)
         return cls(frame, read_members(record["network"], arrays, (frame.features, frame.size), device))
+
+    def _part_record(self) -> dict[str, str]:
+        return {} if self.frame.part is None else {"part": part_name(self.frame.part)}
 
     def _standard(self, features: Tensor) -> Tensor:
         """The standardised increment of the closed-form parts."""
@@ -141,6 +147,8 @@ class DenseStep(Step[Frame, Any]):
             states = self.frame.size * self.frame.history
             inputs = features[..., states:] if self.frame.inputs else None
             change = change + self.flow(features[..., : self.frame.size], inputs)
+        if self.part is not None:
+            change = change + self.part(features)
         return change
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lln.step.parts import ClosedFormPart
 from lln.step.polynomial import Array as Array
 from lln.step.polynomial import Flow, Polynomial, as_tensor, polynomial_arrays
 
@@ -22,7 +23,8 @@ class Frame:
 
     and one step is
 
-        x_{k+1} = clip(x_k + scale * (matrix f_k + offset + polynomial(f_k) + flow(z_k, u_k) + gain * net(f_k)))
+        x_{k+1} = clip(x_k + scale * (matrix f_k + offset + polynomial(f_k) + flow(z_k, u_k) + part(f_k)
+                               + gain * net(f_k)))
 
     Differences carry the past, because neighbouring states are nearly equal and their difference would be lost in
     rounding. A network that predicts the next state outright is the special case matrix = [-1 0 ... 0], offset = 0,
@@ -41,6 +43,7 @@ class Frame:
             leaves over, times the correction weight. Zeros switch the network off.
         polynomial: of the features; None for none.
         flow: a vector field in the standardised states and inputs; None for none.
+        part: a closed-form part of another package; None for none.
         low: (n,), in the units of the data: no state of a rollout is below; None for no bound.
         high: the same above.
     """
@@ -58,6 +61,7 @@ class Frame:
     flow: Flow | None = None
     low: Array | None = None
     high: Array | None = None
+    part: ClosedFormPart | None = None
 
     @property
     def size(self) -> int:
@@ -97,6 +101,8 @@ class Frame:
         found = {name: getattr(self, name) for name in names}
         if self.low is not None and self.high is not None:
             found |= {"low": self.low, "high": self.high}
+        if self.part is not None:
+            found |= {f"part_{name}": values for name, values in self.part.arrays().items()}
         return found | polynomial_arrays(self.polynomial, self.flow)
 
 

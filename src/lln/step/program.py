@@ -19,7 +19,8 @@ from lln.step.polynomial import Array
 def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None:
     """The program of a frame and of lens networks whose mean corrects it; None if there is no such program."""
     lenses = [member for member in members if type(member) is LensNetwork]
-    if len(lenses) < len(members) or frame.matrix.ndim > 2 or frame.offset.ndim > 1 or frame.gain.ndim > 1:
+    stacked = frame.matrix.ndim > 2 or frame.offset.ndim > 1 or frame.gain.ndim > 1
+    if len(lenses) < len(members) or stacked or frame.part is not None:
         return None
     return StepProgram(
         frame.mean, frame.scale, frame.matrix if frame.matrix.any() else None, frame.offset, frame.history,

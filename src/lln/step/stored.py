@@ -20,6 +20,7 @@ from lln.models.factory import build, name_of
 from lln.models.files import believe
 from lln.step.field_frame import CONSERVE, FieldFrame
 from lln.step.frame import Frame
+from lln.step.parts import PARTS, ClosedFormPart
 from lln.step.polynomial import Flow, Polynomial
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -57,10 +58,25 @@ def dense_frame(record: Mapping[str, Any], arrays: Arrays) -> Frame:
             raise ValueError(f"frame.flow_substeps should be from 1 to {MOST_SUBSTEPS}, got {substeps[0]}")
         flow = Flow(_polynomial("flow", arrays, n, n + m), offset, int(substeps[0]))
         given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
-    found = _all(given, arrays, shapes)
+    part = _part(record, arrays, n * history + m, n)
+    found = _all({name for name in given if not name.startswith("part_")}, arrays, shapes)
     if "low" in found and not (found["low"] <= found["high"]).all():
         raise ValueError("frame.low is above frame.high")
-    return Frame(history=history, polynomial=polynomial, flow=flow, **found)
+    return Frame(history=history, polynomial=polynomial, flow=flow, part=part, **found)
+
+
+def _part(record: Mapping[str, Any], arrays: Arrays, features: int, size: int) -> ClosedFormPart | None:
+    """The closed-form part of another package, which must be installed."""
+    mark = "frame.part_"
+    given = {name.removeprefix(mark): values for name, values in arrays.items() if name.startswith(mark)}
+    if "part" not in record:
+        if given:
+            raise ValueError(f"{mark}{min(given)} belongs to a part that is not named")
+        return None
+    for name, values in given.items():
+        if values.dtype not in (np.float64, np.int64) or not np.isfinite(values).all():
+            raise ValueError(f"{mark}{name} should hold finite numbers, float64 or int64")
+    return PARTS.get(str(record["part"])).from_arrays(given, features, size)
 
 
 def field_frame(record: Mapping[str, Any], arrays: Arrays) -> FieldFrame:

@@ -29,9 +29,9 @@ from lln.fit.sizes import updates_for
 from lln.fit.trial import BATCH
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
-from lln.search import owners
-from lln.search import storage as store
-from lln.search.results import SearchResult, Trial, front_of
+from lln.tuning import owners
+from lln.tuning import storage as store
+from lln.tuning.results import SearchResult, Trial, front_of
 
 OBJECTIVES = ("rollout", "parameters", "latency")
 STORAGE = "lln-search.db"

@@ -1,1 +1,1 @@
-"""A network, a metric and a system for lln, registered by entry points in pyproject.toml."""
+"""A network, a closed-form part, a metric and a system for lln, registered by entry points in pyproject.toml."""

@@ -78,6 +78,8 @@ def rounding_note(numbers: int) -> list[str]:
 def model_part(surrogate: AnySurrogate) -> dict[str, Any]:
     """The frame, and the parts whose sum is the step's increment."""
     frame = surrogate.frame
+    if getattr(frame, "part", None) is not None:
+        raise InputError("closed-form parts of other packages do not run in a page; fit with parts= of lln's own")
     known = {"size": frame.size, "history": frame.history, "inputs": frame.inputs}
     arrays = {name: packed(values) for name, values in frame.arrays().items()}
     if surrogate.kind == "field":
