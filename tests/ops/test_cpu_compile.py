@@ -145,3 +145,18 @@ def test_scratch_stays_small_at_great_depth():
     assert not isinstance(grid, str)
     plan = cpu_backend._plan("backward", 64, 64, 10_000, grid, 1e-4, 1e-4, "float32", None)
     assert 2 * plan.scratch < 40 * 2**20  # two threads
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("libllvmlite.so: failed to map segment from shared object")])
+def test_a_lack_of_memory_does_not_switch_the_kernels_off(monkeypatch, error):
+    """Other backends round differently, so an export under a memory limit would hold other digits."""
+
+    def fail(level=None):
+        raise error
+
+    cpu_backend.unavailable.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu_compile, "target", fail)
+        with pytest.raises(type(error)):
+            cpu_backend.unavailable()
+    assert cpu_backend.unavailable() is None
