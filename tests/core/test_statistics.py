@@ -6,7 +6,6 @@ import pytest
 from lln.core.errors import InputError
 from lln.core.statistics import (
     Summary,
-    bootstrap_mean,
     cluster_ratio,
     geometric_band,
     geometric_mean,
@@ -43,24 +42,6 @@ def test_geometric_mean():
     assert geometric_mean([0.0, 3.0]) == 0.0
     with pytest.raises(InputError, match="at least zero"):
         geometric_mean([1.0, -1.0])
-
-
-def test_bootstrap_covers_the_mean_as_often_as_it_says():
-    rng = np.random.default_rng(1)
-    hits = 0
-    for _ in range(200):
-        interval = bootstrap_mean(rng.normal(size=40), resamples=400)
-        hits += interval.low <= 0.0 <= interval.high
-    # 95 % of 200 is 190 with a standard deviation of 3; percentile intervals of 40 values cover a little less.
-    assert 178 <= hits <= 199
-
-
-def test_bootstrap_is_repeatable_and_degenerate_samples_have_degenerate_intervals():
-    assert bootstrap_mean([1.0, 2.0, 4.0]) == bootstrap_mean([1.0, 2.0, 4.0])
-    same = bootstrap_mean([2.0, 2.0])
-    assert (same.low, same.estimate, same.high) == (2.0, 2.0, 2.0)
-    alone = bootstrap_mean([2.0])
-    assert (alone.low, alone.high) == (-math.inf, math.inf)
 
 
 def test_cluster_ratio_resamples_seeds_and_not_windows():

@@ -7,7 +7,6 @@ import torch
 from lln import LensNetwork
 from lln.core.errors import InputError
 from lln.evaluate import lyapunov_spectrum, power_spectrum, rollout
-from lln.evaluate.field_error import field_error
 from lln.evaluate.rollout import Region
 from lln.paper.theory import geometry
 from lln.paper.theory.optics import principal_plane
@@ -32,11 +31,6 @@ def test_the_error_of_exponents_comes_from_orbits_or_from_stretches_of_one():
 def test_a_scale_of_zero_is_refused():
     with pytest.raises(InputError, match="numbers above zero"):
         lyapunov_spectrum(henon, [0.1, 0.1], 50, scale=[1.0, 0.0])
-
-
-def test_a_scale_without_truth_and_without_error_is_right():
-    zero = np.zeros((1, 16))
-    assert (field_error(zero, zero, (16,)).relative == 0).all()
 
 
 def test_condition_is_the_largest_norm_of_the_first_layers():

@@ -8,7 +8,6 @@ from lln.evaluate import (
     normalized_rmse,
     rmse_by_step,
     rollout,
-    valid_prediction,
     valid_prediction_steps,
 )
 
@@ -68,18 +67,3 @@ def test_root_mean_squares_are_roots_of_the_means():
     truth, predicted = np.zeros((2, 2)), np.array([[1.0, 20.0], [3.0, 0.0]])
     np.testing.assert_allclose(rmse_by_step(predicted, truth, scale=[1.0, 10.0]), np.sqrt([2.5, 4.5]))
     assert normalized_rmse(predicted, truth, scale=[1.0, 10.0]) == pytest.approx(np.sqrt(3.5))
-
-
-def test_valid_prediction_in_steps_time_and_lyapunov_times():
-    errors = np.array([[0.1, 0.39, 0.41, 0.1], [0.0, 0.0, 0.0, 0.0]])[..., None]
-    found = valid_prediction(errors, np.zeros((4, 1)), dt=0.5, exponent=0.9)
-    np.testing.assert_array_equal(found.steps, [2, 4])
-    np.testing.assert_allclose(found.time, [1.0, 2.0])
-    np.testing.assert_allclose(found.lyapunov_times, [0.9, 1.8])
-    assert found.threshold == 0.4
-    assert valid_prediction(errors, np.zeros((4, 1)), threshold=0.2).steps.tolist() == [1, 4]
-
-
-@pytest.mark.parametrize("exponent", [None, 0.0, -0.3])
-def test_there_is_no_lyapunov_time_without_chaos(exponent):
-    assert valid_prediction(np.zeros((4, 1)), np.zeros((4, 1)), exponent=exponent).lyapunov_times is None

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 
+import cpu_arrays
 import numpy as np
 import pytest
 import torch
@@ -54,10 +55,11 @@ class Case:
         )
         optics = (self.grid, self.length, self.scale, threads)
         out = tuple(np.full_like(x, np.nan) for x in (y, theta))
-        forward = cpu_backend.forward(y, theta, a, *optics, out=out)
-        back, start = (cpu_backend.backward_inverse, forward) if inverse else (cpu_backend.backward, (y, theta))
+        forward = cpu_arrays.forward(y, theta, a, *optics, out=out)
+        kind, start = ("inverse", forward) if inverse else ("backward", (y, theta))
         out = tuple(np.full_like(x, np.nan) for x in (y, theta, a))
-        return [torch.from_numpy(x) for x in (*forward, *back(*start, grad_y, grad_theta, a, *optics, out=out))]
+        gradients = cpu_arrays.backward(*start, grad_y, grad_theta, a, *optics, out=out, kind=kind)
+        return [torch.from_numpy(x) for x in (*forward, *gradients)]
 
 
 def error(value, exact):

@@ -1,6 +1,7 @@
 import os
 import threading
 
+import cpu_arrays
 import numpy as np
 import pytest
 import torch
@@ -40,12 +41,12 @@ def test_the_backend_that_is_named_is_the_one_that_computes():
     forward = {
         "reference": [t[None] for t in ends],
         "eager": factored.forward(y, theta, lenses, *optics),
-        "cpu": [torch.from_numpy(a) for a in cpu_backend.forward(arrays[0], arrays[1], arrays[4], *optics)],
+        "cpu": [torch.from_numpy(a) for a in cpu_arrays.forward(arrays[0], arrays[1], arrays[4], *optics)],
     }
     backward = {
         "reference": [t[None] for t in slopes],
         "eager": factored.backward(y, theta, grad_y, grad_theta, lenses, *optics),
-        "cpu": [torch.from_numpy(a) for a in cpu_backend.backward(*arrays, *optics)],
+        "cpu": [torch.from_numpy(a) for a in cpu_arrays.backward(*arrays, *optics)],
     }
     # Each has a rounding of its own, to the bit.
     for name in forward:
@@ -70,7 +71,7 @@ def test_no_rays_leave_a_gradient_of_zero_in_memory_that_held_something_else():
     y, theta, grad_y, grad_theta, lenses = (t.numpy() for t in operands())
     out = (y[:, :0].copy(), y[:, :0].copy(), np.full_like(lenses, np.nan))
     given = [a[:, :0].copy() for a in (y, theta, grad_y, grad_theta)]
-    cpu_backend.backward(*given, lenses, even_grid(CENTERS, SIGMA, "float32"), LENGTH, SCALE, out=out)
+    cpu_arrays.backward(*given, lenses, even_grid(CENTERS, SIGMA, "float32"), LENGTH, SCALE, out=out)
     assert (out[2] == 0).all()
 
 

@@ -1,10 +1,13 @@
 import io
+import subprocess
+import sys
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
 from lln.plots.forecast_figures import comparison_figure
-from lln.plots.style import LOOKS, colour, look, new_figure
+from lln.plots.style import LOOKS, colour, house_style, look, new_figure, save_figure
 
 MODELS = ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale")
 
@@ -45,3 +48,17 @@ def test_a_figure_shows_itself_in_a_notebook():
 @pytest.mark.parametrize("number", [0, 3, 9])
 def test_numbered_series_have_palette_colours(number):
     assert colour(number) == colour(number + 7)
+
+
+def test_the_style_leaves_no_trace(tmp_path):
+    before = dict(mpl.rcParams)
+    with house_style():
+        assert mpl.rcParams["legend.frameon"] is False
+    path = save_figure(comparison_figure({"lens": np.ones(3)}), tmp_path / "new" / "e.png")
+    assert path.stat().st_size > 1000
+    assert dict(mpl.rcParams) == before
+
+
+def test_plots_need_no_torch_and_no_display():
+    code = "import sys, lln.view; assert 'torch' not in sys.modules; assert 'matplotlib.pyplot' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})

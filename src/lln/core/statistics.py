@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from lln.core.checks import whole
 from lln.core.errors import InputError
@@ -79,24 +78,6 @@ def geometric_mean(values: ArrayLike) -> float:
         return math.inf
     with np.errstate(divide="ignore"):
         return float(np.exp(np.log(sample).mean()))
-
-
-def bootstrap_mean(values: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """Percentile bootstrap interval of the mean of `values`; the same seed gives the same interval."""
-    sample = _sample(values)
-    if len(sample) < 2 or not np.isfinite(sample).all() or np.ptp(sample) == 0:
-        mean = summarize(sample).mean
-        width = 0.0 if len(sample) > 1 and math.isfinite(mean) else math.inf
-        return Interval(mean, mean - width, mean + width)
-    found = stats.bootstrap(
-        (sample,),
-        np.mean,
-        n_resamples=whole("resamples", resamples, 1),
-        confidence_level=_level(level),
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Interval(float(sample.mean()), float(found.low), float(found.high))
 
 
 def cluster_ratio(

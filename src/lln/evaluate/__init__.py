@@ -4,12 +4,10 @@ from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapu
 from lln.evaluate.distribution import distribution_distance, sliced_distance
 from lln.evaluate.invariants import Drift, invariant_drift
 from lln.evaluate.metrics import (
-    ValidPrediction,
     mse_by_step,
     normalized_mse,
     normalized_rmse,
     rmse_by_step,
-    valid_prediction,
     valid_prediction_steps,
 )
 from lln.evaluate.registry import METRICS
@@ -27,7 +25,6 @@ __all__ = [
     "Rollout",
     "SpreadSkill",
     "Stepper",
-    "ValidPrediction",
     "distribution_distance",
     "invariant_drift",
     "lyapunov_spectrum",
@@ -41,6 +38,5 @@ __all__ = [
     "spectrum_distance",
     "spread_skill",
     "system_lyapunov",
-    "valid_prediction",
     "valid_prediction_steps",
 ]

@@ -5,13 +5,12 @@ A prediction that is not finite counts as infinitely wrong, so that a diverged r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import finite, positive
+from lln.core.checks import positive
 from lln.core.errors import InputError
 
 Array = NDArray[np.floating[Any]]
@@ -81,47 +80,3 @@ def valid_prediction_steps(
     wrong = np.sqrt(mse_by_step(predicted, truth, scale)) > positive("threshold", threshold)
     steps = np.where(wrong.any(axis=-1), wrong.argmax(axis=-1), wrong.shape[-1])
     return np.asarray(steps, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class ValidPrediction:
-    """How long a prediction can be used, in three units.
-
-    Attributes:
-        steps: number of steps before the error first exceeds the threshold, (...).
-        time: the same in units of time, (...); with dt = 1 equal to the steps.
-        lyapunov_times: the same in units of 1 / (largest Lyapunov exponent), (...); None without an exponent above
-            zero, since then nearby states do not part and there is no such unit.
-        threshold: the error that ended it, in units of the scale.
-    """
-
-    steps: NDArray[np.int64]
-    time: Array
-    lyapunov_times: Array | None
-    threshold: float
-
-
-def valid_prediction(
-    predicted: ArrayLike,
-    truth: ArrayLike,
-    scale: ArrayLike | None = None,
-    *,
-    threshold: float = VALID_RMSE,
-    dt: float = 1.0,
-    exponent: float | None = None,
-) -> ValidPrediction:
-    """`valid_prediction_steps` in steps, in units of time and in Lyapunov times.
-
-    Args:
-        predicted: states after the start, (..., steps, n).
-        truth: the true ones, (..., steps, n) or (steps, n).
-        scale: what counts as one in each coordinate, (n,); None if the states are standardised already.
-        threshold: root mean square error, in units of `scale`, that ends the prediction.
-        dt: time between rows.
-        exponent: the true system's largest Lyapunov exponent, per unit of time (see `lyapunov_spectrum`); None if
-            it is not known.
-    """
-    steps = valid_prediction_steps(predicted, truth, scale, threshold)
-    time = np.asarray(steps * positive("dt", dt))
-    chaotic = exponent is not None and finite("exponent", exponent) > 0
-    return ValidPrediction(steps, time, np.asarray(time * exponent) if chaotic else None, float(threshold))

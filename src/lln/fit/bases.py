@@ -42,26 +42,6 @@ class Basis(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class NoBasis:
-    """The linear part alone."""
-
-    kind: str = "linear"
-    size: int = 0
-
-    def columns(self, features: Array) -> Array:
-        """Nothing beside the features."""
-        return np.zeros((len(features), 0))
-
-    def step(self, frame: Frame, weights: Array) -> DenseStep:  # noqa: ARG002 - it has none
-        """The linear step."""
-        return DenseStep(frame)
-
-    def record(self) -> dict[str, Any]:
-        """Nothing to tell."""
-        return {}
-
-
-@dataclass(frozen=True, eq=False)
 class PolynomialBasis:
     """All monomials of degree 2 to `degree` in some features.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 DEPTH = 3
 BASIS = 12
 HORIZON = 1.0
@@ -18,23 +16,6 @@ UPDATES = 3000
 SCREENING = 0.2
 _LEAST_UPDATES = 600
 _MANY_PAIRS = 20_000
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Of one member.
-
-    Attributes:
-        width: h.
-        depth: D.
-        basis: K.
-        horizon: T.
-    """
-
-    width: int
-    depth: int
-    basis: int
-    horizon: float
 
 
 def parameter_budget(features: int, outputs: int, pairs: int) -> int:

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
-from lln.plots.figures import colour_bar
 from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
-SNAPSHOTS = 4
 
 
 class Mark(NamedTuple):
@@ -218,3 +219,16 @@ def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool, inside: boo
                 va="top" if inside else "bottom",
                 bbox=edge,
             )
+
+
+def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> Colorbar:
+    """A colour bar whose labels are plain numbers of up to three digits, with one power of ten above where needed."""
+    bar = figure.colorbar(image, ax=axes, pad=0.02, **options)
+    form = ScalarFormatter(useMathText=True)
+    form.set_powerlimits((-2, 3))
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    bar.ax.yaxis.set_major_formatter(form)
+    bar.ax.yaxis.set_offset_position("left")
+    bar.ax.tick_params(labelsize=7.5)
+    bar.ax.yaxis.get_offset_text().set_fontsize(7.5)
+    return bar

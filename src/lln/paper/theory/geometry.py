@@ -154,12 +154,6 @@ def log_abs_det(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.log1p(excess.rounded()).sum(-1)
 
 
-def log_abs_det_dense(jacobian: Tensor) -> Tensor:
-    """log|det| of any matrix (..., m, m) by elimination; it can lose the condition of the matrix in digits."""
-    value: Tensor = torch.linalg.slogdet(jacobian).logabsdet
-    return value
-
-
 def symplectic_form(width: int, like: Tensor) -> Tensor:
     """Omega = [[0, I], [-I, 0]], (2h, 2h), with the dtype and device of `like`."""
     eye = torch.eye(width, dtype=like.dtype, device=like.device)
