@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from lln.core.checks import finite, interval, positive, whole
+from lln.core.checks import check_int, finite, interval, positive
 from lln.core.errors import InputError
 
 
 def test_good_values_pass():
-    assert whole("n", np.int64(3), 1) == 3
+    assert check_int("n", np.int64(3), 1) == 3
     assert finite("x", "2.5") == 2.5
     assert finite("x", np.float32(0.5)) == 0.5
     assert positive("x", 1) == 1.0
@@ -19,7 +19,7 @@ def test_good_values_pass():
 @pytest.mark.parametrize("value", [True, 2.0, "2", None, 0, -1])
 def test_whole_refuses(value):
     with pytest.raises(InputError, match="n must be an integer of at least 1, got"):
-        whole("n", value, 1)
+        check_int("n", value, 1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "many", None])

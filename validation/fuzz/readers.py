@@ -111,7 +111,7 @@ READERS = {
         Reader(
             "model", ".lln", _model, ("lln.forecaster.model_file:Layout.from_record",), bent=stored_files.safetensors
         ),
-        Reader("network", ".net", _network, ("lln.models.files:believe",), bent=stored_files.safetensors),
+        Reader("network", ".net", _network, ("lln.models.files:check_config_size",), bent=stored_files.safetensors),
         Reader(
             "checkpoint", ".checkpoint", _checkpoint, ("lln.train.checkpoint:_checked",), bent=stored_files.safetensors
         ),

@@ -14,7 +14,7 @@ from lln.core.errors import InputError
 _DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
-def whole(what: str, value: SupportsIndex, least: int) -> int:
+def check_int(what: str, value: SupportsIndex, least: int) -> int:
     """`value` as an integer of at least `least`; True, 2.0 and "2" are not integers."""
     if isinstance(value, bool):
         raise InputError(f"{what} must be an integer of at least {least}, got {value!r}")
@@ -25,6 +25,9 @@ def whole(what: str, value: SupportsIndex, least: int) -> int:
     if number < least:
         raise InputError(f"{what} must be an integer of at least {least}, got {number}")
     return number
+
+
+whole = check_int  # the name before, for modules that still use it
 
 
 def finite(what: str, value: SupportsFloat) -> float:

@@ -17,7 +17,7 @@ def available() -> int:
     return min(_free_memory(), _left_of_cgroup())
 
 
-def afford(
+def check_memory(
     what: str,
     shape: tuple[int, ...],
     *,

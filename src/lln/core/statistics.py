@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 
 Array = NDArray[np.floating[Any]]
@@ -134,7 +134,7 @@ def geometric_band(
 def _resampled_means(values: Array, resamples: int, seed: int) -> Array:
     """Means over rows drawn with replacement: (rows, columns) -> (resamples, columns)."""
     rows = len(values)
-    picks = np.random.default_rng(seed).integers(0, rows, size=(whole("resamples", resamples, 1), rows))
+    picks = np.random.default_rng(seed).integers(0, rows, size=(check_int("resamples", resamples, 1), rows))
     total = np.zeros((resamples, values.shape[1]))
     for pick in picks.T:
         total += values[pick]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.data.trajectory import Array, as_states
 
@@ -227,7 +227,7 @@ class Dataset:
 
     def stretches(self, rows: int = 2) -> list[tuple[int, int, int]]:
         """Where the data has no gap for at least `rows` rows: (trajectory, first row, last row + 1), in order."""
-        rows = whole("rows", rows, 1)
+        rows = check_int("rows", rows, 1)
         return [(index, a, b) for index, a, b in self._stretches if b - a >= rows]
 
     @cached_property
@@ -236,17 +236,17 @@ class Dataset:
 
     def transitions(self, history: int = 1) -> int:
         """Number of usable pairs: `history` states and the one after them, without a gap."""
-        history = whole("history", history, 1)
+        history = check_int("history", history, 1)
         return sum(max(0, b - a - history) for _, a, b in self._stretches)
 
     def windows(self, rows: int, count: int | None = None) -> NDArray[np.float64]:
         """Stretches of `rows` rows without a gap and without overlap, (W, rows, n); at most `count`, evenly chosen."""
-        rows = whole("rows", rows, 1)
+        rows = check_int("rows", rows, 1)
         stretches = self.stretches(rows)
         # Counted, not listed: data on the disk may hold a hundred million.
         before = np.cumsum([0, *((b - a) // rows for _, a, b in stretches)])
         total = int(before[-1])
-        few = total if count is None else min(total, whole("count", count, 1))
+        few = total if count is None else min(total, check_int("count", count, 1))
         out = np.empty((few, rows, self.size))
         for row, k in zip(out, np.linspace(0, total - 1, few).round().astype(int), strict=True):
             at = int(np.searchsorted(before, k, side="right")) - 1
@@ -384,7 +384,7 @@ def _inputs(one: Series) -> int:
 
 
 def _check_space(data: Dataset) -> None:
-    space = tuple(whole(f"{data.source}: a length of the grid", length, 1) for length in data.space)
+    space = tuple(check_int(f"{data.source}: a length of the grid", length, 1) for length in data.space)
     channels = tuple(str(name) for name in data.channels)
     if space and not channels:
         count = data.size // int(np.prod(space))

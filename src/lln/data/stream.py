@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.series import BLOCK_BYTES, Dataset
 
@@ -88,7 +88,7 @@ class Moments:
 
 def pairs(dataset: Dataset, history: int = 1) -> Pairs:
     """Every usable pair of `dataset`; those that touch a gap are left out and counted."""
-    history = whole("history", history, 1)
+    history = check_int("history", history, 1)
     spans = _spans(dataset, history)
     if not spans:
         raise InputError(_no_pairs(dataset, history))
@@ -107,11 +107,11 @@ def pair_batches(
         shuffle: seed of the order. A batch is then put together from up to 16 random places and mixed, and every pair
             comes once in a pass; None keeps the order of time.
     """
-    history = whole("history", history, 1)
+    history = check_int("history", history, 1)
     fitting = max(1, BLOCK_BYTES // (8 * dataset.size * (history + 1)))
-    rows = fitting if rows is None else whole("rows", rows, 1)
+    rows = fitting if rows is None else check_int("rows", rows, 1)
     left_out = _possible(dataset, history) - dataset.transitions(history)
-    rng = None if shuffle is None else np.random.default_rng(whole("shuffle", shuffle, 0))
+    rng = None if shuffle is None else np.random.default_rng(check_int("shuffle", shuffle, 0))
     longest = rows if rng is None else max(1, rows // PIECES)
     spans = [(i, a, min(a + longest, b)) for i, first, b in _spans(dataset, history) for a in range(first, b, longest)]
     if not spans:

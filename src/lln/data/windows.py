@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.trajectory import Array, Trajectory
 
@@ -45,7 +45,11 @@ def split(trajectory: Trajectory, *, burn_in: int = BURN_IN, pairs: int = PAIRS,
     Skip `burn_in` steps, take `pairs` one-step pairs, and start the test rollout at the state behind them: by
     default inputs are states 500 to 3499, the rollout starts at state 3500 and is scored on states 3501 to 4000.
     """
-    burn_in, pairs, horizon = whole("burn_in", burn_in, 0), whole("pairs", pairs, 1), whole("horizon", horizon, 1)
+    burn_in, pairs, horizon = (
+        check_int("burn_in", burn_in, 0),
+        check_int("pairs", pairs, 1),
+        check_int("horizon", horizon, 1),
+    )
     first = burn_in + pairs
     if len(trajectory) < first + horizon + 1:
         raise InputError(

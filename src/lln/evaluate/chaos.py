@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.evaluate.metrics import Array
 from lln.systems import SpectralField, System, seeded_start, stepper
@@ -108,11 +108,11 @@ def lyapunov_spectrum(
     return _follow(
         tangent,
         states,
-        whole("steps", steps, BLOCKS),
+        check_int("steps", steps, BLOCKS),
         positive("dt", dt),
-        n if count is None else min(whole("count", count, 1), n),
-        steps // 10 if transient is None else whole("transient", transient, 0),
-        whole("every", every, 1),
+        n if count is None else min(check_int("count", count, 1), n),
+        steps // 10 if transient is None else check_int("transient", transient, 0),
+        check_int("every", every, 1),
     )
 
 
@@ -144,7 +144,7 @@ def system_lyapunov(
     orbits, settle, most, every = 200, 50.0, system.size, 10
     if isinstance(system, SpectralField):
         orbits, settle, most, every = 20, max(50.0, 2 * system.burn_in * system.dt), min(10, system.size), 1
-    orbits = orbits if starts is None else whole("starts", starts, 1)
+    orbits = orbits if starts is None else check_int("starts", starts, 1)
     # RK4 shrinks no stable direction by more than 0.27 a step, so that after ten a direction keeps ten of its digits.
     return lyapunov_spectrum(
         stepper(system, step),

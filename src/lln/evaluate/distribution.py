@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data import Standardizer
 from lln.evaluate.metrics import Array, finite_truth, unit_of
@@ -57,8 +57,8 @@ def sliced_distance(
     guess, right = _standard(predicted, truth, scale)
     if not np.isfinite(guess).all():
         return float(np.inf)
-    draws = np.random.default_rng(whole("seed", seed, 0)).standard_normal(
-        (whole("directions", directions, 1), right.shape[1])
+    draws = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(
+        (check_int("directions", directions, 1), right.shape[1])
     )
     axes = draws / np.linalg.norm(draws, axis=1, keepdims=True)
     return float(np.mean([_wasserstein(guess @ axis, right @ axis) for axis in axes]))

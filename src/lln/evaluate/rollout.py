@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
-from lln.core.memory import afford
+from lln.core.memory import check_memory
 
 Array = NDArray[np.floating[Any]]
 State = TypeVar("State", Tensor, Array)
@@ -120,14 +120,14 @@ def rollout(
     Returns:
         The states as a NumPy array, and how it ended. Divergence is an outcome, not an error.
     """
-    steps = whole("steps", steps, 1)
+    steps = check_int("steps", steps, 1)
     start: Array = _numpy(x0)
     if start.ndim < 1:
         raise InputError("x0 must be states of shape (..., n), got a single number")
     if not np.isfinite(start).all():
         bad = tuple(map(int, np.argwhere(~np.isfinite(start))[0]))
         raise InputError(f"x0 is {start[bad]} at {list(bad)}; a rollout must start at finite states")
-    afford(f"a rollout of {steps:,} steps", (steps, *start.shape), size=start.itemsize, copies=3)
+    check_memory(f"a rollout of {steps:,} steps", (steps, *start.shape), size=start.itemsize, copies=3)
     with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
         whole_rollout = getattr(step, "rollout", None)
         rows = _numpy(whole_rollout(x0, steps)) if callable(whole_rollout) else _loop(step, x0, steps, limit)

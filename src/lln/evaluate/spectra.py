@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.evaluate.metrics import Array, finite_truth
 
@@ -90,7 +90,7 @@ def _welch(rows: Array, dt: float, segment: int) -> PowerSpectrum:
 def _segment(segment: int | None, rows: int) -> int:
     if segment is None:
         return max(rows // SEGMENTS, min(16, rows))
-    length = whole("segment", segment, 4)
+    length = check_int("segment", segment, 4)
     if length > rows:
         raise InputError(f"segment must be at most the {rows} rows of the trajectory, got {length}")
     return length

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError, choice
 
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "replicate")
@@ -56,7 +56,7 @@ def kernel_shape(kernel: int | Sequence[int], dimensions: int) -> tuple[int, ...
     shape = [kernel] * dimensions if isinstance(kernel, int) else list(kernel)
     if len(shape) != dimensions:
         raise InputError(f"kernel must have one size for each of {dimensions} axes, got {len(shape)}")
-    return tuple(whole(f"kernel of axis {axis}", size, 1) for axis, size in enumerate(shape))
+    return tuple(check_int(f"kernel of axis {axis}", size, 1) for axis, size in enumerate(shape))
 
 
 def convolve(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import choice
 
 
@@ -48,8 +48,8 @@ def lens_cost(n_in: int, n_out: int, *, width: int, depth: int, basis: int, init
     >>> lens_cost(3, 3, width=128, depth=40, basis=12)
     Cost(parameters=62851, operations=386563, exponentials=61440, tangents=128)
     """
-    n, m, h = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1)
-    d, k = whole("depth", depth, 1), whole("basis", basis, 1)
+    n, m, h = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1), check_int("width", width, 1)
+    d, k = check_int("depth", depth, 1), check_int("basis", basis, 1)
     embeddings = 2 if choice("initial_angle", initial_angle, ("learned", "zero")) == "learned" else 1
     return Cost(
         parameters=embeddings * h * (n + 1) + d * h * k + m * (h + 1),
@@ -66,7 +66,12 @@ def comparator_cost(name: str, n_in: int, n_out: int, *, width: int, depth: int)
     Cost(parameters=661379, operations=1322755, exponentials=0, tangents=0)
     """
     more_parameters, more_operations = _LAYER_EXTRAS[choice("comparator", name, _LAYER_EXTRAS)]
-    n, m, h, d = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1), whole("depth", depth, 1)
+    n, m, h, d = (
+        check_int("n_in", n_in, 1),
+        check_int("n_out", n_out, 1),
+        check_int("width", width, 1),
+        check_int("depth", depth, 1),
+    )
     return Cost(
         parameters=h * (n + 1) + d * h * (h + 1) + m * (h + 1) + d * h * more_parameters,
         operations=2 * (n * h + d * h * h + h * m) + 2 * (d + 1) * h + m + d * h * more_operations,
@@ -94,10 +99,10 @@ def field_cost(
     >>> field_cost(1, 1, width=48, depth=8, basis=12, kernel=(7,)).parameters
     42705
     """
-    n, m, h = whole("n_in", n_in, 1), whole("n_out", n_out, 1), whole("width", width, 1)
-    d, k, c = whole("depth", depth, 1), whole("basis", basis, 1), whole("hidden", hidden, 1)
-    patch = math.prod(whole("kernel", size, 1) for size in kernel)
-    count, grid = whole("blocks", blocks, 1), whole("points", points, 1)
+    n, m, h = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1), check_int("width", width, 1)
+    d, k, c = check_int("depth", depth, 1), check_int("basis", basis, 1), check_int("hidden", hidden, 1)
+    patch = math.prod(check_int("kernel", size, 1) for size in kernel)
+    count, grid = check_int("blocks", blocks, 1), check_int("points", points, 1)
     embeddings = 2 if choice("initial_angle", initial_angle, ("learned", "zero")) == "learned" else 1
     parameters = operations = 0
     for index in range(count):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.models.lens import LensNetwork
 from lln.ops import Networks, Scaling, rollout
@@ -68,7 +68,7 @@ class LensEnsemble(nn.Module):
         """Every member's states after its own starts: (S, ..., n) -> (S, ..., steps, n). See `LensNetwork.rollout`."""
         self._check(x0)
         starts = x0.reshape(self.size, -1, self.n_in)
-        states = rollout(self.stacked(), starts, whole("steps", steps, 0), increments=increments, scaling=scaling)
+        states = rollout(self.stacked(), starts, check_int("steps", steps, 0), increments=increments, scaling=scaling)
         return states.movedim(1, -2).reshape(*x0.shape[:-1], steps, self.n_in)
 
     def member(self, index: int) -> LensNetwork:

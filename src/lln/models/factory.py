@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lln.core.errors import InputError, choice, did_you_mean
-from lln.core.memory import afford
+from lln.core.memory import check_memory
 from lln.core.registry import Registry
 from lln.models.base import StateNetwork
 from lln.models.field import FieldLensNetwork
@@ -67,7 +67,7 @@ def _check_size(name: str, options: Mapping[str, Any]) -> None:
     if isinstance(width, int) and isinstance(depth, int):
         inner = options.get("basis", 1) if name not in COMPARATORS else width
         what = f"a network {name!r} of width {width:,} and depth {depth:,}"
-        afford(what, (width, depth, inner), size=4, copies=4, remedy="choose smaller sizes")
+        check_memory(what, (width, depth, inner), size=4, copies=4, remedy="choose smaller sizes")
 
 
 def options_of(name: str) -> list[str]:

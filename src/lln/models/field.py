@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.models.base import StateNetwork, seeded_linear
 from lln.models.convolution import convolve, kernel_shape, sides
@@ -110,15 +110,15 @@ class FieldLensNetwork(StateNetwork):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.n_in, self.n_out = whole("n_in", n_in, 1), whole("n_out", n_out, 1)
-        self.dimensions = whole("dimensions", dimensions, 1)
+        self.n_in, self.n_out = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
+        self.dimensions = check_int("dimensions", dimensions, 1)
         if self.dimensions > 3:
             raise InputError(f"dimensions must be 1, 2 or 3, got {dimensions}")
         self.kernel = kernel_shape(kernel, self.dimensions)
         self.boundary = sides(boundary, self.dimensions)
-        self.static, self.inputs = whole("static", static, 0), whole("inputs", inputs, 0)
-        self.hidden = whole("hidden", hidden, 1)
-        count = whole("blocks", blocks, 1)
+        self.static, self.inputs = check_int("static", static, 0), check_int("inputs", inputs, 0)
+        self.hidden = check_int("hidden", hidden, 1)
+        count = check_int("blocks", blocks, 1)
         like = LensNetwork(  # checks the optics; its own draws go nowhere
             1,
             1,

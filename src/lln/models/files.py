@@ -38,7 +38,7 @@ def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu")
     """Rebuild the network that `save_model` wrote to `path`."""
     header, tensors = _read(Path(path))
     try:
-        believe(header["model"], header["config"], tensors)
+        check_config_size(header["model"], header["config"], tensors)
         model = build(header["model"], **header["config"])
         dtype = next(value.dtype for value in tensors.values() if value.is_floating_point())
         model.to(dtype).load_state_dict(tensors)
@@ -87,7 +87,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     return header, tensors
 
 
-def believe(model: str, config: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> None:
+def check_config_size(model: str, config: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> None:
     """Refuse a configuration whose network would be larger than the tensors that are there."""
     held = sum(tensor.numel() for tensor in state.values())
     if model not in MODELS and model not in FIELD_MODELS:  # a network of another package

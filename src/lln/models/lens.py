@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import finite, interval, positive, whole
+from lln.core.checks import check_int, finite, interval, positive
 from lln.core.errors import InputError, RenamedWarning, choice
 from lln.models.base import StateNetwork, seeded_linear
 from lln.ops import Networks, Scaling, lens_transport, reference, rollout
@@ -77,11 +77,11 @@ class LensNetwork(StateNetwork):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.n_in, self.n_out = whole("n_in", n_in, 1), whole("n_out", n_out, 1)
+        self.n_in, self.n_out = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
         self.width, self.depth, self.basis = (
-            whole("width", width, 1),
-            whole("depth", depth, 1),
-            whole("basis", basis, 1),
+            check_int("width", width, 1),
+            check_int("depth", depth, 1),
+            check_int("basis", basis, 1),
         )
         self.optical_length = finite("optical_length", renamed_length(optical_length, horizon))
         self.lens_scale = finite("lens_scale", lens_scale)
@@ -148,7 +148,7 @@ class LensNetwork(StateNetwork):
         """
         self._check(x0)
         starts = x0.reshape(1, -1, self.n_in)
-        states = rollout(self.stacked(), starts, whole("steps", steps, 0), increments=increments, scaling=scaling)
+        states = rollout(self.stacked(), starts, check_int("steps", steps, 0), increments=increments, scaling=scaling)
         return states[0].movedim(0, -2).reshape(*x0.shape[:-1], steps, self.n_in)
 
     def stacked(self) -> Networks:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.models.base import StateNetwork, seeded_linear
 
 
@@ -32,8 +32,8 @@ class PlainMLP(StateNetwork):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.n_in, self.n_out = whole("n_in", n_in, 1), whole("n_out", n_out, 1)
-        self.width, self.depth = whole("width", width, 1), whole("depth", depth, 1)
+        self.n_in, self.n_out = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
+        self.width, self.depth = check_int("width", width, 1), check_int("depth", depth, 1)
         self.embedding = seeded_linear(self.n_in, self.width, generator)
         self.hidden = nn.ModuleList(seeded_linear(self.width, self.width, generator) for _ in range(self.depth))
         self.readout = seeded_linear(self.width, self.n_out, generator)

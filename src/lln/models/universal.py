@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 from lln.core.errors import InputError
 from lln.models.lens import LensNetwork
 
@@ -69,7 +69,7 @@ def ridge_network(
         sigma=sigma,
         lens_scale=lens_scale,
     ).to(weights)
-    if whole("center", center, 0) >= network.basis:
+    if check_int("center", center, 0) >= network.basis:
         raise InputError(f"center must be a control point's index in 0..{network.basis - 1}, got {center}")
     with torch.no_grad():
         for parameter in network.parameters():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.core.memory import afford
+from lln.core.memory import check_memory
 from lln.ops.backends import Call
 from lln.ops.cpu import rollout as cpu_rollout
 from lln.ops.cpu.backend import Array
@@ -103,7 +103,7 @@ def rollout(
     if starts.ndim != 3 or starts.shape[0] != members or starts.shape[2] != size:
         raise InputError(f"starts must have shape ({members}, B, {size}), got {tuple(starts.shape)}")
     if starts.device.type == "cpu":
-        afford(f"a rollout of {steps:,} steps", (steps, *starts.shape), size=starts.element_size())
+        check_memory(f"a rollout of {steps:,} steps", (steps, *starts.shape), size=starts.element_size())
 
     def step(x: Tensor) -> Tensor:
         if scaling is None:

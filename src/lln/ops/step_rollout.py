@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
-from lln.core.memory import afford
+from lln.core.memory import check_memory
 from lln.ops import step_torch
 from lln.ops.cpu import step
 from lln.ops.cpu.threads import checked_threads
@@ -40,7 +40,7 @@ def roll(
         The states (B, steps, n), NaN from the first state of a start that is not finite; and (B,), the index of that
         state, or -1 where all are finite.
     """
-    steps, window = whole("steps", steps, 0), np.ascontiguousarray(window, np.float64)
+    steps, window = check_int("steps", steps, 0), np.ascontiguousarray(window, np.float64)
     if window.ndim != 3 or window.shape[1:] != (program.history, program.size):
         raise InputError(f"window must have shape (B, {program.history}, {program.size}), got {window.shape}")
     shape = (window.shape[0], steps, program.inputs)
@@ -51,7 +51,7 @@ def roll(
         inputs = np.ascontiguousarray(inputs, np.float64)
     else:
         inputs = None
-    afford(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
+    check_memory(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
     if torch.device(device).type == "cpu" and backend in ("auto", "cpu") and step.serves(program):
         count = torch.get_num_threads() if threads is None else checked_threads(threads)
         return step.roll(program, window, steps, inputs, count)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 
 NOISE = 0.2
 TRAINING = 800
@@ -43,10 +43,10 @@ def two_moons(seed: int, *, noise: float = NOISE, training: int = TRAINING, held
     """
     from sklearn.datasets import make_moons  # its import costs a second, which other commands need not pay
 
-    first = whole("training", training, 1)
-    count = first + whole("held_out", held_out, 1)
+    first = check_int("training", training, 1)
+    count = first + check_int("held_out", held_out, 1)
     drawn: tuple[Any, Any] = make_moons(
-        n_samples=count, noise=finite("noise", noise), random_state=whole("seed", seed, 0)
+        n_samples=count, noise=finite("noise", noise), random_state=check_int("seed", seed, 0)
     )
     points, labels = drawn[0].astype(np.float32), drawn[1].astype(np.int64)
     return TwoMoons(points[:first], labels[:first], points[first:], labels[first:])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
 
@@ -97,7 +97,7 @@ class Scene:
 
 def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
     """The film's pictures, evenly spread over time."""
-    count = min(whole("frames", frames, 2), scene.steps)
+    count = min(check_int("frames", frames, 2), scene.steps)
     positive("dt", scene.dt)
     with house_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
         # Even numbers of pixels, for players of MP4.

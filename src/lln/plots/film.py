@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 
 COLOURS, FREQUENT = 192, 16  # of a GIF's palette; those among them that are taken as they are
@@ -23,7 +23,7 @@ COLOURS, FREQUENT = 192, 16  # of a GIF's palette; those among them that are tak
 
 def film_bytes(suffix: str, pictures: Iterator[Image.Image], fps: int = 25) -> bytes:
     """The pictures as the content of a .gif or .mp4 file."""
-    fps = whole("fps", fps, 1)
+    fps = check_int("fps", fps, 1)
     if suffix.lower() == ".gif":
         return _gif(pictures, fps)
     if suffix.lower() == ".mp4":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
-from lln.core.memory import afford
+from lln.core.memory import check_memory
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
 from lln.step.loop import roll
@@ -95,7 +95,9 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
             (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
         """
         self._check(window)
-        afford(f"a rollout of {steps:,} steps", (*window.shape[:-2], steps, window.shape[-1]), copies=ROLLOUT_COPIES)
+        check_memory(
+            f"a rollout of {steps:,} steps", (*window.shape[:-2], steps, window.shape[-1]), copies=ROLLOUT_COPIES
+        )
         with torch.no_grad():
             known = None if inputs is None else self._at(inputs)
             states: Array = self._roll(self._at(window), steps, known).cpu().numpy()

@@ -17,7 +17,7 @@ from lln.core.errors import choice
 from lln.models.base import StateNetwork
 from lln.models.convolution import sides
 from lln.models.factory import build, name_of
-from lln.models.files import believe
+from lln.models.files import check_config_size
 from lln.step.field_frame import CONSERVE, FieldFrame
 from lln.step.frame import Frame
 from lln.step.parts import PARTS, ClosedFormPart
@@ -137,7 +137,7 @@ def _member(index: int, network: Mapping[str, Any], arrays: Arrays, sizes: tuple
     if len(dtypes) != 1:
         raise ValueError(f"member {index} should have tensors of one floating type, got {len(dtypes)} types")
     model, config = str(network["model"]), dict(network["config"])
-    believe(model, config, state)
+    check_config_size(model, config, state)
     if (config["n_in"], config["n_out"]) != sizes:
         raise ValueError(f"member {index} maps {config['n_in']} to {config['n_out']} numbers, not {sizes}")
     # A generator of its own, so that opening a file does not change anybody's random numbers.

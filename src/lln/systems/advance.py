@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError, choice
 from lln.systems.base import Array, System
 from lln.systems.integrate import rk4_step
@@ -56,7 +56,7 @@ def simulate(
     Returns:
         The states, (..., steps + 1, n), the start first.
     """
-    steps = whole("steps", steps, 1)
+    steps = check_int("steps", steps, 1)
     kind = np.dtype(choice("dtype", dtype, DTYPES))
     dt = system.dt if dt is None else positive("dt", dt)
     computed_in = np.float64 if isinstance(system, SpectralField) else kind
@@ -91,5 +91,5 @@ def seeded_start(system: System, seed: int) -> Array:
 
     White noise on a field would be gone after a few steps, or ring where nothing damps it.
     """
-    seed = whole("seed", seed, 0)
+    seed = check_int("seed", seed, 0)
     return system.random_start(seed) if isinstance(system, SpectralField) else perturbed_start(system, seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import finite, positive, whole
+from lln.core.checks import check_int, finite, positive
 from lln.systems.base import Array, System
 
 LENGTH = 2.0 * math.pi
@@ -23,7 +23,7 @@ class PeriodicField(System):
     points: int
 
     def _check(self, **constants: float) -> None:
-        whole("points", self.points, 3)
+        check_int("points", self.points, 3)
         positive("dt", self.dt)
         for name, value in constants.items():
             finite(name, value)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lln.core.checks import finite, positive, whole
+from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError
 from lln.systems.base import Array, System
 from lln.systems.etdrk import Spectrum, etdrk4
@@ -64,10 +64,10 @@ class SpectralField(System):
     def __post_init__(self) -> None:
         """Check the grid, the steps and the constants."""
         for points in _each("points", self.points, self.dimensions):
-            whole("points", points, LEAST_POINTS)
+            check_int("points", points, LEAST_POINTS)
         for length in _each("length", self.length, self.dimensions):
             positive("length", length)
-        positive("dt", self.dt), whole("substeps", self.substeps, 1)
+        positive("dt", self.dt), check_int("substeps", self.substeps, 1)
         for name, value in self.symbols.items():
             finite(name, value)
 

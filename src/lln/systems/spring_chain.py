@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.systems.base import Array, Functional, System
 
 
@@ -41,7 +41,7 @@ class SpringChain(System):
 
     def __post_init__(self) -> None:
         """Check the constants."""
-        whole("masses", self.masses, 2), positive("dt", self.dt)
+        check_int("masses", self.masses, 2), positive("dt", self.dt)
 
     @property
     def size(self) -> int:

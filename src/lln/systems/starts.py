@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 from lln.systems.base import Array, System
 
 
@@ -17,6 +17,6 @@ def perturbed_start(system: System, seed: int, relative: float = 0.02) -> Array:
         relative: size of the noise against the root mean square of the start.
     """
     start = system.start()
-    noise = np.random.default_rng(whole("seed", seed, 0)).standard_normal(system.size)
+    noise = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(system.size)
     perturbed: Array = start + finite("relative", relative) * np.sqrt(np.mean(start**2)) * noise
     return perturbed

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.train.batches import Order
@@ -51,7 +51,7 @@ class Unroll:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        whole("steps", self.steps, 1)
+        check_int("steps", self.steps, 1)
         if finite("noise", self.noise) < 0:
             raise InputError(f"noise must not be negative, got {self.noise}")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import positive, whole
+from lln.core.checks import check_int, positive
 from lln.core.errors import InputError, choice
 from lln.core.seeding import subseed
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
@@ -114,7 +114,7 @@ def search(
     aims = _objectives(objectives)
     trials, seconds = _budget(budget)
     options = keyword_options(fixed)
-    seed, jobs = whole("random_state", options.pop("random_state", random_state), 0), whole("jobs", jobs, 1)
+    seed, jobs = check_int("random_state", options.pop("random_state", random_state), 0), check_int("jobs", jobs, 1)
     dataset = as_dataset(trajectories, **data)
     _recipe({key: value for key, value in options.items() if key != "field"}, seed)
     url = store.storage_url(STORAGE if storage is None else storage)
@@ -317,7 +317,7 @@ def _budget(budget: int | str) -> tuple[int, float | None]:
         except ValueError:
             pass
     try:
-        return whole("budget", int(text) if isinstance(budget, str) else budget, 1), None
+        return check_int("budget", int(text) if isinstance(budget, str) else budget, 1), None
     except ValueError:
         raise InputError(
             f"budget must be a number of trials, or a time as in 90s, 20min or 2h, got {budget!r}"

@@ -23,7 +23,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.workers.base import Finished, Function, Task
 
 _DEATH_OF_PARENT = 1  # of prctl: which signal it sends
@@ -39,7 +39,7 @@ class LocalPool:
     """
 
     def __init__(self, jobs: int = 2) -> None:
-        self.jobs = whole("jobs", jobs, 1)
+        self.jobs = check_int("jobs", jobs, 1)
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> LocalPool:

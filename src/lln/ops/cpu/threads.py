@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 
 # Scratch of up to this many bytes stays with its thread for the next call; more is given back.
@@ -27,7 +27,7 @@ def checked_threads(count: int) -> int:
     """`count` as a number of threads that this machine can start; torch's own library crashes where it cannot."""
     cores = os.cpu_count() or 1
     most = max(64, 4 * cores)
-    if whole("threads", count, 1) > most:
+    if check_int("threads", count, 1) > most:
         raise InputError(f"threads must be at most {most} on this machine of {cores} cores, got {count:,}")
     return count
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 
 BATCH = 512
@@ -72,7 +72,7 @@ def gradient_transport(
         batch: pairs in a batch.
         batches: number of batches.
     """
-    needed = whole("batch", batch, 1) * whole("batches", batches, 1)
+    needed = check_int("batch", batch, 1) * check_int("batches", batches, 1)
     if len(inputs) < needed or len(inputs) != len(targets):
         raise InputError(
             f"gradient transport needs {needed} pairs ({batches} batches of {batch}), "

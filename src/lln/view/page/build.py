@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln import __version__
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON
@@ -73,7 +73,7 @@ def build_page(
         title=title,
         subtitle=subtitle,
         made=f"Made by lln {__version__}. Everything on this page is computed in your browser; it sends nothing.",
-        steps=whole("steps", steps, 1),
+        steps=check_int("steps", steps, 1),
         region=region,
         numbers=numbers,
         notes=notes,
@@ -105,7 +105,7 @@ def forecaster_page(
 
     surrogate = forecaster.surrogate_
     if members is not None:
-        count = whole("members", members, 1)
+        count = check_int("members", members, 1)
         if count > len(surrogate.members):
             raise InputError(f"members = {count}, but this model has {len(surrogate.members)}; ask for fewer")
         surrogate = surrogate.replace(members=surrogate.members[:count])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lln.core.atomic import whole_file
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.view.page.build import forecaster_page
 
@@ -27,7 +27,7 @@ class InlinePage:
     """
 
     def __init__(self, text: str, height: int = 900) -> None:
-        self.text, self.height = text, whole("height", height, 100)
+        self.text, self.height = text, check_int("height", height, 100)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page as one HTML file that needs no network and no other file."""
