@@ -31,6 +31,8 @@ autodoc_default_options = {
 }
 nitpicky = False
 html_theme = "furo"
+# The live page is made while the documentation is built; Sphinx looks for the folder before that.
+(Path(__file__).parent / "_made" / "static").mkdir(parents=True, exist_ok=True)
 html_static_path = ["_static", "_made/static"]
 html_css_files = ["lln.css"]
 html_title = f"lln {__version__}"

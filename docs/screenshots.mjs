@@ -1,6 +1,6 @@
 // One picture of a page for the documentation, halfway through its rollout; see screenshots.py.
 
-import { answer, asked, browser, drawn, open } from "../tests/page/launch.mjs";
+import { answer, asked, browser, drawn, open } from "../tests/view/page/launch.mjs";
 
 const opened = await browser();
 const { page, seen } = await open(opened, asked.page, {
