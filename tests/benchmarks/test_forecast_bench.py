@@ -174,21 +174,6 @@ def check_cells(cells, named, best):
     assert {place for place, cell in enumerate(cells) if cell.startswith("**")} == lowest
 
 
-def test_the_readme_tells_what_is_stored():
-    found, told = stored_rows(), table_of("README.md", "| system | `LensForecaster` | linear map")
-    assert set(told) == set(forecast_data.NONLINEAR)
-    for system, cells in told.items():
-        rows = found[system]
-        linear = min((rows["linear"], rows["linear-wide"]), key=lambda row: row["nmse"])
-        best = min((rows[name] for name in COMPARATORS), key=lambda row: row["nmse"])
-        check_cells(cells, {1: (rows["lens"], 0.005), 2: (linear, 0.05), 3: (rows["analog"], 0.05)}, best)
-        if max(rows["lens"]["share"]) > 0:
-            assert cells[4] == f"{best['nmse']:.2e}"
-        else:
-            assert cells[4] == "the same map"
-            assert best["nmse"] == pytest.approx(rows["lens"]["nmse"], rel=1e-6)
-
-
 def test_the_page_on_accuracy_tells_what_is_stored():
     found, told = (
         stored_rows(),

@@ -98,7 +98,7 @@ LOOKS = {
     "mlp": Look("plain MLP", VERMILION, SOLID, "s"),
     "residual": Look("ResMLP", GREEN, SOLID, "^"),
     "scaled-residual": Look("scaled ResMLP", ORANGE, SOLID, "D"),
-    "residual-batchnorm": Look("ResMLP with batch norm", PURPLE, SOLID, "v"),
+    "residual-batchnorm": Look("ResMLP-BN", PURPLE, SOLID, "v"),
     "layerscale": Look("LayerScale", SKY, SOLID, "P"),
     "linear": Look("linear map", BLACK, DASHED, ""),
     "analog": Look("nearest analog", GREY, MIXED, ""),

@@ -6,6 +6,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
+from browser import drive, needs_browser
 from conftest import Writer, full_writer, lens_options, rollout
 from typer.testing import CliRunner
 
@@ -262,8 +263,16 @@ def test_the_page_needs_nothing_else(report):
     assert page.open_tags == []
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.found)
     assert sum(link.startswith("data:") for link in page.found) == 6
-    assert "<strong>6.170 ± 0.953</strong>" in html.unescape(text)
-    assert '<td class="agree">agree</td>' in text
+    assert "<strong>6.170 ±\u00a00.953</strong>" in html.unescape(text)
+    assert re.search(r'<td class="verdict agree[^"]*" data-label="[^"]+">agree</td>', text)
+
+
+@needs_browser
+def test_the_page_never_scrolls_sideways_and_has_a_dark_mode(report):
+    folder, _ = report
+    told = drive(folder, "widths", {"page": str(folder / "report.html"), "widths": [390, 1041, 1300, 1366, 1920]})
+    assert {key: one["wide"] for key, one in told.items() if one["wide"] > 0} == {}
+    assert told["390 light"]["paper"] == "rgb(255, 255, 255)" != told["390 dark"]["paper"]
 
 
 def test_latex_is_balanced_and_plain_ascii(report):

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from lln.plots.figures import colour_bar
 from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, house_style
 
 CLASS_COLOURS = (BLUE, GREEN)
@@ -25,9 +26,7 @@ def case_figure(result: Mapping[str, Any]) -> Figure:
         shown = result["displayed"]
         for sample, look in zip(shown, _looks(), strict=True):
             axes[0].scatter(*result["points"][sample], s=70, zorder=5, edgecolor=BLACK, **look)
-        axes[0].set_title("(a) input space")
-        axes[0].set_xlabel("x₁")
-        axes[0].set_ylabel("x₂")
+        _label_inputs(axes[0], "(a) input space")
         for axis, name, title in ((axes[1], "lens", "(b) LLN positions"), (axes[2], "mlp", "(c) plain MLP states")):
             _cloud(axis, result, name)
             for sample, look in zip(shown, _looks(), strict=True):
@@ -83,7 +82,7 @@ def overview_figure(result: Mapping[str, Any]) -> Figure:
             for axis, place in ((axes[0, 0], point), (axes[0, 1], path[-1])):
                 axis.annotate(str(rank), place, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
         _zoom(axes[0, 1], [np.array(result["paths"]["lens"][str(sample)]) for sample in errors])
-        axes[0, 0].set_title(f"(a) the {len(errors)} errors in input space")
+        _label_inputs(axes[0, 0], f"(a) the {len(errors)} errors in input space")
         _label_plane(axes[0, 1], result["explained"]["lens"], "(b) their position paths")
         _turn_matrix(figure, axes[1, 0], turns[errors])
         _turn_distribution(axes[1, 1], turns.max(axis=1), errors)
@@ -120,10 +119,16 @@ def _path(axis: Axes, path: NDArray[Any], *, color: str, label: str, alpha: floa
     axis.scatter(path[-1, 0], path[-1, 1], s=34, marker="s", color=color, zorder=5)
 
 
+def _label_inputs(axis: Axes, title: str) -> None:
+    axis.set_title(title)
+    axis.set_xlabel("input x₁")
+    axis.set_ylabel("input x₂")
+
+
 def _label_plane(axis: Axes, explained: Sequence[float], title: str) -> None:
     axis.set_title(title)
-    axis.set_xlabel(f"PC 1 ({100 * explained[0]:.1f} %)")
-    axis.set_ylabel(f"PC 2 ({100 * explained[1]:.1f} %)")
+    axis.set_xlabel(f"principal component 1 ({100 * explained[0]:.1f} % of variance)")
+    axis.set_ylabel(f"principal component 2 ({100 * explained[1]:.1f} %)")
 
 
 def _zoom(axis: Axes, paths: Sequence[NDArray[Any]]) -> None:
@@ -156,10 +161,10 @@ def _turn_matrix(figure: Figure, axis: Axes, turns: NDArray[Any]) -> None:
     axis.grid(False)
     axis.set_title("(c) turns of the errors by layer")
     axis.set_xlabel("layer l")
-    axis.set_ylabel("confidence rank")
+    axis.set_ylabel("error, by confidence rank")
     axis.set_xticks(range(turns.shape[1]), [f"L{layer}" for layer in range(1, turns.shape[1] + 1)])
     axis.set_yticks(range(len(turns)))
-    figure.colorbar(shown, ax=axis, pad=0.02).ax.set_title("°", loc="center")
+    colour_bar(figure, shown, axis).set_label("turn, degrees")
 
 
 def _turn_distribution(axis: Axes, largest: NDArray[Any], errors: Sequence[int]) -> None:
@@ -183,5 +188,5 @@ def _turn_distribution(axis: Axes, largest: NDArray[Any], errors: Sequence[int])
     )
     axis.set_title("(d) maximum turn of all held-out samples")
     axis.set_xlabel("maximum turn, degrees")
-    axis.set_ylabel("samples")
+    axis.set_ylabel("number of samples")
     axis.legend()

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from lln.core.statistics import geometric_band
 from lln.paper.printed_values import all_depths
 from lln.paper.report.evidence import Evidence, table_of
-from lln.paper.report.names import MODEL_NAMES, SHORT_NAMES, SYSTEM_NAMES, diverged
+from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, diverged
 from lln.paper.report.other_tables import GRADIENT_MODELS
 from lln.paper.report.rollout_tables import DEPTHS
-from lln.plots.style import BLACK, WIDTH, colour, house_style
+from lln.plots.style import BLACK, WIDTH, colour, house_style, look
 
-# One colour a model in every figure.
-COLOURS = {name: colour(name) for name in SHORT_NAMES}
 REPRESENTATIVES = ("lorenz-24", "springchain-32", "burgers-32", "advecdiff-32", "reactiondiff-32")
 CURVE_SYSTEMS = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
 
@@ -31,7 +29,7 @@ def depth_sweep_figure(evidence: Evidence) -> Figure:
         figure = Figure(figsize=(1.5 * WIDTH, 5.4), layout="constrained")
         axes = figure.subplots(2, 5, sharex=True)
         for axis, (system, title) in zip(axes.T.flat, SYSTEM_NAMES.items(), strict=True):
-            for name, short in SHORT_NAMES.items():
+            for name, label in MODEL_NAMES.items():
                 here = {depth: evidence.row_score(system, depth, name) for depth in DEPTHS}
                 means = [np.nan if s is None or diverged(s.mean) else s.mean for s in here.values()]
                 paper = [
@@ -39,8 +37,9 @@ def depth_sweep_figure(evidence: Evidence) -> Figure:
                     for row in all_depths()
                     if row.system == system
                 ]
-                axis.plot(DEPTHS, paper, color=COLOURS[name], linestyle=(0, (2, 2)), linewidth=0.9, alpha=0.55)
-                axis.plot(DEPTHS, means, color=COLOURS[name], marker="o", markersize=3.5, label=short)
+                axis.plot(DEPTHS, paper, color=colour(name), linestyle=(0, (2, 2)), linewidth=0.9, alpha=0.55)
+                marker = look(name).marker or "o"
+                axis.plot(DEPTHS, means, color=colour(name), marker=marker, markersize=3.5, label=label)
             axis.set_title(title)
             axis.set_xscale("log", base=2)
             axis.set_yscale("log")
@@ -83,8 +82,8 @@ def gradient_figure(evidence: Evidence) -> Figure:
             axes[1, column].set_xlabel("layer l")
         for axis in axes.flat:
             axis.axhline(0.0, color=BLACK, linewidth=0.7, linestyle=(0, (4, 3)))
-        axes[0, 0].set_ylabel("log10(g_l / g_D)")
-        axes[1, 0].set_ylabel("magnified")
+        axes[0, 0].set_ylabel(r"$\log_{10}(g_l\,/\,g_D)$")
+        axes[1, 0].set_ylabel("the same, magnified")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
@@ -95,8 +94,8 @@ def _band(axis: Axes, curves: NDArray[Any], name: str) -> None:
     layers = np.arange(1, curves.shape[1] + 1)
     mean = curves.mean(axis=0)
     spread = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros_like(mean)
-    axis.plot(layers, mean, color=COLOURS[name], label=MODEL_NAMES[name])
-    axis.fill_between(layers, mean - spread, mean + spread, color=COLOURS[name], alpha=0.2, linewidth=0)
+    axis.plot(layers, mean, label=MODEL_NAMES[name], **look(name).line(len(layers)))
+    axis.fill_between(layers, mean - spread, mean + spread, color=colour(name), alpha=0.2, linewidth=0)
 
 
 def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Figure:
@@ -112,12 +111,16 @@ def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Fi
             for name, errors in sorted(curves.get(system, {}).items(), key=lambda item: item[0] != "lens"):
                 steps = np.arange(1, errors.shape[1] + 1)
                 mean, low, high = (np.where(np.isfinite(v), v, np.nan) for v in geometric_band(errors))
-                axis.plot(steps, mean, color=COLOURS[name], label=MODEL_NAMES[name])
-                axis.fill_between(steps, low, high, color=COLOURS[name], alpha=0.2, linewidth=0)
+                axis.plot(steps, mean, label=MODEL_NAMES[name], **look(name).line(len(steps)))
+                axis.fill_between(steps, low, high, color=colour(name), alpha=0.2, linewidth=0)
             axis.set_yscale("log")
             axis.set_title(SYSTEM_NAMES[system])
             axis.set_xlabel("rollout step")
-            if curves.get(system):
-                axis.legend(loc="lower right")
+            if not curves.get(system):
+                axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", va="center")
         axes[0].set_ylabel("normalised MSE at the step")
+        drawn = [axis.get_legend_handles_labels() for axis in axes]
+        entries = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+        if entries:
+            figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries))
     return figure

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from lln.core.table import Table
 from lln.paper.report.compare import Verdict
 from lln.paper.report.document import Document, Picture, Section
+from lln.paper.report.names import MISSING
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --quiet: #555; --rule: #ccc; --soft: #f4f4f2;
-  --agree: #dff0e6; --other: #fff3d6; --differ: #f9ddd3; }
+  --agree: #dff0e6; --other: #fff3d6; --differ: #f9ddd3; --link: #0a58ad; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e3; --paper: #17181a; --quiet: #a9a9a4; --rule: #45474b; --soft: #232528;
-    --agree: #1d3b2a; --other: #443a1b; --differ: #4a2a20; }
+  :root { --ink: #e6e6e3; --paper: #17181a; --quiet: #b4b4ae; --rule: #45474b; --soft: #232528;
+    --agree: #1d3b2a; --other: #443a1b; --differ: #4a2a20; --link: #8ab4f8; }
   figure img { background: #fff; border-radius: 4px; }
-  a { color: #8ab4f8; }
 }
+html { scroll-behavior: smooth; }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-  max-width: 1180px; padding: 1.5rem; }
-h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
-nav a { margin-right: 1rem; white-space: nowrap; }
-.wide { overflow-x: auto; max-width: 100%; margin: 1rem 0 .4rem; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+  max-width: 1500px; padding: 1.5rem; }
+a { color: var(--link); }
+h1 { font-size: 1.7rem; margin-top: 0; }
+h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
+nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: 0; margin: 0 0 1rem; }
+main { min-width: 0; }
+@media (min-width: 1300px) {
+  .columns { display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 2rem; }
+  nav { position: sticky; top: 1.5rem; align-self: start; font-size: 14px; }
+  nav ul { flex-direction: column; gap: .35rem; border-right: 1px solid var(--rule); padding-right: .8rem; }
+}
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; margin: 1rem 0 .4rem; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .22rem .55rem; text-align: right; white-space: nowrap; }
-th { white-space: normal; max-width: 9rem; }
-th:first-child, td:first-child, td.text { text-align: left; }
-td.text { white-space: normal; min-width: 14rem; max-width: 30rem; }
+th, td { padding: .22rem .5rem; text-align: right; vertical-align: top; }
+th { max-width: 9rem; font-weight: 600; }
+table.dense { font-size: 12px; } table.dense :is(th, td) { padding: .2rem .28rem; min-width: 0; }
+.text { text-align: left; }
+td.text { min-width: 8rem; max-width: 30rem; }
 thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 tbody tr:last-child td { border-bottom: 2px solid var(--ink); }
 tbody tr.first td { border-top: 1px solid var(--rule); }
@@ -40,7 +50,19 @@ p, li { max-width: 46rem; }
 p.note { font-size: 13px; color: var(--quiet); margin: .2rem 0; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; }
 figcaption { font-size: 13px; color: var(--quiet); max-width: 46rem; }
-code { background: var(--soft); padding: 0 .25em; }
+code { background: var(--soft); padding: 0 .25em; overflow-wrap: anywhere; }
+@media (max-width: 1040px) {
+  body { padding: 1rem; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  table, caption, tbody, tr, td { display: block; }
+  td, td.text { display: flex; gap: 1rem; justify-content: space-between; text-align: right; max-width: none;
+    border: 0 !important; padding: .15rem .3rem; overflow-wrap: anywhere; }
+  td::before { content: attr(data-label); color: var(--quiet); text-align: left; }
+  td:first-child { font-weight: 600; }
+  td.empty { display: none; }
+  tbody tr { border-top: 1px solid var(--rule); padding: .4rem 0; }
+}
+@media print { nav { display: none; } }
 """
 _MARKS = {
     Verdict.AGREE.value: "agree",
@@ -53,7 +75,8 @@ _MARKS = {
     "fails": "differ",
     "not run": "open",
 }
-LONG = 40
+LONG = 24
+MANY = 9  # columns from which on a table is set tightly
 
 
 def to_html(document: Document, figures: Path) -> str:
@@ -61,37 +84,58 @@ def to_html(document: Document, figures: Path) -> str:
 
     Args:
         document: the report.
-        figures: the folder that holds the SVG of every picture; they are read into the page.
+        figures: folder with the SVG file of every picture; the files are copied into the page.
     """
-    links = "".join(f'<a href="#{_anchor(s.title)}">{escape(s.title)}</a>' for s in document.sections)
+    links = "".join(f'<li><a href="#{_anchor(s.title)}">{escape(s.title)}</a></li>' for s in document.sections)
     body = "\n".join(_section(section, figures) for section in document.sections)
     title = escape(document.title)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<nav>{links}</nav>\n{body}\n</body>\n</html>\n"
+        f'<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<div class="columns">\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n{body}\n</main>\n</div>\n</body>\n</html>\n'
     )
 
 
 def table_to_html(table: Table) -> str:
-    """One table; a verdict's cell is tinted by what it says."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    rows = []
+    """One table: verdicts are tinted, columns of words are flush left, and cells carry their heading."""
     cells = table.cells()
+    words = [j == 0 or _is_text([row[j] for row in cells]) for j in range(len(table.columns))]
+    head = "".join(
+        f'<th scope="col" class="text">{_prose(name)}</th>' if text else f'<th scope="col">{_prose(name)}</th>'
+        for name, text in zip(table.columns, words, strict=True)
+    )
+    rows = []
     for i, row in enumerate(cells):
         grouped = i > 0 and row[0] and not cells[i - 1][0]
-        inner = "".join(_cell(cell, bold=(i, j) in table.best) for j, cell in enumerate(row))
+        inner = "".join(
+            _cell(cell, label, text_column=text, bold=(i, j) in table.best, tight=len(row) >= MANY)
+            for j, (cell, label, text) in enumerate(zip(row, table.columns, words, strict=True))
+        )
         rows.append(f'<tr class="first">{inner}</tr>' if grouped else f"<tr>{inner}</tr>")
+    dense = ' class="dense"' if len(table.columns) >= MANY else ""
     return (
-        f'<div class="wide"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"<table{dense}><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
 
-def _cell(text: str, *, bold: bool) -> str:
-    kind = _MARKS.get(text, "text" if len(text) > LONG else "")
-    inner = f"<strong>{escape(text)}</strong>" if bold else escape(text)
-    return f'<td class="{kind}">{inner}</td>' if kind else f"<td>{inner}</td>"
+def _is_text(cells: Sequence[str]) -> bool:
+    """Whether a column holds words: one cell is long, or most of those that are no verdict begin with a letter."""
+    plain = [cell for cell in cells if cell and cell not in _MARKS and cell != MISSING]
+    return any(len(cell) > LONG and "±" not in cell for cell in plain) or (
+        2 * sum(cell[0].isalpha() for cell in plain) > len(plain)
+    )
+
+
+def _cell(text: str, label: str, *, text_column: bool, bold: bool, tight: bool) -> str:
+    kinds = [f"verdict {_MARKS[text]}"] if text in _MARKS else []
+    kinds += ["text"] * text_column + ["empty"] * (not text)
+    # A line may break between a score and the printed one; inside a score only where there are many columns.
+    inner = _prose(text.replace(" ± ", " ±\u00a0" if tight else "\u00a0±\u00a0").replace("] ", "]\u00a0"))
+    inner = f"<strong>{inner}</strong>" if bold else inner
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
+    return f'<td{kind} data-label="{escape(label)}">{inner}</td>'
 
 
 def _section(section: Section, figures: Path) -> str:

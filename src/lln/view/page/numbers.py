@@ -1,4 +1,4 @@
-"""The page's tables: what the model is, and how it came about."""
+"""The tables of the page: the model, its training, its options and the versions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from lln.view.page.payload import AnySurrogate
 if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
 
-# What the report of a fit calls things, and what the page does.
+# Fields of the fit report, and their labels on the page.
 _REPORT = {
     "trajectories": "trajectories",
     "pairs": "pairs that trained",
     "left_out": "pairs left out for gaps",
     "noise": "noise, against the states",
-    "share": "share of the network",
+    "share": "correction weight of the network",
     "updates": "updates",
     "unroll": "steps of fine-tuning",
     "seconds": "seconds",
     "held_out_steps": "steps of held-out rollouts",
     "held_out_nmse": "their error (NMSE)",
-    "linear_nmse": "the same, linear part alone",
-    "spectral_radius": "spectral radius of the linear part",
+    "linear_nmse": "the same, linear map alone",
+    "spectral_radius": "spectral radius of the linear map",
 }
 
 
@@ -43,14 +43,14 @@ def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:
 def numbers_of(
     forecaster: LensForecaster, surrogate: AnySurrogate, truth: list[tuple[str, str]]
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Titles and rows of every table; `truth` says what rollouts are held against."""
+    """Title and rows of every table; `truth` describes the data that rollouts are compared with."""
     frame, layout = surrogate.frame, forecaster.layout_
     model = [
         ("coordinates n", f"{frame.size}"),
         ("states a step looks at", f"{frame.history}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
         ("time step", f"{layout.dt:g}"),
-        ("linear part", "yes" if frame.matrix.any() else "none"),
+        ("closed-form parts", ", ".join(_closed_forms(surrogate)) or "none"),
         *_network_rows(surrogate),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
     ]
@@ -64,7 +64,7 @@ def numbers_of(
     ]
     if report.get("coverage") is not None:
         training.append(("hidden positions between the control points", f"{1 - report['coverage']:.2%}"))
-    # What is None was left to the recipe, but for the ridge: there it means no linear part.
+    # None means that the fit chose, except for the ridge: there it means no linear part.
     recipe = [
         (key.replace("_", " "), _shown(value))
         for key, value in forecaster.recipe_.record().items()
@@ -80,7 +80,7 @@ def numbers_of(
 
 def _network_words(surrogate: AnySurrogate) -> str:
     if not surrogate.members or not surrogate.frame.gain.any():
-        return "linear part alone"
+        return " + ".join(_closed_forms(surrogate)) or "persistence"
     first = surrogate.members[0]
     many = f"{len(surrogate.members)} × " if len(surrogate.members) > 1 else ""
     kind = _KINDS.get(type(first), type(first).__name__)
@@ -88,9 +88,30 @@ def _network_words(surrogate: AnySurrogate) -> str:
     return f"{many}{kind}, h = {first.width}, D = {first.depth}{basis}"
 
 
+def _closed_forms(surrogate: AnySurrogate) -> list[str]:
+    """The parts that were solved for, not trained, in words."""
+    frame = surrogate.frame
+    if surrogate.kind == "field":
+        return ["convolution"] if frame.matrix.any() else []
+    found = ["linear map"] if frame.matrix.any() else []
+    if frame.polynomial is not None:
+        found.append(f"polynomial of degree {_degree(frame.polynomial.table)}")
+    if frame.flow is not None:
+        found.append(f"polynomial vector field of degree {_degree(frame.flow.polynomial.table)}")
+    return found
+
+
+def _degree(table: Any) -> int:
+    """The largest number of factors in a row of a monomial table."""
+    degrees: list[int] = []
+    for parent, _ in table.tolist():
+        degrees.append(1 if parent < 0 else degrees[parent] + 1)
+    return max(degrees, default=0)
+
+
 def _network_rows(surrogate: AnySurrogate) -> list[tuple[str, str]]:
     if not surrogate.members or not surrogate.frame.gain.any():
-        return [("network", "none: the linear part is all there is")]
+        return [("network", "none: the closed-form parts did best on held-out rollouts")]
     first = surrogate.members[0]
     rows = [("networks in the ensemble", f"{len(surrogate.members)}")]
     rows += [("width h", f"{first.width}"), ("depth D", f"{first.depth}")]

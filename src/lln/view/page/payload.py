@@ -24,6 +24,7 @@ from lln.export.parts import (
 from lln.forecaster.layout import Layout
 from lln.step.base import AnyStep
 from lln.systems import System
+from lln.view.page.equations import equations_of
 from lln.view.page.runs import EXACT, FINE, Run
 from lln.view.page.system import polynomial_field
 
@@ -206,6 +207,7 @@ def whole_payload(
         "notes": [*notes, *rounding_note(carried)],
         "lyapunov": None if lyapunov is None else lyapunov * factor,
         "system": None if system is None else _system(system, layout.dt),
+        "equations": equations_of(surrogate, layout.dt / factor),
         "scale": packed(surrogate.frame.scale),
         "numbers": [{"title": head, "rows": [list(row) for row in rows]} for head, rows in numbers],
         **data_part(layout, runs, surrogate.frame.history, steps),

@@ -15,6 +15,7 @@ import { showNumbers } from "./views/numbers";
 import { PaintView } from "./views/paint";
 import { PhaseView } from "./views/phase";
 import { SeriesView } from "./views/series";
+import { TermsView } from "./views/terms";
 import { element, make, type View } from "./views/view";
 
 const FEW = 8;
@@ -92,6 +93,8 @@ function pictures(state: State): View[] {
   const lens = lensOf(payload);
   if (lens) views.push(new BenchView(state, lens));
   else element("bench").hidden = true;
+  if (payload.equations) views.push(new TermsView(state, payload.equations));
+  element("equations").hidden = !payload.equations;
   return views;
 }
 

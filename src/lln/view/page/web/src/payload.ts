@@ -83,9 +83,9 @@ export interface FramePayload {
   size: number;
   history: number;
   inputs: number;
-  /** low and high bound the state, feature_low and feature_high what nonlinear parts see */
+  /** low and high bound the state */
   arrays: Arrays<"mean" | "scale" | "difference_scale" | "input_mean" | "input_scale"> &
-    Partial<Arrays<"low" | "high" | "feature_low" | "feature_high">>;
+    Partial<Arrays<"low" | "high">>;
 }
 
 export interface FieldFramePayload {
@@ -107,6 +107,19 @@ export interface FieldFramePayload {
 export type AnyFrame = FramePayload | FieldFramePayload;
 export type PartPayload = LinearPayload | PolynomialPayload | FlowPayload | LensPayload | PerceptronPayload;
 export type AnyPart = PartPayload | FieldNetworkPayload;
+
+/** One term of an equation: its weight times a power of each coordinate. */
+export interface Term {
+  weight: number;
+  powers: number[];
+}
+
+/** The equations of a small model without networks: derivatives in time, or changes over one step. */
+export interface Equations {
+  kind: "flow" | "step";
+  /** the terms of each coordinate, the largest first */
+  rows: Term[][];
+}
 
 export type RowKind = "unseen" | "chose" | "trained";
 
@@ -133,7 +146,7 @@ export interface Axis {
 }
 
 export interface Payload {
-  format: 1;
+  format: 2;
   title: string;
   subtitle: string;
   made: string;
@@ -151,6 +164,8 @@ export interface Payload {
   notes: string[];
   /** the true system, where its equations are known */
   system: { name: string; flow: FlowPayload } | null;
+  /** null where the model has networks, a past, inputs or many coordinates */
+  equations: Equations | null;
   names: string[];
   units: string[];
   inputNames: string[];

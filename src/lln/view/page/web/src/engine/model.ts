@@ -10,24 +10,19 @@ export class Model implements Stepper {
   readonly inputs: number;
   readonly simd: boolean;
   private readonly features: Block;
-  private readonly bounded: Block;
   private readonly constants: Record<string, Float64Array | undefined>;
-  private readonly linear: Part[] = [];
-  private readonly nonlinear: Part[] = [];
+  private readonly parts: Part[];
 
   constructor(readonly frame: FramePayload, parts: PartPayload[], plain = false) {
     this.size = frame.size;
     this.inputs = frame.inputs;
     const columns = frame.size * frame.history + frame.inputs;
-    const numbers = 2 * even(columns) + parts.reduce((sum, part) => sum + partNumbers(part, columns, frame.size), 0);
+    const numbers = even(columns) + parts.reduce((sum, part) => sum + partNumbers(part, columns, frame.size), 0);
     const { arena, simd } = openArena(numbers, plain);
     this.simd = simd;
     this.constants = Object.fromEntries(Object.entries(frame.arrays).map(([name, packed]) => [name, unpack(packed)]));
     this.features = { ...arena.block(columns), count: columns, inputs: frame.inputs };
-    this.bounded = frame.arrays.feature_low ? { ...arena.block(columns), count: columns, inputs: frame.inputs } : this.features;
-    for (const part of parts) {
-      (part.kind === "linear" ? this.linear : this.nonlinear).push(makePart(arena, part, columns, frame.size));
-    }
+    this.parts = parts.map((part) => makePart(arena, part, columns, frame.size));
   }
 
   step(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches): Float64Array {
@@ -35,8 +30,7 @@ export class Model implements Stepper {
     const present = window[window.length - 1];
     const change = new Float64Array(this.size);
     this.fill(window, inputs);
-    for (const part of this.linear) part.add(this.features, change, switches);
-    for (const part of this.nonlinear) part.add(this.bounded, change, switches);
+    for (const part of this.parts) part.add(this.features, change, switches);
     const next = new Float64Array(this.size);
     for (let i = 0; i < this.size; i++) {
       const value = present[i] + scale[i] * change[i];
@@ -47,15 +41,12 @@ export class Model implements Stepper {
 
   trace(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches): Trace | null {
     this.fill(window, inputs);
-    for (const part of this.nonlinear) if (part.trace) return part.trace(this.bounded, switches);
+    for (const part of this.parts) if (part.trace) return part.trace(this.features, switches);
     return null;
   }
 
   private fill(window: Float64Array[], inputs: ArrayLike<number> | null): void {
-    const { mean, scale, difference_scale, input_mean, input_scale, feature_low, feature_high } = this.constants as Record<
-      string,
-      Float64Array
-    >;
+    const { mean, scale, difference_scale, input_mean, input_scale } = this.constants as Record<string, Float64Array>;
     const n = this.size;
     const last = window.length - 1;
     const f = this.features.values;
@@ -70,8 +61,6 @@ export class Model implements Stepper {
     }
     const first = n * this.frame.history;
     for (let i = 0; i < this.inputs; i++) f[first + i] = ((inputs?.[i] ?? input_mean[i]) - input_mean[i]) / input_scale[i];
-    if (!feature_low) return;
-    for (let i = 0; i < feature_low.length; i++) this.bounded.values[i] = clamp(f[i], feature_low[i], feature_high[i]);
   }
 }
 

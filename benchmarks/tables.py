@@ -1,0 +1,164 @@
+"""`python -m benchmarks.tables`: fill the short tables of README.md and docs/accuracy.md from the stored rows.
+
+A block begins with `<!-- table: NAME -->` and ends with `<!-- end of table -->`. A block whose results are not
+stored is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from lln.core.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).resolve().parent / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "accuracy.md")
+_BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+Rows = Mapping[str, Any]
+
+
+def filled(text: str, results: Path = RESULTS) -> str:
+    """The text of a page with every block made from the rows stored in `results`."""
+
+    def block(match: re.Match[str]) -> str:
+        content = TABLES[match[2]](results)
+        return match[0] if content is None else f"{match[1]}{content}\n{match[3]}"
+
+    return _BLOCK.sub(block, text)
+
+
+def systems(results: Path) -> str | None:
+    """Chaotic systems: mean valid time of `LensForecaster()` and of the baselines on the same fits."""
+    rows = _rows(results, "accuracy-dysts-*.json")
+    if not rows:
+        return None
+    names = {"lln": "`LensForecaster()`", **_BASELINES}
+    compared = {key: row for key, row in rows.items() if any(name in row for name in ("analog", "NVAR", "kernel"))}
+    shown = compared if len(compared) > len(rows) // 2 else rows
+    cells = []
+    for name, label in names.items():
+        some = [row[name] for row in shown.values() if name in row]
+        if len(some) == len(shown):
+            cells.append(
+                [label, f"{fmean(one['valid'] for one in some):.2f}", f"{fmean(one['smape'] for one in some):.1f}"]
+            )
+    table = Table(("model", "valid time, Lyapunov times", "sMAPE in the first"), cells).to_markdown()
+    seconds = median(row["lln"]["cpu_seconds"] for row in rows.values())
+    count = len({key.rsplit(" ", 1)[0] for key in shown})
+    note = (
+        f"Means over {len(shown)} fits to {count} chaotic systems of 512 rows; at most 10 Lyapunov times are counted."
+    )
+    return f"{table}\n\n{note} A fit takes {seconds:.1f} s of one core (median)."
+
+
+def series(results: Path) -> str | None:
+    """Measured series: error of `LensForecaster()` beside the best baseline."""
+    rows = _rows(results, "accuracy-series.json")
+    if not rows:
+        return None
+    cells = []
+    for name, row in rows.items():
+        simple = {key: row[key] for key in (*_BASELINES, "mean", "AR") if key in row}
+        best = min(simple, key=simple.__getitem__)
+        shown = (f"{row['lln']:.3g}", f"{simple[best]:.3g} ({_LABELS[best]})", f"{row['coverage_90']:.0%}")
+        cells.append([name, row["steps"], *shown])
+    columns = ("series", "steps ahead", "`LensForecaster()`", "best simple method", "90 % intervals cover")
+    return Table(columns, cells).to_markdown()
+
+
+def speed(results: Path) -> str | None:
+    """The ratios that a reader asks for first, from the speed benchmark."""
+    cells = []
+    for what, group, quantity, shape, fast, slow, against in _SPEED:
+        content = _read(results / f"{group}.json")
+        if content is None:
+            continue
+        found = {
+            row["contender"]: row["minimum"]
+            for row in content["rows"]
+            if row["quantity"] == quantity and shape.items() <= row["shape"].items()
+        }
+        others = [name for name in slow if name in found]
+        if fast in found and others:
+            ratio = " / ".join(f"{found[name] / found[fast]:.3g}" for name in others)
+            made = content["made"]
+            cells.append([what, _sizes(shape), against, f"{ratio}x", made["gpu"] or made["processor"]])
+    columns = ("computation", "sizes", "compared with", "times faster", "machine")
+    return Table(columns, cells).to_markdown() if cells else None
+
+
+_BASELINES = {
+    "persistence": "persistence",
+    "analog": "nearest analog",
+    "NVAR": "NVAR, tuned",
+    "kernel": "kernel ridge, tuned",
+}
+_LABELS = {**_BASELINES, "mean": "mean", "AR": "AR, tuned"}
+_MODEL, _NETWORK, _STACK = (
+    "rollout of a fitted model, 500 steps",
+    "rollout of a network, 500 steps",
+    "stack with gradients",
+)
+# What, file, quantity, sizes, ours, others, words for the others.
+_SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], ...] = (
+    (
+        _MODEL,
+        "cpu-product",
+        "model rollout",
+        {"B": 1, "h": 192, "D": 10},
+        "fused",
+        ("loop",),
+        "the step called in a loop",
+    ),
+    (_NETWORK, "cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("naive",), "plain torch"),
+    (_NETWORK, "cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("mlp onnx",), "MLP in ONNX Runtime"),
+    (_STACK, "cpu-stack", "stack gradients", {"B": 1024, "h": 128}, "cpu", ("naive",), "plain torch"),
+    ("training step", "cpu-training", "training step", {"B": 256, "h": 128}, "lens", ("mlp compiled",), "compiled MLP"),
+    (
+        _STACK,
+        "cuda-stack",
+        "stack gradients",
+        {"B": 8192, "h": 512},
+        "triton",
+        ("naive", "naive compiled"),
+        "plain / compiled torch",
+    ),
+)
+
+TABLES: dict[str, Callable[[Path], str | None]] = {"systems": systems, "series": series, "speed": speed}
+
+
+def _sizes(shape: Mapping[str, int]) -> str:
+    return " ".join(f"{key}={size}" for key, size in shape.items())
+
+
+def _rows(results: Path, pattern: str) -> Rows:
+    found: dict[str, Any] = {}
+    for path in sorted(results.glob(pattern)):
+        found |= json.loads(path.read_text())["rows"]
+    return found
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def main() -> None:
+    """Fill the pages."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        new = filled(text)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+        print(f"{page.relative_to(ROOT)}: {'filled' if new != text else 'as stored'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The closed-form parts of a small step as equations in the units of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lln.step.base import AnyStep
+from lln.step.frame import Frame
+from lln.step.polynomial import Array, Polynomial
+
+FEW = 8
+MOST_TERMS = 3000
+NEGLIGIBLE = 1e-3
+
+Powers = tuple[int, ...]
+Terms = dict[Powers, Array]
+
+
+def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
+    """The equations of a step for the page; None for a step that has networks, a past, inputs or many coordinates.
+
+    A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
+    its terms, the largest first: the power of each coordinate and the weight in the units of the data. Terms of less
+    than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
+
+    Args:
+        step: the learned step.
+        dt: time between rows, in the unit that the page shows.
+    """
+    if step.kind != "dense" or (step.members and step.frame.gain.any()):
+        return None
+    frame: Frame = step.frame
+    if frame.history > 1 or frame.inputs or frame.size > FEW:
+        return None
+    discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
+    if discrete == (frame.flow is not None):
+        return None
+    found = _flow_terms(frame, dt) if frame.flow is not None else _step_terms(frame)
+    if len(found) > MOST_TERMS:
+        return None
+    raw = _in_units(found, frame)
+    typical = np.sqrt(frame.mean**2 + frame.scale**2)
+    rows = [_listed(raw, i, typical) for i in range(frame.size)]
+    return {"kind": "step" if frame.flow is None else "flow", "rows": rows}
+
+
+def _flow_terms(frame: Frame, dt: float) -> Terms:
+    assert frame.flow is not None
+    terms = _polynomial_terms(frame.flow.polynomial, frame.size)
+    _add(terms, (0,) * frame.size, frame.flow.offset)
+    return {powers: weights / dt for powers, weights in terms.items()}
+
+
+def _step_terms(frame: Frame) -> Terms:
+    terms: Terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
+    for i in range(frame.size):
+        _add(terms, tuple(int(i == j) for j in range(frame.size)), frame.matrix[:, i])
+    _add(terms, (0,) * frame.size, frame.offset)
+    return terms
+
+
+def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
+    """Weights (n,) by the powers of the standardised coordinates."""
+    powers: list[Powers] = []
+    terms: Terms = {}
+    for index, (parent, factor) in enumerate(polynomial.table.tolist()):
+        before = powers[parent] if parent >= 0 else (0,) * size
+        powers.append(tuple(power + (i == factor) for i, power in enumerate(before)))
+        _add(terms, powers[-1], polynomial.weights[:, index])
+    return terms
+
+
+def _in_units(terms: Terms, frame: Frame) -> Terms:
+    """Replace each standardised coordinate by (x - mean) / scale and multiply out."""
+    raw: Terms = {}
+    for powers, weights in terms.items():
+        if not weights.any():
+            continue
+        product: dict[Powers, float] = {(0,) * frame.size: 1.0}
+        for i, power in enumerate(powers):
+            for _ in range(power):
+                grown: dict[Powers, float] = {}
+                for known, factor in product.items():
+                    more = tuple(p + (i == j) for j, p in enumerate(known))
+                    grown[more] = grown.get(more, 0.0) + factor / frame.scale[i]
+                    grown[known] = grown.get(known, 0.0) - factor * frame.mean[i] / frame.scale[i]
+                product = grown
+        for known, factor in product.items():
+            _add(raw, known, factor * frame.scale * weights)
+    return raw
+
+
+def _listed(terms: Terms, coordinate: int, typical: Array) -> list[dict[str, Any]]:
+    """The terms of one equation that matter, the largest first."""
+    size = {powers: float(abs(w[coordinate]) * np.prod(typical ** np.asarray(powers))) for powers, w in terms.items()}
+    least = NEGLIGIBLE * max(size.values(), default=0.0)
+    kept = sorted((powers for powers in size if size[powers] > least), key=lambda powers: -size[powers])
+    return [{"powers": list(powers), "weight": float(terms[powers][coordinate])} for powers in kept]
+
+
+def _add(terms: Terms, powers: Powers, weights: Array) -> None:
+    terms[powers] = terms[powers] + weights if powers in terms else np.asarray(weights, dtype=np.float64)

@@ -1,0 +1,95 @@
+// The equations of a small model without networks, and what each term contributes at the present step.
+
+import { linear, segment, short } from "../draw/plot";
+import { Surface } from "../draw/surface";
+import { colours } from "../draw/theme";
+import type { Equations, Term } from "../payload";
+import type { State } from "../state";
+import { element, make, type View } from "./view";
+
+const ROW = 20;
+const GAP = 34;
+const MOST = 10; // bars for one coordinate
+const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+export class TermsView implements View {
+  private readonly surface: Surface;
+  /** what a bar of full length means for each coordinate; it only grows, so that bars can be compared over time */
+  private readonly most: number[];
+
+  constructor(
+    private readonly state: State,
+    private readonly equations: Equations,
+  ) {
+    this.most = equations.rows.map(() => 0);
+    const { names } = state.payload;
+    for (const [i, terms] of equations.rows.entries()) {
+      const line = make("p", `${left(equations.kind, names[i])} = ${sum(terms, names)}`, "equation");
+      element("equations-list").append(line);
+    }
+    const bars = equations.rows.reduce((count, terms) => count + Math.min(terms.length, MOST), 0);
+    const canvas = element<HTMLCanvasElement>("terms");
+    canvas.style.height = `${bars * ROW + equations.rows.length * GAP + 10}px`;
+    this.surface = new Surface(canvas, () => state.changed());
+  }
+
+  draw(): void {
+    const { state, surface, equations } = this;
+    if (!surface.begin()) return;
+    const c = colours();
+    const { context } = surface;
+    const { names } = state.payload;
+    const step = Math.min(Math.floor(state.now), state.fresh);
+    const now = Float64Array.from(names, (_, i) => state.predicted(step, i));
+    const label = Math.min(170, surface.width * 0.3);
+    let top = 6;
+    equations.rows.forEach((terms, i) => {
+      const shown = terms.slice(0, MOST);
+      const values = shown.map((term) => contribution(term, now));
+      this.most[i] = Math.max(this.most[i], ...values.map(Math.abs), 1e-300);
+      const x = linear(-this.most[i], this.most[i], label, surface.width - 96);
+      context.textBaseline = "middle";
+      context.textAlign = "left";
+      context.fillStyle = c.ink;
+      context.fillText(`${left(equations.kind, names[i])} = ${short(+terms.reduce((all, term) => all + contribution(term, now), 0).toPrecision(3))}`, 4, top + 10);
+      top += GAP - 12;
+      context.strokeStyle = c.rule;
+      context.lineWidth = 1;
+      segment(context, x(0), top, x(0), top + shown.length * ROW);
+      shown.forEach((term, k) => {
+        const middle = top + (k + 0.5) * ROW;
+        const end = x(values[k]);
+        context.fillStyle = values[k] < 0 ? c.highlight : c.prediction;
+        context.fillRect(Math.min(end, x(0)), middle - 6, Math.max(Math.abs(end - x(0)), 1), 12);
+        context.fillStyle = c["soft-ink"];
+        context.textAlign = "right";
+        context.fillText(monomial(term.powers, names) || "1", label - 10, middle);
+        context.fillText(short(+values[k].toPrecision(3)), surface.width - 8, middle);
+      });
+      top += shown.length * ROW + 12;
+    });
+  }
+}
+
+function contribution(term: Term, state: Float64Array): number {
+  return term.powers.reduce((product, power, i) => product * state[i] ** power, term.weight);
+}
+
+function left(kind: Equations["kind"], name: string): string {
+  return kind === "flow" ? `d${name}/dt` : `change of ${name} in a step`;
+}
+
+function sum(terms: Term[], names: string[]): string {
+  if (!terms.length) return "0";
+  return terms
+    .map(({ weight, powers }, k) => {
+      const sign = weight < 0 ? "− " : k ? "+ " : "";
+      return `${sign}${[short(Math.abs(weight)), monomial(powers, names)].filter(Boolean).join(" ")}`;
+    })
+    .join(" ");
+}
+
+function monomial(powers: number[], names: string[]): string {
+  const raised = (power: number): string => (power > 1 ? String(power).replace(/\d/g, (digit) => RAISED[Number(digit)]) : "");
+  return powers.map((power, i) => (power ? `${names[i]}${raised(power)}` : "")).filter(Boolean).join(" ");
+}

@@ -1,0 +1,102 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from lln.data.series import Series
+from lln.forecaster.layout import Layout
+from lln.models import LensNetwork
+from lln.step.dense import DenseStep
+from lln.step.frame import Frame
+from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.systems import preset
+from lln.view.page import build_page, equations
+from lln.view.page.equations import equations_of
+from lln.view.page.numbers import _closed_forms
+from lln.view.page.system import polynomial_field
+
+N = 3
+
+
+def frame_of(*, flow=None, polynomial=None, matrix=None, history=1):
+    rng = np.random.default_rng(0)
+    return Frame(
+        mean=rng.normal(size=N),
+        scale=rng.uniform(0.5, 3, size=N),
+        history=history,
+        difference_scale=np.ones((history - 1, N)),
+        input_mean=np.zeros(0),
+        input_scale=np.ones(0),
+        matrix=np.zeros((N, N * history)) if matrix is None else matrix,
+        offset=np.zeros(N),
+        gain=np.zeros(N),
+        polynomial=polynomial,
+        flow=flow,
+    )
+
+
+def cubic(seed):
+    table = monomial_table(range(N), 3)
+    return Polynomial(table, np.random.default_rng(seed).normal(size=(N, len(table))))
+
+
+def value(rows, x):
+    return [sum(term["weight"] * np.prod(x ** np.array(term["powers"])) for term in row) for row in rows]
+
+
+def test_the_equations_of_a_flow_are_its_derivatives_in_the_units_of_the_data(monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    field, offset, dt = cubic(1), np.array([0.3, -0.2, 0.1]), 0.05
+    frame = frame_of(flow=Flow(field, offset))
+    found = equations_of(DenseStep(frame), dt)
+    assert found["kind"] == "flow"
+    for x in np.random.default_rng(2).normal(size=(5, N)):
+        slope = frame.scale * (field((x - frame.mean) / frame.scale) + offset) / dt
+        np.testing.assert_allclose(value(found["rows"], x), slope, rtol=1e-9)
+
+
+def test_the_equations_of_a_map_are_its_change_in_one_step(monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    frame = frame_of(polynomial=cubic(3), matrix=np.random.default_rng(4).normal(size=(N, N)))
+    step = DenseStep(frame)
+    found = equations_of(step, 0.05)
+    assert found["kind"] == "step"
+    x = np.array([0.4, -1.0, 0.7])
+    np.testing.assert_allclose(x + value(found["rows"], x), step.rollout(x[None], 1)[0], rtol=1e-9)
+
+
+def test_the_page_of_the_lorenz_field_shows_the_lorenz_equations():
+    table, weights, offset = polynomial_field(preset("lorenz-28"))
+    dt = 0.01
+    weights = weights.copy()
+    weights[0, np.argmax(table[:, 0] >= 0)] += 1e-6  # rounding of a fit
+    unit = Frame(
+        np.zeros(N), np.ones(N), 1, np.ones((0, N)), np.zeros(0), np.ones(0), np.zeros((N, N)), np.zeros(N),
+        np.zeros(N), flow=Flow(Polynomial(table, weights * dt), offset * dt),
+    )  # fmt: skip
+    rows = equations_of(DenseStep(unit), dt)["rows"]
+    terms = [{tuple(term["powers"]): round(term["weight"], 6) for term in row} for row in rows]
+    assert terms == [
+        {(1, 0, 0): -10.0, (0, 1, 0): 10.0},
+        {(1, 0, 0): 28.0, (0, 1, 0): -1.0, (1, 0, 1): -1.0},
+        {(0, 0, 1): round(-8 / 3, 6), (1, 1, 0): 1.0},
+    ]
+    text = build_page(DenseStep(unit), Layout(("x", "y", "z"), dt), [Series(np.ones((5, 3)))], title="Lorenz")
+    payload = json.loads(re.search(r'id="payload">(.*?)</script>', text)[1])
+    assert [len(row) for row in payload["equations"]["rows"]] == [2, 3, 2]
+    assert _closed_forms(DenseStep(unit)) == ["polynomial vector field of degree 2"]
+
+
+@pytest.mark.parametrize("kind", ["network", "past", "both forms"])
+def test_other_steps_have_no_equations(kind):
+    matrix = np.eye(N)
+    if kind == "past":
+        step = DenseStep(frame_of(matrix=np.ones((N, 2 * N)), history=2))
+    elif kind == "network":
+        frame = frame_of(matrix=matrix)
+        frame.gain[:] = 1.0
+        step = DenseStep(frame, [LensNetwork(N, N, width=4, depth=2)])
+    else:
+        step = DenseStep(frame_of(matrix=matrix, flow=Flow(cubic(1), np.zeros(N))))
+    assert equations_of(step, 0.1) is None
