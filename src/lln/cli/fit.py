@@ -36,6 +36,9 @@ def fit(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads.", show_default="1, and all for large states")
     ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a surrogate from trajectories and write it to one file.
@@ -59,7 +62,7 @@ def fit(
     if terminal:
         echo(f"fitting {training.rows:,} states of {dataset.size:,} coordinates", dim=True, err=True)
     with _threads(threads, dataset.size):
-        train(forecaster, training, out, resume=resume)
+        train(forecaster, training, out, resume=resume, scheduler=scheduler)
     _show(forecaster, dataset, data[0], out, as_json)
 
 
@@ -91,7 +94,9 @@ def _checkpoint(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
 
 
-def train(forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bool = False) -> None:
+def train(
+    forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bool = False, scheduler: str | None = None
+) -> None:
     """Fit with progress and a checkpoint beside `out`, and save the model there."""
     from lln.cli.console import interrupted, progress_bars, say
 
@@ -102,7 +107,7 @@ def train(forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bo
         say(f"{checkpoint} does not exist, so the fit starts from the beginning")
     try:
         with progress_bars() as progress:
-            forecaster.fit(dataset, progress=progress, checkpoint=checkpoint)
+            forecaster.fit(dataset, progress=progress, checkpoint=checkpoint, scheduler=scheduler)
     except KeyboardInterrupt:
         interrupted(
             f"{checkpoint} is kept, and the same command with --resume continues from it"

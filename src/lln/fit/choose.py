@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.closed_form import ClosedChoice
 from lln.fit.defaults import CORRECTION_WEIGHTS
@@ -124,26 +125,45 @@ def choose_linear(
     reaches: Sequence[int | None],
     ridges: Sequence[float | None],
     scale: Array,
+    mapper: Mapper = serial,
 ) -> LinearChoice:
-    """Try every linear map on every fold."""
+    """Try every linear map on every fold; `mapper` calls one piece for each fold and history."""
     geometric: dict[Candidate, list[list[float]]] = {}
     arithmetic: dict[Candidate, list[list[float]]] = {}
-    leads = []
-    for fold in folds:
-        leads.append(lead_times(fold.steps))
-        for history in histories:
-            ready = kitchen.prepare(fold.train, history)
-            windows = load(kitchen.dataset, fold, history, scale)
-            for reach in reaches if history <= _LOCAL_HISTORY else (None,):
-                tried = [Candidate(history, reach, r) for r in ridges if r is not None or reach is None]
-                if not tried:
-                    continue
-                frames = [ready.linear(candidate) for candidate in tried]
-                for candidate, predicted in zip(tried, roll_linear(frames, windows), strict=True):
-                    errors = windows.errors(predicted)
-                    geometric.setdefault(candidate, []).append(errors.by_lead().tolist())
-                    arithmetic.setdefault(candidate, []).append(errors.by_lead(noisy=True).tolist())
-    return LinearChoice(leads, geometric, arithmetic)
+    pieces = (_LinearPiece(fold, history, reaches, ridges, scale) for fold in folds for history in histories)
+    for found in mapper(_linear_errors, kitchen, pieces):
+        for candidate, plain, noisy in found:
+            geometric.setdefault(candidate, []).append(plain)
+            arithmetic.setdefault(candidate, []).append(noisy)
+    return LinearChoice([lead_times(fold.steps) for fold in folds], geometric, arithmetic)
+
+
+@dataclass(frozen=True, eq=False)
+class _LinearPiece:
+    """The linear maps of one history on one fold."""
+
+    fold: Fold
+    history: int
+    reaches: Sequence[int | None]
+    ridges: Sequence[float | None]
+    scale: Array
+
+
+def _linear_errors(kitchen: Kitchen, piece: _LinearPiece) -> list[tuple[Candidate, list[float], list[float]]]:
+    """Every candidate with its geometric and its arithmetic mean error at each lead time."""
+    found = []
+    history = piece.history
+    ready = kitchen.prepare(piece.fold.train, history)
+    windows = load(kitchen.dataset, piece.fold, history, piece.scale)
+    for reach in piece.reaches if history <= _LOCAL_HISTORY else (None,):
+        tried = [Candidate(history, reach, r) for r in piece.ridges if r is not None or reach is None]
+        if not tried:
+            continue
+        frames = [ready.linear(candidate) for candidate in tried]
+        for candidate, predicted in zip(tried, roll_linear(frames, windows), strict=True):
+            errors = windows.errors(predicted)
+            found.append((candidate, errors.by_lead().tolist(), errors.by_lead(noisy=True).tolist()))
+    return found
 
 
 def network_candidates(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from lln.core.seeding import subseed
+from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs, pair_batches
 from lln.fit.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
 from lln.fit.holdout import Fold, Part, load
@@ -116,6 +117,7 @@ class ClosedForms:
         seed: of the draws.
         say: receives a number done, a total and a text.
         noisy: whether the data looks noisy.
+        mapper: calls the independent pieces: settings and draws.
     """
 
     def __init__(
@@ -127,7 +129,9 @@ class ClosedForms:
         say: Callable[[int, int, str], None],
         *,
         noisy: bool = False,
+        mapper: Mapper = serial,
     ) -> None:
+        self.mapper = mapper
         self.kitchen, self.fold, self.scale, self.seed, self.say, self.noisy = kitchen, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
@@ -143,9 +147,10 @@ class ClosedForms:
         found: list[Scored] = []
         screened = self._screen(histories, kinds)
         chosen = [one for kind in kinds for one in [c for c in screened if c[1].kind == kind][:_SETTINGS]]
-        for index, (_, choice, ridges) in enumerate(chosen):
+        rolled = self.mapper(_rolled, self, [(choice, ridges, steps) for _, choice, ridges in chosen])
+        for index, (_, choice, _) in enumerate(chosen):
             self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
-            found += self._roll(choice, ridges, steps)
+            found += next(rolled)
         return found
 
     def learns_with_more_rows(self) -> bool | None:
@@ -165,14 +170,11 @@ class ClosedForms:
 
     def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
-        ready = self.kitchen.prepare(parts, choice.history)
         if choice.kind in PARTS:
+            ready = self.kitchen.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
-        made = []
-        for draw in range(draws if choice.kind == "lens" else 1):
-            basis = self._basis(choice, ready, draw)
-            solved = RidgePath.solved(self._data(parts, choice.history).blocks(basis), choice.ridge)
-            made.append(self._assembled(ready, basis, *solved))
+        pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
+        made = list((serial if len(pieces) == 1 else self.mapper)(_solved, self, pieces))
         mean = replace(
             made[0].frame,
             matrix=np.mean([one.frame.matrix for one in made], axis=0),
@@ -188,8 +190,8 @@ class ClosedForms:
         """One-step error, setting and ridges to try of every setting, the best first."""
         screened: list[tuple[float, ClosedChoice, list[float]]] = []
         enough = _ENOUGH * float(np.mean(self._held_out(histories[0]).increments ** 2))
-        for choice in (one for history in histories for one in self._settings(history, kinds)):
-            error, ridge = self._one_step(choice)
+        settings = (one for history in histories for one in self._settings(history, kinds))
+        for choice, error, ridge in self.mapper(_screened, self, settings):
             if math.isfinite(error):
                 near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
@@ -308,12 +310,41 @@ class ClosedForms:
         held = self.kitchen.prepare(self.fold.held_out, history)
         return _rows_of(held, ready.units).some(_SCREENING_ROWS)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None}
+
+
+# The pieces that a mapper calls.
+
+
+def _screened(forms: ClosedForms, choice: ClosedChoice) -> tuple[ClosedChoice, float, float]:
+    """A setting, its least one-step error and the ridge that has it."""
+    return (choice, *forms._one_step(choice))
+
+
+def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int]) -> list[Scored]:
+    """The rollouts of a setting at several ridges."""
+    return forms._roll(*piece)
+
+
+def _solved(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
+    """The step of one draw, solved on some parts of the data."""
+    choice, parts, draw = piece
+    ready = forms.kitchen.prepare(parts, choice.history)
+    basis = forms._basis(choice, ready, draw)
+    solved = RidgePath.solved(forms._data(parts, choice.history).blocks(basis), choice.ridge)
+    return forms._assembled(ready, basis, *solved)
+
+
+def _say_nothing(done: int, total: int, text: str) -> None:
+    del done, total, text
+
 
 def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     """The same forms with lenses drawn from another seed."""
     if seed == forms.seed:
         return forms
-    return ClosedForms(forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy)
+    return ClosedForms(forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper)
 
 
 def _rows_of(ready: Prepared, units: Units) -> _Rows:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError
+from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choose import (
     ALIKE,
@@ -74,6 +75,7 @@ def fit_surrogate(
     *,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    mapper: Mapper = serial,
 ) -> Fit:
     """Learn one step of the system behind `dataset`.
 
@@ -83,9 +85,10 @@ def fit_surrogate(
         progress: called with small events.
         checkpoint: a file that keeps what is done, so that a killed fit goes on to the same result; it is deleted in
             the end.
+        mapper: calls the independent pieces of the fit.
     """
     recipe = Recipe() if recipe is None else recipe
-    return fit_many(dataset, recipe, [recipe.seed], progress=progress, checkpoint=checkpoint)[0]
+    return fit_many(dataset, recipe, [recipe.seed], progress=progress, checkpoint=checkpoint, mapper=mapper)[0]
 
 
 def fit_many(
@@ -97,6 +100,7 @@ def fit_many(
     checkpoint: Path | Checkpoint | None = None,
     frames: Sequence[Candidate] | None = None,
     linear: LinearChoice | None = None,
+    mapper: Mapper = serial,
 ) -> list[Fit]:
     """The same fit for several seeds, all their networks trained in one pass; each seed makes its own choices.
 
@@ -109,6 +113,8 @@ def fit_many(
             that a call that goes further need not repeat it.
         frames: the only ones in which networks are tried, if others are known not to serve.
         linear: what `linear_choice` found for the same data and recipe, if it is known.
+        mapper: calls the independent pieces of the fit: linear maps by fold and history, settings of closed forms,
+            draws of lenses, candidates of networks.
     """
     if not seeds:
         raise InputError("a fit needs at least one seed, got none")
@@ -122,7 +128,7 @@ def fit_many(
     if recipe.recipe == "paper":
         fits = fit_paper(dataset, recipe, seeds, tell, kept)
     else:
-        fits = _Fitting(dataset, recipe, tuple(seeds), tell, kept, frames).run(linear)
+        fits = _Fitting(dataset, recipe, tuple(seeds), tell, kept, frames, mapper).run(linear)
     kept.remove()
     return fits
 
@@ -143,7 +149,9 @@ class _Fitting:
         progress: Progress,
         kept: Checkpoint,
         frames: Sequence[Candidate] | None,
+        mapper: Mapper = serial,
     ) -> None:
+        self.mapper = mapper
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
@@ -181,7 +189,7 @@ class _Fitting:
             return LinearChoice.from_record(kept[0])
         self.progress(Event(Phase.LINEAR, 0, 1))
         reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
-        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale)
+        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale, self.mapper)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -206,7 +214,9 @@ class _Fitting:
 
     def _forms(self, fold: Fold) -> ClosedForms:
         noisy = estimate_noise(self.dataset).matters if fold is not self.fold else self.noise.matters
-        return ClosedForms(self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy)
+        return ClosedForms(
+            self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper
+        )
 
     def _say_closed(self, done: int, total: int, text: str) -> None:
         self.progress(Event(Phase.CLOSED, done, total, text))
@@ -222,7 +232,7 @@ class _Fitting:
         noisy = self.noise.matters
         self.fold = replace(self.fold, steps=min(self.fold.steps, horizon), noisy=noisy)
         self.trials = Trials(
-            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, deadline=self.deadline
+            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.deadline, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
         return self._steady(linear) if noisy else linear
@@ -313,14 +323,13 @@ class _Fitting:
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))
         results: list[list[tuple[float, Candidate]]] = [[] for _ in self.seeds]
-        for index, candidate in enumerate(candidates):
-            if len(candidates) == 1:  # nothing to choose from
-                results = [[(-math.inf, candidate)] for _ in self.seeds]
-                break
-            stage = Stage(Phase.SCREENING, index + 1, len(candidates))
-            found = self.trials.judged(self.fold, candidate, self.scale, stage, everyone)
-            for group in everyone:
-                results[group].append((found.best(group)[1], candidate))
+        if len(candidates) == 1:  # nothing to choose from
+            results = [[(-math.inf, candidates[0])] for _ in self.seeds]
+        else:
+            screened = self.trials.screened(self.fold, candidates, self.scale, everyone)
+            for candidate, judgement in zip(candidates, screened, strict=True):
+                for group in everyone:
+                    results[group].append((judgement.best(group)[1], candidate))
         for group, each in enumerate(results):
             error, candidate = min(each, key=lambda one: one[0])
             # A short training need not be better yet, but one that is far behind will not catch up.

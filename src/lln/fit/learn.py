@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from lln.core.errors import InputError, did_you_mean
+from lln.core.workers.mapping import Mapper
 from lln.data.series import Dataset
 from lln.fit.fields.contest import Contest, contest, network_error
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
 from lln.fit.fitter import fit_many, fit_surrogate
 from lln.fit.options import Event, Fit, Phase, Recipe
+from lln.fit.pieces import pieces_of
 from lln.train.checkpoint import Checkpoint, identity_of
 
 # Beyond so many coordinates a matrix over the grid is not even tried.
@@ -33,6 +35,7 @@ def learn(
     static: Any = None,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    scheduler: str | None = None,
 ) -> Fit:
     """Fit a dense surrogate, or on a grid one of convolutions.
 
@@ -45,6 +48,7 @@ def learn(
         static: fixed fields (*space, s) that field networks also see.
         progress: called with small events.
         checkpoint: a file from which a killed fit goes on.
+        scheduler: address of a Dask scheduler whose workers compute the independent pieces of the fit; None for none.
     """
     given = dict(field) if isinstance(field, Mapping) else {}
     known = [one.name for one in fields(FieldOptions)]
@@ -52,15 +56,19 @@ def learn(
         if name not in known:
             raise InputError(f"field has no option {name!r}{did_you_mean(str(name), known)}", topic="unknown-name")
     shared = points_share(dataset, recipe, field, static=static is not None)
-    if shared is None:
-        return _better(dataset, recipe, progress, checkpoint)
-    if not shared:
+    if shared is False and static is not None:
+        raise InputError("static fields are seen by field networks alone; fit with field=True")
+    with pieces_of(scheduler) as mapper:
+        if shared is None:
+            return _better(dataset, recipe, progress, checkpoint, mapper)
+        if not shared:
+            return fit_surrogate(dataset, recipe, progress=progress, checkpoint=checkpoint, mapper=mapper)
         if static is not None:
-            raise InputError("static fields are seen by field networks alone; fit with field=True")
-        return fit_surrogate(dataset, recipe, progress=progress, checkpoint=checkpoint)
-    if static is not None:
-        given["static"] = static
-    return fit_field_surrogate(dataset, recipe, options=FieldOptions(**given), progress=progress, checkpoint=checkpoint)
+            given["static"] = static
+        options = FieldOptions(**given)
+        return fit_field_surrogate(
+            dataset, recipe, options=options, progress=progress, checkpoint=checkpoint, mapper=mapper
+        )
 
 
 def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool = False) -> bool | None:
@@ -88,15 +96,17 @@ def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool
     return True
 
 
-def _better(dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpoint: Path | None) -> Fit:
+def _better(
+    dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpoint: Path | None, mapper: Mapper
+) -> Fit:
     """Fit what does better on held-out rollouts, and say so."""
     began, say, options = time.monotonic(), progress or (lambda _: None), FieldOptions()
     kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, options), "field": "auto"}))
 
     def fit(shared: bool, wishes: Recipe) -> Fit:
         if shared:
-            return fit_field_surrogate(dataset, wishes, options=options, progress=say, checkpoint=kept)
-        return fit_many(dataset, wishes, [recipe.seed], progress=say, checkpoint=kept)[0]
+            return fit_field_surrogate(dataset, wishes, options=options, progress=say, checkpoint=kept, mapper=mapper)
+        return fit_many(dataset, wishes, [recipe.seed], progress=say, checkpoint=kept, mapper=mapper)[0]
 
     def within(share: float, **changes: Any) -> Recipe:
         limit = recipe.time_limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -153,6 +154,9 @@ class Kitchen:
     def forget(self) -> None:
         """Let go of what was prepared."""
         self._made.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"dataset": self.dataset, "_parts": {None: self.dataset}, "_made": {}}
 
 
 def prepare(dataset: Dataset, history: int) -> Prepared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from lln.core.seeding import subseed
+from lln.core.workers.mapping import Mapper, serial
 from lln.fit import sizes
 from lln.fit.choose import Judgement, Setting, judge
 from lln.fit.defaults import DENSE_MEMBERS
@@ -94,6 +95,7 @@ class Trials:
         progress: callback that receives an Event.
         kept: the checkpoint.
         deadline: time, as of `time.monotonic`, by which everything should be done; None for no limit.
+        mapper: calls the trainings that screen candidates.
     """
 
     def __init__(
@@ -105,25 +107,50 @@ class Trials:
         progress: Progress,
         kept: Checkpoint,
         deadline: float | None = None,
+        mapper: Mapper = serial,
     ) -> None:
+        self.mapper = mapper
         self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
         self.deadline = deadline
         self.screened_by: float | None = None
         self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
 
+    def screened(
+        self, fold: Fold, candidates: Sequence[Candidate], scale: Array, groups: Sequence[int]
+    ) -> Iterator[Judgement]:
+        """Judge every candidate after a short training; what the checkpoint knows is not trained again."""
+        every = [
+            _Screening(fold, candidate, scale, Stage(Phase.SCREENING, index + 1, len(candidates)), groups)
+            for index, candidate in enumerate(candidates)
+        ]
+        found = self.mapper(_judged, self, [one for one in every if self._known(one.stage, one.candidate) is None])
+        for one in every:
+            judgement = self._known(one.stage, one.candidate) or next(found)
+            self._keep(one.stage, one.candidate, judgement)
+            yield judgement
+
+    def _known(self, stage: Stage, candidate: Candidate) -> Judgement | None:
+        kept = self.kept.get(f"{stage.phase} {_title(candidate)} judged")
+        return None if kept is None else Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
+
+    def _keep(self, stage: Stage, candidate: Candidate, found: Judgement) -> None:
+        """Write a judgement to the checkpoint."""
+        name = f"{stage.phase} {_title(candidate)}"
+        if self.kept.get(f"{name} judged") is None:
+            rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
+            self.kept.put(f"{name} judged", rows)
+
     def judged(self, fold: Fold, candidate: Candidate, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
         """Train on what `fold` leaves, and judge on what it holds out."""
-        name = f"{stage.phase} {_title(candidate)}"
-        kept = self.kept.get(f"{name} judged")
-        if kept is not None:
-            return Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
+        known = self._known(stage, candidate)
+        if known is not None:
+            return known
         work = self.train(fold.train, candidate, stage, groups)
         windows = load(self.kitchen.dataset, fold, candidate.history, scale)
         found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
-        rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
         if stage.screening:
-            self.kept.drop(name)
-        self.kept.put(f"{name} judged", rows)
+            self.kept.drop(f"{stage.phase} {_title(candidate)}")
+        self._keep(stage, candidate, found)
         return found
 
     def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, stage: Stage, groups: Sequence[int]) -> Work:
@@ -198,6 +225,35 @@ class Trials:
             return (1 - _JUDGING) * max(0.0, self.screened_by - now) / (stage.total - stage.index + 1)
         last = stage.phase is Phase.CHOOSING and not self.recipe.refit
         return _SHARE_OF_TIME[Phase.REFIT if last else stage.phase] * left / (2 if self.unroll else 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = None if self.deadline is None else self.deadline - time.monotonic()  # clocks of machines differ
+        state = {**self.__dict__, "deadline": left, "screened_by": None}
+        return {**state, "progress": _say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.deadline is not None:
+            self.deadline += time.monotonic()
+
+
+@dataclass(frozen=True, eq=False)
+class _Screening:
+    """One short training, to see what a candidate is worth."""
+
+    fold: Fold
+    candidate: Candidate
+    scale: Array
+    stage: Stage
+    groups: Sequence[int]
+
+
+def _judged(trials: Trials, one: _Screening) -> Judgement:
+    return trials.judged(one.fold, one.candidate, one.scale, one.stage, one.groups)
+
+
+def _say_nothing(event: Event) -> None:
+    del event
 
 
 def rate_of(model: str) -> float:

@@ -166,6 +166,7 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
         static: Any = None,
         progress: Callable[[Any], None] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        scheduler: str | None = None,
     ) -> Self:
         """Learn from trajectories.
 
@@ -185,6 +186,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             static: fixed fields (*space, s) that field networks also see, such as geometry.
             progress: called with small events while it works.
             checkpoint: a file from which a killed fit goes on, to the same result.
+            scheduler: address of a Dask scheduler, as in "tcp://10.0.0.5:8786", whose workers compute the independent
+                pieces of the fit, with the same result. None computes everything here.
         """
         if y is not None:
             raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")
@@ -197,7 +200,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
             progress = _say
         kept = None if checkpoint is None else Path(checkpoint)
         fit = learn(
-            dataset, self._wishes(), field=self.field, static=static, progress=progress, checkpoint=kept
+            dataset, self._wishes(), field=self.field, static=static, progress=progress, checkpoint=kept,
+            scheduler=scheduler,
         )  # fmt: skip
         return self._adopt(fit, dataset)
 

@@ -3,5 +3,6 @@
 from lln.core.workers.base import Finished, Function, Pool, Task
 from lln.core.workers.dask import DaskPool
 from lln.core.workers.local import LocalPool
+from lln.core.workers.mapping import DaskMap, Mapper, serial
 
-__all__ = ["DaskPool", "Finished", "Function", "LocalPool", "Pool", "Task"]
+__all__ = ["DaskMap", "DaskPool", "Finished", "Function", "LocalPool", "Mapper", "Pool", "Task", "serial"]

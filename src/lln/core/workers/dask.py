@@ -41,12 +41,9 @@ class DaskPool:
 
     def run(self, function: Function, tasks: Sequence[Task]) -> Iterator[Finished]:
         """Call `function`, which every worker must be able to import, on every task."""
+        self._client = connect(self.address)
         distributed = _distributed()
-        try:
-            self._client = distributed.Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler answers at {self.address!r}: {error}") from None
-        with _silent():
+        with silent():
             try:
                 futures = {
                     self._client.submit(call, function, task, pure=False, priority=-index): task.key
@@ -71,10 +68,7 @@ class DaskPool:
         if finished is not None:
             return finished
         if isinstance(error, (OSError, CancelledError)):
-            raise OSError(
-                f"the Dask scheduler at {self.address} was lost; what had finished is kept, so start a cluster and the "
-                "same work again"
-            ) from error
+            raise lost(self.address) from error
         return Finished(key, error=f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
@@ -84,8 +78,24 @@ class DaskPool:
             client.close(timeout=_GOODBYE_SECONDS)
 
 
+def connect(address: str) -> Any:
+    """A client of the scheduler at `address`."""
+    try:
+        return _distributed().Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from None
+
+
+def lost(address: str) -> OSError:
+    """The error of work whose scheduler no longer answers."""
+    return OSError(
+        f"the Dask scheduler at {address} was lost; what had finished is kept, so start a cluster and the same "
+        "work again"
+    )
+
+
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Keep Dask's own log, with its tracebacks, from the terminal: what matters is raised."""
     known = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.partition(".")[0] in _TALKERS]
     before = [log.level for log in known]

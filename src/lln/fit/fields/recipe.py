@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError
+from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.defaults import CORRECTION_WEIGHTS, FIELD_RIDGES, VALIDATION, field_budget
 from lln.fit.fields.data import empty_frame, linear_batches, spectral_radius, with_linear
@@ -101,6 +102,7 @@ def fit_field_surrogate(
     options: FieldOptions | None = None,
     progress: Say | None = None,
     checkpoint: Path | Checkpoint | None = None,
+    mapper: Mapper = serial,
 ) -> Fit:
     """Learn one step of fields on a grid.
 
@@ -110,13 +112,14 @@ def fit_field_surrogate(
         options: what only fields have.
         progress: callback that receives an Event for every phase.
         checkpoint: a file from which a killed fit continues to the same result; or the checkpoint of an earlier call.
+        mapper: calls the independent pieces of the fit: the convolutions of each history and kernel.
     """
     began, wishes = time.monotonic(), options or FieldOptions()
     kept = checkpoint
     if not isinstance(kept, Checkpoint):
         kept = Checkpoint(kept, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
-        fitting = FieldFitting(dataset, recipe, wishes, progress or (lambda _: None), kept)
+        fitting = FieldFitting(dataset, recipe, wishes, progress or _say_nothing, kept, mapper)
     fit = fitting.run()
     kept.remove()
     return replace(fit, report=replace(fit.report, seconds=time.monotonic() - began))
@@ -138,11 +141,19 @@ class FieldFitting:
         options: options that only fields have.
         say: callback that receives progress events.
         kept: checkpoint of an interrupted fit; None stores nothing.
+        mapper: calls the independent pieces of the fit.
     """
 
     def __init__(
-        self, dataset: Dataset, recipe: Recipe, options: FieldOptions, say: Say, kept: Checkpoint | None = None
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        options: FieldOptions,
+        say: Say,
+        kept: Checkpoint | None = None,
+        mapper: Mapper = serial,
     ) -> None:
+        self.mapper = mapper
         self.dataset, self.recipe, self.options, self.say = dataset, recipe, options, say
         self.kept = Checkpoint(None, "") if kept is None else kept
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
@@ -332,12 +343,10 @@ class FieldFitting:
             FIELD_RIDGES if self.recipe.ridge == "auto" else [] if self.recipe.ridge is None else [self.recipe.ridge]
         )
         kernels = list(self._kernels())
+        found = self.mapper(_convolutions, self, [(frame, kernel, tuple(map(float, ridges))) for kernel in kernels])
         for index, kernel in enumerate(kernels):
             self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
-            regression = self._regression(self.training, frame, kernel)
-            for ridge in map(float, ridges):
-                solved = with_linear(frame, kernel, *regression.solve(ridge))
-                tried.append(Linear(history, kernel, ridge, self.judge.error(FieldStep(solved))))
+            tried += next(found)
         return tried
 
     def _regression(self, training: Dataset, frame: FieldFrame, kernel: tuple[int, ...]) -> PatchRegression:
@@ -376,6 +385,11 @@ class FieldFitting:
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return Fit(step, recipe, report)
 
+    def __getstate__(self) -> dict[str, Any]:
+        kept = Checkpoint(None, "")
+        trainer = replace(self.trainer, say=_say_nothing, kept=kept)
+        return {**self.__dict__, "say": _say_nothing, "kept": kept, "trainer": trainer, "mapper": serial}
+
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:
         """Fraction of hidden positions beyond the control points, on the first held-out states."""
@@ -394,6 +408,21 @@ class FieldFitting:
             for rays in block[1:]
         ]
         return float(np.mean(shares))
+
+
+def _convolutions(fitting: FieldFitting, piece: tuple[FieldFrame, tuple[int, ...], tuple[float, ...]]) -> list[Linear]:
+    """The convolutions of one kernel at several ridges, each with its held-out error."""
+    frame, kernel, ridges = piece
+    regression = fitting._regression(fitting.training, frame, kernel)
+    found = []
+    for ridge in ridges:
+        solved = with_linear(frame, kernel, *regression.solve(ridge))
+        found.append(Linear(frame.history, kernel, ridge, fitting.judge.error(FieldStep(solved))))
+    return found
+
+
+def _say_nothing(event: Event) -> None:
+    del event
 
 
 def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:

@@ -1,0 +1,2 @@
+AX_TIME = -2
+AX_COORD = -1
