@@ -41,6 +41,11 @@ lint: $(STAMP) ## style, types, layers
 bench: $(STAMP) ## speed and memory, after the operator's own tests (about 8 minutes on a quiet machine)
 	$(BIN)/python -m benchmarks.speed --check
 
+bench-peers: $(STAMP) ## rollouts beside other packages, which are installed beside the benchmark
+	test -d benchmarks/speed/packages/pysindy || $(BIN)/python -m pip install --quiet --no-deps \
+	  --target benchmarks/speed/packages pysindy derivative reservoirpy
+	$(BIN)/python -m benchmarks.speed --only peers
+
 ACCURACY := .venv-accuracy
 bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems and measured series, beside tuned baselines (an hour)
 	test -x $(ACCURACY)/bin/python || { $(PYTHON) -m venv $(ACCURACY) && $(ACCURACY)/bin/python -m pip install --quiet dysts; }

@@ -76,6 +76,20 @@ def training_memory(
     return {"mib": (_peak(device) - base - gradients) / 2**20, "losses": losses}
 
 
+def fit(name: str, rows: int, size: int) -> dict[str, Any]:
+    """Seconds and peak memory of a fit with default options, beyond the data and what was imported before."""
+    from benchmarks.speed.fits import fit_data
+    from lln import LensForecaster
+
+    states, dt = fit_data(name, rows, size)
+    base = _reset("cpu") if memory_is_readable("cpu") else 0
+    start = time.perf_counter()
+    report = LensForecaster().fit(states, dt=dt).report_
+    seconds = time.perf_counter() - start
+    mib = (_peak("cpu") - base) / 2**20 if base else 0.0
+    return {"seconds": seconds, "mib": mib, "error": report.held_out_nmse, "part": report.part}
+
+
 def _warm(network: LensNetwork, naive: bool, rows: int, device: str) -> None:
     small = lens(STATE, network.width, 2, device=device)
     Trainer(small, NaiveNetwork(small).to(device) if naive else small, batch(rows, STATE, device=device))()
@@ -110,5 +124,9 @@ def _status(field: str) -> int:
 
 
 if __name__ == "__main__":
-    probes: dict[str, Callable[..., dict[str, Any]]] = {"first-call": first_call, "training-memory": training_memory}
+    probes: dict[str, Callable[..., dict[str, Any]]] = {
+        "first-call": first_call,
+        "training-memory": training_memory,
+        "fit": fit,
+    }
     print(json.dumps(probes[sys.argv[1]](**json.loads(sys.argv[2]))))

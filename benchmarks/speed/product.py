@@ -1,4 +1,4 @@
-"""Rollouts of a whole model, as `LensForecaster` runs them: features, linear part, merged lens members, units."""
+"""Rollouts of fitted models, as `LensForecaster` runs them: dense states from one start and many, and a field."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from benchmarks.speed.rows import Row, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, race
 from lln.export.c.export import FAST, compiler
-from lln.models import LensNetwork
+from lln.models import FieldLensNetwork, LensNetwork
+from lln.models.convolution import sides
 from lln.ops import step_torch
 from lln.step.dense import DenseStep
+from lln.step.field import FieldStep
+from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
 
-STATE, MEMBERS, BASIS = 3, 3, 12
+STATE, MEMBERS, BASIS, STATES = 3, 3, 12, 2000
 SIZES = ((64, 10), (64, 40), (128, 40))  # width and depth of a member
 ONE, MANY = (1, 500), (256, 20)  # starts and steps
+POINTS, FIELD_STARTS, FIELD_STEPS = 160, 30, 200
 
 
 def product(setting: Setting) -> list[Row]:
@@ -30,12 +34,27 @@ def product(setting: Setting) -> list[Row]:
         setting.skip("rollouts of a model", "they are measured on the CPU")
         return []
     rows: list[Row] = []
+    for name, parts in () if setting.quick else (("default model", "auto"), ("lens model", ("linear", "lens"))):
+        setting.say(f"fitting a {name} of Lorenz-28")
+        step = fitted(parts)
+        for starts, steps in (ONE, MANY):
+            rows += _race(setting, step, starts, steps, {}, f"Lorenz-28, {name}")
     for width, depth in SIZES[:1] if setting.quick else SIZES:
         step = model(width, depth)
         for starts, steps in (ONE, MANY):
             setting.say(f"rollout of a model, h={MEMBERS}x{width} D={depth}, {starts} starts")
             rows += _race(setting, step, starts, steps, {"h": MEMBERS * width, "D": depth})
-    return rows
+    return rows if setting.quick else rows + _field(setting)
+
+
+def fitted(parts: str | tuple[str, ...]) -> DenseStep:
+    """The step of a forecaster that was fitted to Lorenz-28 with default options."""
+    from lln import LensForecaster, preset, simulate
+
+    states = simulate(preset("lorenz-28"), STATES, dtype="float64").states
+    step = LensForecaster(parts=parts).fit(states, dt=0.01).surrogate_
+    assert isinstance(step, DenseStep)
+    return step
 
 
 def model(width: int, depth: int) -> DenseStep:
@@ -48,8 +67,12 @@ def model(width: int, depth: int) -> DenseStep:
     return DenseStep(frame, [LensNetwork(n, n, width=width, depth=depth, basis=BASIS, generator=s) for s in seeds])
 
 
-def _race(setting: Setting, step: DenseStep, starts: int, steps: int, sizes: dict[str, int]) -> list[Row]:
-    window = np.random.default_rng(0).standard_normal((starts, 1, STATE))
+def _race(
+    setting: Setting, step: DenseStep, starts: int, steps: int, sizes: dict[str, int], name: str = "model rollout"
+) -> list[Row]:
+    frame = step.frame
+    spread = np.random.default_rng(0).standard_normal((starts, 1, STATE)).repeat(frame.history, axis=1)
+    window = frame.mean + 0.5 * frame.scale * spread
     program = step.program()
     if program is None:
         setting.skip("rollouts of a model", "no fused kernel serves here")
@@ -62,7 +85,25 @@ def _race(setting: Setting, step: DenseStep, starts: int, steps: int, sizes: dic
         }
         if starts == 1 and compiler() is not None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            contenders["c float"] = in_c(step, window, place, "float", steps)
-            notes["c float"] = f"cc {' '.join(FAST)}"
+            precision = "double" if name != "model rollout" else "float"
+            contenders[f"c {precision}"] = in_c(step, window, place, precision, steps)
+            notes[f"c {precision}"] = f"cc {' '.join(FAST)}"
         times = race(contenders, seconds=setting.seconds, least=setting.least)
-    return timed("model rollout", {"B": starts, "n": STATE, **sizes, "K": BASIS, "steps": steps}, times, notes)
+    lenses = {"K": BASIS} if sizes else {}
+    return timed(name, {"B": starts, "n": STATE, **sizes, **lenses, "steps": steps}, times, notes)
+
+
+def _field(setting: Setting) -> list[Row]:
+    """A field on a ring of points with two members, from many starts."""
+    setting.say("rollout of a field")
+    frame = FieldFrame(
+        (POINTS,), sides("periodic", 1), (3,), 1, np.zeros(1), np.ones(1), np.zeros((0, 1)), np.zeros(0), np.ones(0),
+        np.array([[0.2, -0.4, 0.2]]), np.zeros(1), np.full(1, 0.01),
+    )  # fmt: skip
+    options = {"width": 48, "depth": 6, "kernel": 7, "blocks": 2, "hidden": 24}  # of a fit with default options
+    seeds = [torch.Generator().manual_seed(seed) for seed in range(2)]
+    step = FieldStep(frame, [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **options) for seed in seeds])
+    window = np.random.default_rng(0).standard_normal((FIELD_STARTS, 1, POINTS))
+    times = race({"fused": lambda: step.rollout(window, FIELD_STEPS)}, seconds=setting.seconds, least=3)
+    shape = {"B": FIELD_STARTS, "points": POINTS, "n": 1, "h": 48, "D": 6, "steps": FIELD_STEPS}
+    return timed("field rollout", shape, times)

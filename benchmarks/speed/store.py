@@ -21,6 +21,8 @@ from lln.ops.cpu import backend as cpu_backend
 FORMAT = 1
 ORDER = (
     "product",
+    "peers",
+    "fit",
     "error",
     "stack",
     "forward",
@@ -33,7 +35,7 @@ ORDER = (
     "sweep",
     "export",
 )
-_PACKAGES = ("torch", "numpy", "llvmlite", "triton", "onnxruntime")
+_PACKAGES = ("torch", "numpy", "scikit-learn", "llvmlite", "triton", "onnxruntime")
 
 
 def machine(device: str) -> dict[str, Any]:

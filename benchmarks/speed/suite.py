@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed import export, field, memory, networks, product, stack, sweeps
+from benchmarks.speed import export, field, fits, memory, networks, peers, product, stack, sweeps
 from benchmarks.speed.gate import pass_or_raise
 from benchmarks.speed.rows import Row
 from benchmarks.speed.setting import Setting
@@ -20,6 +20,8 @@ from lln.core.folders import output_folder
 
 _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
     product.product,
+    peers.peers,
+    fits.fits,
     sweeps.errors,
     stack.stack,
     networks.forward,

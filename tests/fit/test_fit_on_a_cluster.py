@@ -60,7 +60,7 @@ def square(shared, item):
 
 
 def fail(shared, item):
-    raise InputError(f"{item} is wrong")
+    raise InputError(f"{item} is wrong for {shared}")
 
 
 def test_values_come_in_the_order_of_the_items(cluster):
@@ -68,14 +68,14 @@ def test_values_come_in_the_order_of_the_items(cluster):
         shared = {"factor": 2}
         assert list(mapper(square, shared, range(9))) == list(serial(square, shared, range(9)))
         assert next(mapper(square, shared, range(9))) == 0  # the rest is cancelled
-        with pytest.raises(InputError, match="3 is wrong"):
+        with pytest.raises(InputError, match="3 is wrong for"):
             list(mapper(fail, shared, [3]))
         with pytest.raises(InputError, match="cannot be sent to a cluster"):
             list(mapper(square, {"factor": (n for n in range(3))}, [1]))
 
 
 def test_no_scheduler_answers():
-    with pytest.raises(InputError, match="no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         LensForecaster().fit(lorenz(300), dt=0.01, scheduler="tcp://127.0.0.1:9")
 
 

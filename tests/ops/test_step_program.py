@@ -143,7 +143,7 @@ def cpu_levels():
     return [f"cpu {name}" for name in levels()]
 
 
-@pytest.mark.parametrize("starts", [1, 3, 11])
+@pytest.mark.parametrize("starts", [1, 3, 4, 8, 11])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("backend", [*cpu_levels(), "reference"])
 def test_rollout_is_the_formula(case, starts, backend):

@@ -111,7 +111,7 @@ class _Packed:
 
 
 @lru_cache(maxsize=8)
-def _packed_tile(program: StepProgram, single: bool, level: str | None) -> _Packed:
+def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Packed:
     from lln.ops.cpu.compile import target
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.step_kernel import LensShape, StepShape
@@ -123,7 +123,7 @@ def _packed_tile(program: StepProgram, single: bool, level: str | None) -> _Pack
     )
     shape = StepShape(
         lenses, program.polynomial is not None, program.flow is not None,
-        program.low is not None or program.high is not None, single, target(level),
+        program.low is not None or program.high is not None, vectors, target(level),
     )  # fmt: skip
     arrays = [*_frame_arrays(program, shape)]
     for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
@@ -135,9 +135,12 @@ def _packed_tile(program: StepProgram, single: bool, level: str | None) -> _Pack
 
 
 def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
+    """The program for tiles of one start, of one vector of starts or of several, as the number of starts asks for."""
     from lln.ops.cpu.compile import target
+    from lln.ops.cpu.step_kernel import VECTORS
 
-    return _packed_tile(program, batch < target(level).width("float64"), level)
+    lanes = target(level).width("float64")
+    return _packed_tile(program, 0 if batch < lanes else 1 if batch == lanes else VECTORS, level)
 
 
 @lru_cache(maxsize=64)

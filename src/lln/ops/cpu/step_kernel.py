@@ -1,8 +1,9 @@
 """A whole step of a `StepProgram` as one kernel: units, lags, inputs, closed-form parts and lenses, step after step.
 
-A tile holds either as many starts as a vector of float64 has lanes, one start to a lane, or a single start, whose
-coordinates fill the lanes. Arrays of the tile are (index, start). The frame is computed in float64; a lens block in
-its own precision. The loop ends when every start of the tile has diverged.
+A tile holds either one or two vectors of float64 with one start in each lane, or a single start, whose coordinates
+fill the lanes. Arrays of the tile are (index, start). The frame is computed in float64, a lens block in its own
+precision: a block of units passes through all layers for every start of the tile before the next block is read. The
+loop ends when every start of the tile has diverged.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from llvmlite import ir
 from lln.ops.cpu.functions import tanh
 from lln.ops.cpu.kernels import WIDE, Block, Form
 from lln.ops.cpu.lens import Shape
-from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
+from lln.ops.cpu.simd import INT, INT32, POINTER, Code, Target, Tile, Variable
 
 GROUP = 4  # outputs, or terms, that a product with a matrix handles side by side
+VECTORS = 2  # of many starts in a tile: times the outputs of a group, the sums that hide a multiply-add's latency
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class StepShape:
         polynomial: whether there is a polynomial part.
         flow: whether there is a vector field.
         bounded: whether states have bounds.
-        single: whether a tile is one start.
+        vectors: vectors of starts in a tile; 0 for a single start.
         target: the processor's.
     """
 
@@ -46,18 +48,28 @@ class StepShape:
     polynomial: bool
     flow: bool
     bounded: bool
-    single: bool
+    vectors: int
     target: Target
+
+    @property
+    def single(self) -> bool:
+        """Whether a tile is one start."""
+        return self.vectors == 0
 
     @property
     def rows(self) -> int:
         """Starts in a tile."""
-        return 1 if self.single else self.target.width("float64")
+        return 1 if self.single else self.vectors * self.target.width("float64")
+
+    @property
+    def parts(self) -> int:
+        """Vectors that `_load` takes from an array of the tile."""
+        return max(1, self.vectors)
 
     @property
     def form(self) -> Form:
-        """The tile of a lens block."""
-        return WIDE if self.single else Form(self.rows, 1)
+        """The tile of a lens block: some starts of the step's tile."""
+        return WIDE if self.single else Form(self.target.width("float64"), 1)
 
     @property
     def outputs(self) -> int:
@@ -165,7 +177,7 @@ class _Step:
         """X += scale * change; shift the lags; store the state; notice what is no longer finite."""
         code, args = self.code, self.args
         x, lags, features = self.buffer["x"], self.buffer["lags"], self.buffer["features"]
-        lost = Variable(code, code.constant(0.0))
+        lost = Variable(code, Tile(code, code.constant(0.0).parts * self.shape.parts))
         with self._each(args["outputs"]) as i:
             value = code.fma(self._parameter("scale", i), self._load(self.buffer["change"], i), self._load(x, i))
             if self.shape.bounded:
@@ -173,26 +185,25 @@ class _Step:
             self._store(value, x, i)
             lost.set(lost.get() + (value - value))  # zero for a finite number
         with code.loop_down(code.minus(args["past_size"], args["size"])) as i:
-            older = self._item(lags, code.plus(i, args["size"]))
-            code.builder.store(self._read(lags, i), older, align=8)
+            self._write(self._read(lags, i), lags, code.plus(i, args["size"]))
         with code.loop(0, code.least(args["size"], args["past_size"])) as i:
-            mean, scale = (self._number(name, i) for name in ("mean", "scale"))
-            z = code.builder.fdiv(code.builder.fsub(self._read(x, i), mean), scale)
-            code.builder.store(code.builder.fsub(z, self._read(features, i)), self._item(lags, i), align=8)
+            z = (self._read(x, i) - self._number("mean", i)) / self._number("scale", i)
+            self._write(z - self._read(features, i), lags, i)
         for r, start in enumerate(starts):
             time = code.plus(code.times(start, args["steps"]), step)
             place = code.at(args["states"], code.times(time, args["size"]))
             with code.loop(0, args["size"]) as i:
                 code.store(code.load_scalar(x, code.plus(code.times(i, self.rows), r)), place, i)
-        self._notice(step, starts, lost.get().parts[0])
+        self._notice(step, starts, lost.get())
 
-    def _notice(self, step: ir.Value, starts: list[ir.Value], lost: ir.Value) -> None:
+    def _notice(self, step: ir.Value, starts: list[ir.Value], lost: Tile) -> None:
         """Note the step at which a start diverged; `alive` ends once all have."""
         builder, code = self.code.builder, self.code
+        lanes = [ir.Constant(INT32, lane) for lane in range(code.lanes)]
         sums = (
-            [code.total(lost)]
+            [code.total(lost.parts[0])]
             if self.shape.single
-            else [builder.extract_element(lost, ir.Constant(ir.IntType(32), r)) for r in range(self.rows)]
+            else [builder.extract_element(part, lane) for part in lost.parts for lane in lanes]
         )
         alive = code.number(0)
         for start, value in zip(starts, sums, strict=True):
@@ -209,8 +220,7 @@ class _Step:
     def _monomials(self, table: str, seen: ir.Value, count: ir.Value) -> None:
         """terms[0] = 1, then every term an earlier one times a feature; the table holds addresses."""
         code, terms = self.code, self.buffer["terms"]
-        one = ir.Constant(self.code.scalar, 1.0) if self.shape.single else code.constant(1.0).parts[0]
-        code.builder.store(one, terms, align=8)
+        self._write(self._constant(1.0), terms, 0)
         with code.loop(1, count) as m:
             parent, feature = (
                 code.builder.load(
@@ -220,16 +230,15 @@ class _Step:
                 )
                 for k in (0, 1)
             )
-            product = code.builder.fmul(self._read(terms, parent), self._read(seen, feature))
-            code.builder.store(product, self._item(terms, m), align=8)
+            self._write(self._read(terms, parent) * self._read(seen, feature), terms, m)
 
     def _flow(self, seen: ir.Value) -> None:
         """Add z(dt) - z(0) by Runge-Kutta steps; `work` holds the features with the moving z in front."""
         code, args, work = self.code, self.args, self.buffer["work"]
         with code.loop(0, args["features"]) as i:
-            code.builder.store(self._read(seen, i), self._item(work, i), align=8)
+            self._write(self._read(seen, i), work, i)
         with code.loop(0, args["size"]) as i:
-            code.builder.store(self._read(seen, i), self._item(self.buffer["z"], i), align=8)
+            self._write(self._read(seen, i), self.buffer["z"], i)
         whole, half, sixth = (self._number("flow_steps", code.number(k)) for k in range(3))
         with code.loop(0, args["substeps"]):
             for stage, (ahead, weight) in enumerate(((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0))):
@@ -240,23 +249,21 @@ class _Step:
                 with code.loop(0, args["size"]) as i:
                     self._stage(i, stage, ahead, weight, sixth)
         with code.loop(0, args["size"]) as i:
-            moved = code.builder.fsub(self._read(self.buffer["z"], i), self._read(seen, i))
-            total = code.builder.fadd(self._read(self.buffer["change"], i), moved)
-            code.builder.store(total, self._item(self.buffer["change"], i), align=8)
+            moved = self._read(self.buffer["z"], i) - self._read(seen, i)
+            self._write(self._read(self.buffer["change"], i) + moved, self.buffer["change"], i)
 
-    def _stage(self, i: ir.Value, stage: int, ahead: ir.Value | None, weight: float, sixth: ir.Value) -> None:
+    def _stage(self, i: ir.Value, stage: int, ahead: Tile | None, weight: float, sixth: Tile) -> None:
         """One coordinate of one Runge-Kutta stage."""
-        builder = self.code.builder
         slope, start = self._read(self.buffer["slope"], i), self._read(self.buffer["z"], i)
-        weighted = builder.fmul(slope, ir.Constant(slope.type, weight if self.shape.single else [weight] * self.rows))
-        total = weighted if stage == 0 else builder.fadd(self._read(self.buffer["slopes"], i), weighted)
-        builder.store(total, self._item(self.buffer["slopes"], i), align=8)
+        weighted = slope * self._constant(weight)
+        total = weighted if stage == 0 else self._read(self.buffer["slopes"], i) + weighted
+        self._write(total, self.buffer["slopes"], i)
         if ahead is None:
-            moved = builder.fadd(start, builder.fmul(sixth, total))
-            builder.store(moved, self._item(self.buffer["z"], i), align=8)
+            moved = start + sixth * total
+            self._write(moved, self.buffer["z"], i)
         else:
-            moved = builder.fadd(start, builder.fmul(ahead, slope))
-        builder.store(moved, self._item(self.buffer["work"], i), align=8)
+            moved = start + ahead * slope
+        self._write(moved, self.buffer["work"], i)
 
     def _product(self, weights: str, source: ir.Value, count: ir.Value, out: ir.Value | None = None) -> None:
         """Out += weights * source; weights are (outputs / block, count, block), blocks as wide as `outputs`."""
@@ -279,15 +286,15 @@ class _Step:
 
     def _product_tile(self, rows: ir.Value, source: ir.Value, count: ir.Value, out: ir.Value, i: ir.Value) -> None:
         """Four outputs of every start, one term at a time."""
-        code = self.code
-        places = [self._item(out, code.plus(i, q)) for q in range(GROUP)]
-        sums = Variable(code, Tile(code, [code.load(place).parts[0] for place in places]))
+        code, vectors = self.code, self.shape.vectors
+        outputs = [code.plus(i, q) for q in range(GROUP)]
+        sums = Variable(code, Tile(code, [part for place in outputs for part in self._load(out, place).parts]))
         with code.loop(0, count) as j:
-            term, row = code.load(self._item(source, j)), code.at(rows, code.times(j, GROUP))
-            numbers = [code.splat(code.load_scalar(row, q)).parts[0] for q in range(GROUP)]
-            sums.set(code.fma(Tile(code, numbers), term, sums.get()))
-        for part, place in zip(sums.get().parts, places, strict=True):
-            code.store(part, place)
+            terms, row = self._load(source, j).parts * GROUP, code.at(rows, code.times(j, GROUP))
+            numbers = [part for q in range(GROUP) for part in code.splat(code.load_scalar(row, q)).parts * vectors]
+            sums.set(code.fma(Tile(code, numbers), Tile(code, terms), sums.get()))
+        for q, place in enumerate(outputs):
+            self._store(Tile(code, sums.get().parts[q * vectors : (q + 1) * vectors]), out, place)
 
     def _gather(
         self,
@@ -315,26 +322,47 @@ class _Step:
 
     def _load(self, array: ir.Value, i: ir.Value) -> Tile:
         """Entry i of every start; or, for a single start, a vector of entries."""
-        return self.code.load(self._item(array, i))
+        item, lanes = self._item(array, i), self.code.lanes
+        return Tile(self.code, [self.code.load(item, v * lanes).parts[0] for v in range(self.shape.parts)])
 
-    def _store(self, value: Tile, array: ir.Value, i: ir.Value) -> None:
-        self.code.store(value, self._item(array, i))
+    def _store(self, value: Tile, array: ir.Value, i: ir.Value | int) -> None:
+        """The way back; a tile of one part goes to every start."""
+        item, lanes = self._item(array, i), self.code.lanes
+        for v, part in enumerate(value.parts * (self.shape.parts // len(value.parts))):
+            self.code.store(part, item, v * lanes)
 
     def _parameter(self, name: str, i: ir.Value) -> Tile:
         """A parameter of entry i, to go with `_load`."""
+        return self._parameter_of(self.args[name], i)
+
+    def _parameter_of(self, array: ir.Value, i: ir.Value) -> Tile:
         if self.shape.single:
-            return self.code.load(self.args[name], i)
-        return self.code.splat(self.code.load_scalar(self.args[name], i))
+            return self.code.load(array, i)
+        return self.code.splat(self.code.load_scalar(array, i))
 
-    def _read(self, array: ir.Value, i: ir.Value) -> ir.Value:
-        """Entry i alone: a vector over the starts, or a scalar."""
-        kind = self.code.scalar if self.shape.single else self.code.vector
-        return self.code.builder.load(self._item(array, i), typ=kind, align=8)
+    def _read(self, array: ir.Value, i: ir.Value) -> Tile:
+        """Entry i alone, of every start; or, for a single start, a scalar."""
+        if self.shape.single:
+            return Tile(self.code, [self.code.load_scalar(array, i)])
+        return self._load(array, i)
 
-    def _number(self, name: str, i: ir.Value) -> ir.Value:
+    def _write(self, value: Tile, array: ir.Value, i: ir.Value | int) -> None:
+        """The way back."""
+        if self.shape.single:
+            self.code.store(value, array, i)
+        else:
+            self._store(value, array, i)
+
+    def _number(self, name: str, i: ir.Value) -> Tile:
         """A parameter of entry i, to go with `_read`."""
         value = self.code.load_scalar(self.args[name], i)
-        return value if self.shape.single else self.code.splat(value).parts[0]
+        return Tile(self.code, [value]) if self.shape.single else self.code.splat(value)
+
+    def _constant(self, value: float) -> Tile:
+        """A constant, to go with `_read`."""
+        return (
+            Tile(self.code, [ir.Constant(self.code.scalar, value)]) if self.shape.single else self.code.constant(value)
+        )
 
 
 class _LensPart(Block):
@@ -351,9 +379,18 @@ class _LensPart(Block):
     def add(self, seen: ir.Value) -> None:
         """Add gain * lens(seen) to the change."""
         source = self._narrowed(seen)
-        with self.code.loop(0, self.args["units"], self.width) as unit:
-            self._transport(unit, source)
-        self._read_out()
+        with self.code.loop(0, self.args["units"], self.width) as unit, self._starts() as first:
+            self._transport(unit, first, source)
+        with self._starts() as first:
+            self._read_out(first)
+        step, change = self.step, self.step.buffer["change"]
+        with step._each(self.args["outputs"]) as i:
+            gain, output = step._parameter_of(self.args["gain"], i), step._load(step.buffer["output"], i)
+            step._store(step.code.fma(gain, output, step._load(change, i)), change, i)
+
+    def _starts(self) -> AbstractContextManager[ir.Value]:
+        """A loop over the starts of the tile, as many at a time as the form has rows."""
+        return self.code.loop(0, self.step.rows, self.form.rows)
 
     def _narrowed(self, seen: ir.Value) -> ir.Value:
         """The features in the precision of the block."""
@@ -367,14 +404,15 @@ class _LensPart(Block):
             self.code.store(value, narrow, i)
         return narrow
 
-    def _transport(self, unit: ir.Value, source: ir.Value) -> None:
-        """A block of units from the features to their last positions."""
-        code, args, rows = self.code, self.args, self.form.rows
+    def _transport(self, unit: ir.Value, first: ir.Value, source: ir.Value) -> None:
+        """A block of units of some starts, from the features to their last positions."""
+        code, args = self.code, self.args
+        rows = [code.plus(first, r) for r in range(self.form.rows)]
         y = Variable(code, self._embedding("position", unit))
         zero = Tile(code, code.constant(0.0).parts * len(y.get().parts))
         theta = Variable(code, self._embedding("angle", unit) if self.angles else zero)
         with code.loop(0, args["features"]) as j:
-            values = [code.load_scalar(source, code.plus(code.times(j, rows), r)) for r in range(rows)]
+            values = [code.load_scalar(source, code.plus(code.times(j, self.step.rows), r)) for r in rows]
             feature = Tile(code, [part for v in values for part in code.splat(v).parts * self.form.columns])
             row = code.plus(code.times(code.plus(j, 1), args["units"]), unit)
             y.set(code.fma(feature, self._embedding("position", row), y.get()))
@@ -384,37 +422,30 @@ class _LensPart(Block):
             theta.set(tanh(code, theta.get()))
         packed = code.at(args["lenses"], code.times(unit, code.times(args["depth"], self.basis)))
         self.forward(y, theta, packed)
-        places = [code.plus(code.times(r, args["units"]), unit) for r in range(rows)]
+        places = [code.plus(code.times(r, args["units"]), unit) for r in rows]
         self.store(y.get(), [code.at(self.step.buffer["positions"], place) for place in places])
 
     def _embedding(self, name: str, place: ir.Value) -> Tile:
         return Tile(self.code, self.load([self.code.at(self.args[name], place)]).parts * self.form.rows)
 
-    def _read_out(self) -> None:
-        """Every coordinate: a sum over all units, then the gain in float64."""
+    def _read_out(self, first: ir.Value) -> None:
+        """Every coordinate of some starts: a sum over all units."""
         code, args, columns, rows = self.code, self.args, self.form.columns, self.form.rows
+        places = [code.plus(first, r) for r in range(rows)]
         output, positions = self.step.buffer["output"], self.step.buffer["positions"]
         with code.loop(0, args["size"]) as i:
             weights = code.at(args["readout"], code.times(i, args["units"]))
             sums = Variable(code, Tile(code, code.constant(0.0).parts * (columns * rows)))
             with code.loop(0, args["units"], self.width) as unit:
-                y = self.load([code.at(positions, code.plus(code.times(r, args["units"]), unit)) for r in range(rows)])
+                y = self.load([code.at(positions, code.plus(code.times(r, args["units"]), unit)) for r in places])
                 weight = self.load([code.at(weights, unit)])
                 sums.set(code.fma(Tile(code, weight.parts * rows), y, sums.get()))
             bias = code.load_scalar(args["bias"], i)
-            for r in range(rows):
+            for r, place in enumerate(places):
                 parts = list(sums.get().parts[r * columns : (r + 1) * columns])
                 while len(parts) > 1:
                     parts = [code.builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
                 value = code.builder.fadd(code.total(parts[0]), bias)
                 if code.precision == "float32":
                     value = code.builder.fpext(value, self.frame.scalar)
-                self.frame.store(value, output, self.frame.plus(self.frame.times(i, rows), r))
-        step, change = self.step, self.step.buffer["change"]
-        with step._each(args["outputs"]) as i:
-            gain = (
-                step.code.load(args["gain"], i)
-                if step.shape.single
-                else step.code.splat(step.code.load_scalar(args["gain"], i))
-            )
-            step._store(step.code.fma(gain, step._load(output, i), step._load(change, i)), change, i)
+                self.frame.store(value, output, self.frame.plus(self.frame.times(i, self.step.rows), place))
