@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -126,15 +126,23 @@ def choose_linear(
     ridges: Sequence[float | None],
     scale: Array,
     mapper: Mapper = serial,
+    late: Callable[[], bool] = lambda: False,
 ) -> LinearChoice:
-    """Try every linear map on every fold; `mapper` calls one piece for each fold and history."""
+    """Try every linear map on every fold; `mapper` calls one piece for each fold and history.
+
+    Once `late` says so, no longer history is tried.
+    """
     geometric: dict[Candidate, list[list[float]]] = {}
     arithmetic: dict[Candidate, list[list[float]]] = {}
-    pieces = (_LinearPiece(fold, history, reaches, ridges, scale) for fold in folds for history in histories)
-    for found in mapper(_linear_errors, kitchen, pieces):
-        for candidate, plain, noisy in found:
-            geometric.setdefault(candidate, []).append(plain)
-            arithmetic.setdefault(candidate, []).append(noisy)
+    pieces = (_LinearPiece(fold, history, reaches, ridges, scale) for history in histories for fold in folds)
+    found = mapper(_linear_errors, kitchen, pieces)
+    for _ in histories:
+        for _ in folds:
+            for candidate, plain, noisy in next(found):
+                geometric.setdefault(candidate, []).append(plain)
+                arithmetic.setdefault(candidate, []).append(noisy)
+        if geometric and late():
+            break
     return LinearChoice([lead_times(fold.steps) for fold in folds], geometric, arithmetic)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from lln.fit.linear import Units
 from lln.fit.prepare import Kitchen, Prepared
 from lln.fit.regression import RIDGES, RidgePath
 from lln.fit.scores import RolloutErrors
+from lln.fit.time_limit import TimeLimit
 from lln.step.dense import DenseStep
 from lln.step.frame import Array
 from lln.step.parts import PARTS, ClosedFormPart
@@ -39,6 +41,7 @@ _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below whi
 _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
 _TELLING = 400  # rows below which that ratio tells nothing
 _SETTINGS = 3  # of each kind that go on to rollouts
+_SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.4, 0.5, 0.75  # of a time limit
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class ClosedForms:
         say: receives a number done, a total and a text.
         noisy: whether the data looks noisy.
         mapper: calls the independent pieces: settings and draws.
+        limit: time limit of the fit; late settings and draws are left out.
     """
 
     def __init__(
@@ -130,8 +134,9 @@ class ClosedForms:
         *,
         noisy: bool = False,
         mapper: Mapper = serial,
+        limit: TimeLimit | None = None,
     ) -> None:
-        self.mapper = mapper
+        self.mapper, self.limit = mapper, limit or TimeLimit()
         self.kitchen, self.fold, self.scale, self.seed, self.say, self.noisy = kitchen, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
@@ -151,6 +156,8 @@ class ClosedForms:
         for index, (_, choice, _) in enumerate(chosen):
             self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
             found += next(rolled)
+            if self.limit.passed(_ROLLED_BY):
+                break
         return found
 
     def learns_with_more_rows(self) -> bool | None:
@@ -174,7 +181,11 @@ class ClosedForms:
             ready = self.kitchen.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
-        made = list((serial if len(pieces) == 1 else self.mapper)(_solved, self, pieces))
+        made = []
+        for one in (serial if len(pieces) == 1 else self.mapper)(_solved, self, pieces):
+            made.append(one)
+            if self.limit.passed(_DRAWN_BY):
+                break
         mean = replace(
             made[0].frame,
             matrix=np.mean([one.frame.matrix for one in made], axis=0),
@@ -195,7 +206,7 @@ class ClosedForms:
             if math.isfinite(error):
                 near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
-            if error < enough:  # rounding is all that is left
+            if error < enough or (screened and self.limit.passed(_SCREENED_BY)):  # or rounding is all that is left
                 break
         screened.sort(key=lambda one: one[0])
         self._best = screened[0][1] if screened else None
@@ -344,7 +355,9 @@ def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     """The same forms with lenses drawn from another seed."""
     if seed == forms.seed:
         return forms
-    return ClosedForms(forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper)
+    other = copy(forms)
+    other.seed = seed
+    return other
 
 
 def _rows_of(ready: Prepared, units: Units) -> _Rows:

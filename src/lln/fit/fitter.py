@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from lln.fit.choose import (
     ALIKE,
     Decision,
     LinearChoice,
-    adopt,
     choose_linear,
     judge,
     network_candidates,
@@ -45,6 +44,7 @@ from lln.fit.scores import RolloutErrors, better_by, horizon_of
 from lln.fit.seasons import linear_histories, nonlinear_histories
 from lln.fit.skill import measure_skill
 from lln.fit.stability import settled
+from lln.fit.time_limit import TimeLimit
 from lln.fit.trial import Progress, Stage, Trials, Work
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
@@ -67,6 +67,8 @@ MARGIN = math.log(1.5)
 _WORSE = math.log(3.0)
 _LONG_RUN = 1.0 + 1e-6
 _PERFECT = math.log(1e-18)  # rounding is all that is left to learn
+# Shares of a time limit: linear maps and closed forms end by then, and no network starts later.
+_LINEAR_BY, _CLOSED_BY, _TRAINED_FROM = 0.25, 0.6, 0.85
 
 
 def fit_surrogate(
@@ -154,7 +156,7 @@ class _Fitting:
         self.mapper = mapper
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
-        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
+        self.limit = TimeLimit(recipe.time_limit)
         self.kitchen = Kitchen(dataset)
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
@@ -189,7 +191,8 @@ class _Fitting:
             return LinearChoice.from_record(kept[0])
         self.progress(Event(Phase.LINEAR, 0, 1))
         reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
-        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale, self.mapper)
+        late = partial(self.limit.passed, _LINEAR_BY)
+        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale, self.mapper, late)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -209,14 +212,17 @@ class _Fitting:
         best = sorted(found, key=lambda one: one.errors.score())
         if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:
             return found
+        if self.limit.passed(_CLOSED_BY):
+            return found
         # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
         return [self.closed.judged(one.choice, self.fold.steps) for one in best[:_LONGER]]
 
     def _forms(self, fold: Fold) -> ClosedForms:
         noisy = estimate_noise(self.dataset).matters if fold is not self.fold else self.noise.matters
         return ClosedForms(
-            self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper
-        )
+            self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper,
+            limit=self.limit,
+        )  # fmt: skip
 
     def _say_closed(self, done: int, total: int, text: str) -> None:
         self.progress(Event(Phase.CLOSED, done, total, text))
@@ -232,7 +238,7 @@ class _Fitting:
         noisy = self.noise.matters
         self.fold = replace(self.fold, steps=min(self.fold.steps, horizon), noisy=noisy)
         self.trials = Trials(
-            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.deadline, self.mapper
+            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
         return self._steady(linear) if noisy else linear
@@ -319,6 +325,8 @@ class _Fitting:
         """For each seed, the frame and the use of the network that go best on the last fold."""
         least, nothing = simple.error, [simple] * len(self.seeds)
         if "network" not in self.recipe.tried_parts or not self._worth_training(simple):
+            return nothing
+        if self.limit.passed(_TRAINED_FROM) and not self.frames:
             return nothing
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))
@@ -419,12 +427,8 @@ class _Fitting:
             now = judge(work.trained, work.frame, windows, work.source, work.allowed, len(trained), [setting])
             if now.errors[setting][trained.index(group)] > decision.error + _WORSE:
                 used, among = self._chosen(candidate), chosen
-            model = adopt(used.trained, setting, used.source, used.allowed)
-            each = len(model) // len(among)
-            first = among.index(group) * each
-            members = tuple(model.member(first + index) for index in range(each))
-            surrogate = DenseStep(replace(used.frame, gain=used.frame.gain * setting.share), members)
-            surrogate, share = settled(surrogate, setting.share, self._last_window(candidate), self.noise.matters)
+            step = used.step(setting, among, group)
+            surrogate, share = settled(step, setting.share, self._last_window(candidate), self.noise.matters)
             decision = replace(decision, setting=replace(setting, share=share))
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
         return fits
@@ -476,15 +480,7 @@ class _Fitting:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
         if decision.setting is None:
             return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
-        work = self._chosen(decision.candidate)
-        model, chosen = (
-            adopt(work.trained, decision.setting, work.source, work.allowed),
-            self.picked[decision.candidate],
-        )
-        each = len(model) // len(chosen)
-        first = chosen.index(group) * each
-        members = tuple(model.member(first + index) for index in range(each))
-        return DenseStep(replace(work.frame, gain=work.frame.gain * decision.setting.share), members)
+        return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
 
     def _plain(self, linear: LinearChoice) -> DenseStep:
         """The best linear map of the rows that trained."""

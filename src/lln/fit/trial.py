@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from torch import Tensor
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit import sizes
-from lln.fit.choose import Judgement, Setting, judge
+from lln.fit.choose import Judgement, Setting, adopt, judge
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.holdout import Fold, Part, load
 from lln.fit.members import shape_of
 from lln.fit.options import Event, Phase, Recipe
 from lln.fit.prepare import Candidate, Kitchen, Prepared
 from lln.fit.unrolled import RATE, STEPS_WHEN_NOISY, fine_tune, stretches
+from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
@@ -78,6 +79,14 @@ class Work:
     def unexplained(self) -> float:
         """Root mean square of one-step errors against that of the change."""
         return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
+
+    def step(self, setting: Setting, groups: Sequence[int], group: int) -> DenseStep:
+        """The step of one of the groups that were trained, with the networks as `setting` uses them."""
+        model = adopt(self.trained, setting, self.source, self.allowed)
+        each = len(model) // len(groups)
+        first = groups.index(group) * each
+        members = tuple(model.member(first + index) for index in range(each))
+        return DenseStep(replace(self.frame, gain=self.frame.gain * setting.share), members)
 
     def unrolled_by(self, setting: Setting | None) -> int:
         """Steps of the fine-tuning that this setting has had."""
