@@ -45,3 +45,9 @@ def test_a_file_from_before_there_were_digests_is_taken_as_it_is(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(save({"x": np.arange(5.0)}, metadata={"lln": "{}"}))
     assert not is_broken(path)
+
+
+def test_the_same_content_gives_the_same_bytes():
+    metadata = {"lln": "{}", KEY: BLANK, "z": "ä", "a": "1"}
+    files = {sealed(save({"x": np.arange(5.0)}, metadata=metadata)) for _ in range(20)}
+    assert len(files) == 1

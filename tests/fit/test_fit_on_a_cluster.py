@@ -7,12 +7,9 @@ import pytest
 from forecasters import lorenz
 
 from lln.core.errors import InputError
-from lln.core.workers import DaskMap, serial
 from lln.forecaster.forecaster import LensForecaster
 
 distributed = pytest.importorskip("distributed")
-
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
@@ -55,37 +52,22 @@ def _computed(dask_scheduler):
     return [entry for prefix in dask_scheduler.task_prefixes.values() for entry in range(prefix.state_counts["memory"])]
 
 
-def square(shared, item):
-    return shared["factor"] * item**2
-
-
-def fail(shared, item):
-    raise InputError(f"{item} is wrong for {shared}")
-
-
-def test_values_come_in_the_order_of_the_items(cluster):
-    with DaskMap(cluster.scheduler_address) as mapper:
-        shared = {"factor": 2}
-        assert list(mapper(square, shared, range(9))) == list(serial(square, shared, range(9)))
-        assert next(mapper(square, shared, range(9))) == 0  # the rest is cancelled
-        with pytest.raises(InputError, match="3 is wrong for"):
-            list(mapper(fail, shared, [3]))
-        with pytest.raises(InputError, match="cannot be sent to a cluster"):
-            list(mapper(square, {"factor": (n for n in range(3))}, [1]))
-
-
-def test_no_scheduler_answers():
+def test_no_scheduler_answers(monkeypatch):
+    monkeypatch.setattr("lln.core.workers.dask._CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         LensForecaster().fit(lorenz(300), dt=0.01, scheduler="tcp://127.0.0.1:9")
 
 
+@pytest.mark.slow
 def test_closed_forms(cluster, tmp_path):
     assert_same_file(cluster, tmp_path, lorenz(400), parts=("linear", "lens"))
 
 
+@pytest.mark.slow
 def test_networks(cluster, tmp_path):
     assert_same_file(cluster, tmp_path, lorenz(400), parts=("linear", "network"), epochs=3, members=2, width=8, depth=2)
 
 
+@pytest.mark.slow
 def test_fields(cluster, tmp_path):
     assert_same_file(cluster, tmp_path, wave(), grid=[np.arange(16.0)], field=True, epochs=1, members=1)

@@ -7,6 +7,7 @@ zeros in the digest's own place. Files from before there were digests have no pl
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,10 +18,21 @@ BROKEN = "its content and its digest do not agree; it was damaged on the way"
 
 
 def sealed(content: bytes) -> bytes:
-    """A file that was made with `BLANK` in the place of its digest, with the digest."""
+    """A file that was made with `BLANK` in the place of its digest, with the digest and its metadata in order."""
+    content = _in_order(content)
     head, tail = _around(content, BLANK)
     digest = hashlib.sha256(content).hexdigest().encode()
     return content[:head] + digest + content[tail:]
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its metadata sorted by name; safetensors writes them in an order of its own each time."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
 def broken(path: Path, metadata: Mapping[str, str], known: str) -> bool:
