@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from lln.step.frame import Array
 
@@ -32,6 +31,8 @@ class RidgePath:
     @classmethod
     def solved(cls, blocks: Iterable[tuple[Array, Array, Array | None]], ridge: float) -> tuple[Array, Array]:
         """Weights and offset at one ridge alone, by a triangular factor: a fraction of the time of all ridges."""
+        from scipy.linalg import solve_triangular
+
         path = cls.__new__(cls)
         path._fold(blocks)
         rows, values = path._rows, path._values

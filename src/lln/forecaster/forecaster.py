@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from lln.core.checks import finite, whole
 from lln.core.errors import InputError
@@ -24,6 +22,7 @@ from lln.fit import coverage as covering
 from lln.fit.intervals import Intervals
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
+from lln.forecaster.estimator import Estimator
 from lln.forecaster.evaluation import WINDOWS, Evaluation, evaluation, visited, windows_of
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from lln.view.page.inline import InlinePage
 
 
-class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class LensForecaster(Estimator):
     """Learn one step of a system from its trajectories, and roll it out.
 
     The step is a linear map in float64 plus a few small lens networks on what the map leaves over; ridge, share,
@@ -471,6 +470,8 @@ class LensForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn is un
 
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
 
     def _start(self, x0: Any) -> Start:
