@@ -21,6 +21,8 @@ Array = NDArray[np.floating[Any]]
 State = TypeVar("State", Tensor, Array)
 Stepper = Callable[[State], State]
 
+_FEW = 16  # coordinates that are compared one by one: operations along short rows are slow
+
 
 class Ending(Enum):
     """How a rollout can end."""
@@ -70,11 +72,15 @@ class Region:
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
-    def holds(self, states: Array) -> NDArray[np.bool_]:
-        """Whether each state lies inside: (..., n) -> (...). What is not finite does not."""
+    def check(self, states: Array) -> None:
+        """Refuse states of another number of coordinates."""
         if states.shape[-1:] != self.low.shape:
             raise InputError(f"a region of {self.low.shape[0]} coordinates cannot judge states of shape {states.shape}")
-        return np.asarray(((states >= self.low) & (states <= self.high)).all(axis=-1))
+
+    def holds(self, states: Array) -> NDArray[np.bool_]:
+        """Whether each state lies inside: (..., n) -> (...). What is not finite does not."""
+        self.check(states)
+        return _within(states, self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,18 +165,40 @@ def judged(states: Array, *, limit: float = math.inf, region: Region | None = No
         limit: a coordinate beyond this, in absolute value, counts as divergence.
         region: where states are expected; None asks no such question.
     """
-    dead = ~np.logical_and.accumulate(_alive(states, limit), axis=-1)
-    dead[..., 0] = False
-    states = np.where(dead[..., None], np.nan, states).astype(states.dtype)
-    outside = np.zeros_like(dead) if region is None else ~dead & ~region.holds(states)
-    lost, left = (_firsts(mark) for mark in (dead, outside))
-    return Rollout(states, tuple(_outcome(*steps) for steps in zip(lost, left, strict=True)))
+    rows = states.reshape(-1, *states.shape[-2:])
+    outcomes = [Outcome()] * len(rows)
+    others = np.flatnonzero(~_stay_inside(rows, limit, region))
+    if len(others):
+        some = rows[others]
+        dead = ~np.logical_and.accumulate(_alive(some, limit), axis=-1)
+        dead[..., 0] = False
+        some[dead] = np.nan
+        outside = np.zeros_like(dead) if region is None else ~dead & ~region.holds(some)
+        for place, lost, left in zip(others, _firsts(dead), _firsts(outside), strict=True):
+            outcomes[place] = _outcome(lost, left)
+        rows = rows.copy()
+        rows[others] = some
+    return Rollout(rows.reshape(states.shape), tuple(outcomes))
+
+
+def _stay_inside(rows: Array, limit: float, region: Region | None) -> NDArray[np.bool_]:
+    """Which rollouts (B, steps + 1, n) stay finite and inside all the way.
+
+    Steps and coordinates are compared as one long row: most rollouts need no more, and short rows are slow.
+    """
+    steps, n = rows.shape[-2:]
+    largest = min(limit, float(np.finfo(rows.dtype).max))
+    low, high = np.full(n, -largest), np.full(n, largest)
+    if region is not None:
+        region.check(rows)
+        low, high = np.maximum(low, region.low), np.minimum(high, region.high)
+    flat = rows.reshape(len(rows), -1)
+    return np.asarray(((flat >= np.tile(low, steps)) & (flat <= np.tile(high, steps))).all(axis=1))
 
 
 def _firsts(marks: NDArray[np.bool_]) -> list[int | None]:
-    """The first marked step of each rollout, or None."""
-    rows = marks.reshape(-1, marks.shape[-1])
-    return [int(row.argmax()) if row.any() else None for row in rows]
+    """The first marked step of each rollout (B, steps + 1), or None."""
+    return [int(row.argmax()) if row.any() else None for row in marks]
 
 
 def _outcome(lost: int | None, left: int | None) -> Outcome:
@@ -180,7 +208,18 @@ def _outcome(lost: int | None, left: int | None) -> Outcome:
 
 
 def _alive(states: Array, limit: float) -> NDArray[np.bool_]:
-    return np.asarray((np.isfinite(states) & (np.abs(states) <= limit)).all(axis=-1))
+    largest = np.full(states.shape[-1], min(limit, float(np.finfo(states.dtype).max)))
+    return _within(states, -largest, largest)
+
+
+def _within(states: Array, low: Array, high: Array) -> NDArray[np.bool_]:
+    """Whether all coordinates lie within bounds (n,): (..., n) -> (...)."""
+    if states.shape[-1] > _FEW:
+        return np.asarray(((states >= low) & (states <= high)).all(axis=-1))
+    inside = np.ones(states.shape[:-1], dtype=bool)
+    for column, least, most in zip(np.moveaxis(states, -1, 0), low, high, strict=True):
+        inside &= (column >= least) & (column <= most)
+    return inside
 
 
 def _numpy(value: Any) -> Array:
