@@ -52,6 +52,12 @@ def test_help_answers_in_less_than_four_tenths_of_a_second():
     assert min(once() for _ in range(8)) < 0.4
 
 
+def test_a_forecaster_imports_no_more_than_it_uses():
+    loaded = modules_after("import lln\nlln.LensForecaster()")
+    assert "torch" in loaded
+    assert not loaded & {"sklearn", "scipy.stats", "pandas", "xarray", "matplotlib", "h5py", "distributed", "optuna"}
+
+
 def test_at_most_twenty_public_names_and_all_of_them_load():
     assert len(lln.__all__) <= 20
     for name in lln.__all__:

@@ -3,6 +3,7 @@ from unittest import SkipTest
 
 import pytest
 from forecasters import QUICK, lorenz
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,8 +22,11 @@ def exceptions(_):
     return EXCEPTIONS
 
 
-class WithoutTargets(LensForecaster):
-    """The estimator for scikit-learn's checks, which hand every estimator a y; ours refuses one."""
+class WithoutTargets(LensForecaster, BaseEstimator):
+    """The estimator for scikit-learn's checks, which hand every estimator a y; ours refuses one.
+
+    The checks warn of estimators without scikit-learn's own base class; it stands behind ours, which answers first.
+    """
 
     def fit(self, X, y=None):  # noqa: ARG002
         return super().fit(X)
@@ -52,3 +56,11 @@ def test_in_a_pipeline_and_a_grid_search():
     search = GridSearchCV(LensForecaster(**QUICK), {"width": [4, 8]}, cv=TimeSeriesSplit(2), error_score="raise")
     search.fit(lorenz()[:400])
     assert search.best_params_["width"] in (4, 8)
+
+
+def test_parameters_are_read_and_set_by_name():
+    forecaster = clone(LensForecaster(width=4))
+    assert forecaster.set_params(width=8, ridge=None).get_params()["width"] == 8
+    assert repr(forecaster) == "LensForecaster(ridge=None, width=8)"
+    with pytest.raises(ValueError, match="LensForecaster has no parameter 'widht'; did you mean 'width'"):
+        forecaster.set_params(widht=3)
