@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,7 +181,7 @@ class ClosedForms:
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
-        for one in (serial if len(pieces) == 1 else self.mapper)(_solved, self, pieces):
+        for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
             made.append(one)
             if self.limit.passed(_DRAWN_BY):
                 break
@@ -338,7 +337,7 @@ def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int]) ->
     return forms._roll(*piece)
 
 
-def _solved(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
+def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
     """The step of one draw, solved on some parts of the data."""
     choice, parts, draw = piece
     ready = forms.kitchen.prepare(parts, choice.history)
@@ -355,9 +354,10 @@ def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     """The same forms with lenses drawn from another seed."""
     if seed == forms.seed:
         return forms
-    other = copy(forms)
-    other.seed = seed
-    return other
+    return ClosedForms(
+        forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
+        limit=forms.limit,
+    )  # fmt: skip
 
 
 def _rows_of(ready: Prepared, units: Units) -> _Rows:
