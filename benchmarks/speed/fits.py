@@ -24,7 +24,7 @@ CASES = (
 
 
 def fits(setting: Setting) -> list[Row]:
-    """`LensForecaster().fit`, from the call to the fitted model; imports are paid before."""
+    """`LensForecaster().fit` on one thread, from the call to the fitted model; imports are paid before."""
     if setting.device != "cpu":
         setting.skip("fits", "they are measured on the CPU")
         return []
