@@ -1,10 +1,11 @@
-"""The closed-form stage: polynomials and drawn lens networks, screened by one-step errors, judged by rollouts."""
+"""The closed forms: polynomials, vector fields and drawn lenses, screened by one-step errors, judged by rollouts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs, pair_batches
 from lln.fit.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
+from lln.fit.flows.search import RIDGES as FLOW_RIDGES
+from lln.fit.flows.search import FlowChoice, FlowForms
 from lln.fit.holdout import Fold, Part, load
 from lln.fit.linear import Units
 from lln.fit.prepare import Kitchen, Prepared
@@ -48,13 +51,14 @@ class ClosedChoice:
     """One closed form with all that is needed to solve it again.
 
     Attributes:
-        kind: "polynomial", "lens", or the name of a part of another package.
+        kind: "polynomial", "flow", "lens", or the name of a part of another package.
         history: states that it looks at.
         ridge: relative to the largest squared singular value.
-        degree: of a polynomial.
+        degree: of a polynomial or of a vector field.
         scale: of the embedding of a lens network.
         width: rays of a lens network.
         lags: whether the embedding is drawn for past states rather than for differences between them.
+        flow: the other settings of a vector field.
     """
 
     kind: str
@@ -64,18 +68,22 @@ class ClosedChoice:
     scale: float = 0.0
     width: int = 0
     lags: bool = False
+    flow: FlowChoice | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values, for the report."""
         common: dict[str, Any] = {"part": self.kind, "history": self.history, "ridge": self.ridge}
         if self.kind == "lens":
             return {**common, "scale": self.scale, "width": self.width, "lags": self.lags}
+        if self.flow is not None:
+            return {**common, **self.flow.record()}
         return {**common, "degree": self.degree} if self.degree else common
 
     @property
     def size(self) -> int:
         """A rough order of complexity: polynomials, lens networks, parts of other packages; then the history."""
-        return (self.width or 10 * self.degree or 10 * _WIDEST) + self.history
+        fewer = 0 if self.flow is None else 2 * bool(self.flow.radius) + bool(self.flow.threshold)
+        return (self.width or 10 * self.degree or 10 * _WIDEST) + self.history - fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +153,7 @@ class ClosedForms:
 
         Args:
             histories: to try.
-            kinds: some of "polynomial", "lens" and the names of parts of other packages.
+            kinds: some of "polynomial", "flow", "lens" and the names of parts of other packages.
             steps: length of the rollouts.
         """
         found: list[Scored] = []
@@ -156,8 +164,19 @@ class ClosedForms:
             self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
             found += next(rolled)
             if self.limit.passed(_ROLLED_BY):
-                break
+                return found
+        if "flow" in kinds and 1 in histories and self.kitchen.dataset.size > 1:
+            limit = min((error for error, choice, _ in screened if choice.history == 1), default=math.inf)
+            for flow in self.flows.search(limit):
+                self.say(len(chosen), len(chosen), f"flow of degree {flow.degree}")
+                found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), FLOW_RIDGES, steps)
         return found
+
+    @cached_property
+    def flows(self) -> FlowForms:
+        """The vector fields of the same rows."""
+        active = self._active(self.kitchen.prepare(self.fold.train, 1))
+        return FlowForms(self.kitchen, self.fold.train, self.fold.held_out, active, noisy=self.noisy)
 
     def learns_with_more_rows(self) -> bool | None:
         """Whether the one-step error still falls as rows are added, which noise would not let it.
@@ -179,6 +198,9 @@ class ClosedForms:
         if choice.kind in PARTS:
             ready = self.kitchen.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
+        if choice.flow is not None:
+            frame = self.flows.frame(choice.flow, choice.ridge, parts)
+            return self._bounded(DenseStep(frame), self.kitchen.prepare(parts, choice.history))
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
         for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
@@ -253,7 +275,7 @@ class ClosedForms:
     def _solved(self, choice: ClosedChoice, ridges: Sequence[float]) -> Iterator[DenseStep]:
         """The step of each ridge on the rows that train."""
         train = self.fold.train
-        if choice.kind in PARTS:
+        if choice.flow is not None or choice.kind in PARTS:
             yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
             return
         ready = self.kitchen.prepare(train, choice.history)

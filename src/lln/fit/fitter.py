@@ -1,8 +1,8 @@
 """The fitter: from trajectories to a step, every choice made on held-out rollouts.
 
-Linear maps of the increments come first, then polynomials and lens networks whose readout is solved in closed form,
-then, where those leave something to learn, trained networks. Each is scored at several lead times on the same held-out
-windows; the best is solved or trained again on everything.
+Linear maps of the increments come first, then polynomials, polynomial vector fields and lens networks whose readout is
+solved in closed form, then, where those leave something to learn, trained networks. Each is scored at several lead
+times on the same held-out windows; the best is solved or trained again on everything.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
 
+CLOSED_FORMS = ("polynomial", "flow", "lens")
 _FIRST_STEPS = 64  # closed forms are told apart over so many steps first
 _LONGER = 4  # closed forms that are rolled out further
 _STEADY = 40  # linear maps, the best first, among which one that does not grow is sought
@@ -198,8 +199,8 @@ class _Fitting:
         return choice
 
     def _closed_forms(self, linear: LinearChoice) -> list[Scored]:
-        """Polynomials and drawn lens networks, rolled out over the last fold."""
-        kinds = [kind for kind in self.recipe.tried_parts if kind in ("polynomial", "lens") or kind in PARTS]
+        """Polynomials, vector fields and drawn lens networks, rolled out over the last fold."""
+        kinds = [kind for kind in self.recipe.tried_parts if kind in CLOSED_FORMS or kind in PARTS]
         if not kinds or linear.last[linear.best] < _PERFECT:
             return []
         asked = self.recipe.history
@@ -359,7 +360,7 @@ class _Fitting:
         if simple.error < _PERFECT:
             return False
         tried = self.recipe.tried_parts
-        if not any(kind in ("polynomial", "lens") or kind in PARTS for kind in tried):
+        if not any(kind in CLOSED_FORMS or kind in PARTS for kind in tried):
             return True
         return not self.noise.matters and simple.error > _WELL
 

@@ -16,7 +16,7 @@ from lln.step.base import AnyStep
 from lln.step.parts import PARTS as OTHER_PARTS
 
 RECIPES = ("lens", "paper")
-PARTS = ("linear", "polynomial", "lens", "network")
+PARTS = ("linear", "polynomial", "flow", "lens", "network")
 
 
 class Phase(enum.StrEnum):
@@ -58,7 +58,7 @@ class Recipe:
         device: where the networks are.
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made; of fields only closed-form parts are solved again.
-        parts: which parts of a step are tried: some of "linear", "polynomial" and "lens" (in closed form), and
+        parts: which parts of a step are tried: some of "linear", "polynomial", "flow" and "lens" (in closed form),
             "network" (trained), and names of parts of other packages. "auto" tries all of lln's own; where options of
             a trained network are given, linear parts and one.
     """
@@ -181,8 +181,9 @@ class FitReport:
         ridge: of the linear part; None without one.
         reach: how many points of the grid away it looks; None for all.
         share: of the network's correction; 0 if the linear part alone did better.
-        part: which kind of part forecasts: "persistence", "linear", "polynomial", "lens" (in closed form) or "network".
-        degree: of a polynomial part.
+        part: which kind of part forecasts: "persistence", "linear", "polynomial", "flow", "lens" (in closed form)
+            or "network".
+        degree: of a polynomial part or of a polynomial vector field.
         lead_times: in steps, at which held-out rollouts were scored.
         skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
         valid_steps: the longest lead time at which the model forecasts; 0 if it never does.

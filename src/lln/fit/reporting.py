@@ -52,6 +52,10 @@ def report_of(
             entries += int(np.count_nonzero(frame.polynomial.weights))
         if frame.part is not None:
             entries = sum(values.size for values in frame.part.arrays().values())
+        if frame.flow is not None:
+            weights = np.concatenate([frame.flow.polynomial.weights, frame.flow.offset[:, None]], axis=1)
+            shared = closed.flow is not None and closed.flow.radius
+            entries = int(np.count_nonzero(weights[:1] if shared else weights))
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
     if closed is not None and closed.kind == "lens":
@@ -134,6 +138,8 @@ _USES = {
     "learned no dynamics; give it more data or longer trajectories.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
+    "flow": "A polynomial vector field did best on held-out rollouts; no network is used (more: lln explain "
+    "no-network).",
 }
 
 

@@ -75,8 +75,8 @@ class LensForecaster(Estimator):
         time_limit: seconds that training may take.
         validation: fraction of the data that is held out while choosing.
         refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
-        parts: which parts are tried: "auto" for all, or some of "linear", "polynomial" and "lens" (in closed form), and
-            "network" (trained).
+        parts: which parts are tried: "auto" for all, or some of "linear", "polynomial", "flow" and "lens" (in closed
+            form), and "network" (trained).
         field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
             rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...

@@ -1,0 +1,218 @@
+"""Which vector field fits: degree, Runge-Kutta steps, sharing over a ring, ridge and pruning.
+
+Candidates are told apart by the one-step error of their flow on held-out rows. The best ones go on to rollouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lln.data.stream import pair_batches
+from lln.fit.bases import monomial_count
+from lln.fit.flows.library import Library
+from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
+from lln.fit.holdout import Part
+from lln.fit.linear import Units
+from lln.fit.prepare import Kitchen
+from lln.step.frame import Array, Frame
+
+DEGREES = (2, 3, 5, 7, 9)
+RADII = (1, 2, 3)
+SUBSTEPS, MORE, FEWER = 4, (8, 16), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
+RIDGES = (1e-18, 1e-13, 1e-8)
+THRESHOLDS = (1e-2, 1e-4)
+_FEWEST_CELLS, _MOST_CELLS = 8, 512  # coordinates that may be a ring
+_MOST_WEIGHTS, _MOST_TERMS = 400, 60
+_ROWS, _JUDGES, _FEWEST = 2000, 1000, 60  # rows that fit, rows that judge, and the fewest of both
+_SENSITIVITIES = 4e5  # numbers that bound the rows that fit; where there is noise, more rows count
+_MORE_WHERE_NOISY = 5
+_MONOMIALS = 2e6  # numbers that bound the rows that judge
+_STREAMED_ROWS = 6000
+_ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
+_LAW = 1e-11  # the same, at which a field whose integrator errs is the law
+_SHARED = 1e-8  # the same, at which shared weights are taken
+_BETTER = 0.5  # of the squared error: what more numbers must gain
+_SIMPLER = 1.2  # of the squared error: what fewer numbers may lose
+_FAR = 100.0  # times the squared error of the best other form: a vector field that errs by more is dropped
+
+
+@dataclass(frozen=True)
+class FlowChoice:
+    """One vector field with all that is needed to fit it again but the ridge.
+
+    Attributes:
+        degree: of its polynomial.
+        radius: neighbours that a coordinate sees on both sides of a ring, with shared weights; 0 for no ring.
+        substeps: Runge-Kutta steps in one step of data.
+        threshold: weights that count for less of the largest are left out.
+    """
+
+    degree: int
+    radius: int = 0
+    substeps: int = SUBSTEPS
+    threshold: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        plain = {"degree": self.degree, "substeps": self.substeps}
+        return {**plain, **{name: getattr(self, name) for name in ("radius", "threshold") if getattr(self, name)}}
+
+
+class FlowForms:
+    """Fits the vector fields of one dataset.
+
+    Args:
+        kitchen: prepares the data.
+        train: rows that train while choices are made.
+        held_out: rows that judge one-step errors.
+        active: variables of the field, indices into [z, u]: all but coordinates that drift.
+        noisy: whether the data looks noisy.
+    """
+
+    def __init__(
+        self,
+        kitchen: Kitchen,
+        train: tuple[Part, ...],
+        held_out: tuple[Part, ...],
+        active: tuple[int, ...],
+        *,
+        noisy: bool = False,
+    ) -> None:
+        self.kitchen, self.train, self.held_out, self.active, self.noisy = kitchen, train, held_out, active, noisy
+        self._fields: dict[tuple[FlowChoice, float, tuple[Part, ...] | None], VectorField] = {}
+
+    def search(self, limit: float) -> list[FlowChoice]:
+        """The fields that are worth rollouts, none if all err by far more than `limit`, a squared one-step error."""
+        best, least = self._best_setting()
+        if best is None or not least <= _FAR * limit:
+            return []
+        for threshold in THRESHOLDS:
+            sparse = replace(best, threshold=threshold)
+            if self.error(sparse) < max(_SIMPLER * least, _ALIKE * self._change):
+                return [best, sparse]
+        return [best]
+
+    def _best_setting(self) -> tuple[FlowChoice | None, float]:
+        """Sharing, degree and substeps with the least one-step error; more weights must gain something."""
+        best, least, change, enough = None, np.inf, self._change, _ALIKE
+        for setting in self._settings():
+            choice = setting if best is None else replace(setting, substeps=best.substeps)
+            if best is not None and least < (_SHARED if best.radius and not choice.radius else enough) * change:
+                break
+            error = self.error(choice)
+            if not error < _BETTER * least:
+                continue
+            best, least = choice, error
+            if error < self._truncation(choice):  # the integrator errs, not the field
+                best, least = self._with_substeps(choice, error, MORE, _BETTER)
+                enough = _LAW
+        if best is not None and best.substeps == SUBSTEPS:
+            best, least = self._with_substeps(best, least, FEWER, _SIMPLER)
+        return best, least
+
+    def _with_substeps(
+        self, choice: FlowChoice, error: float, numbers: tuple[int, ...], most: float
+    ) -> tuple[FlowChoice, float]:
+        """The choice with each number of substeps in turn, as long as the error is below `most` times the last one."""
+        for substeps in numbers:
+            tried = self.error(replace(choice, substeps=substeps))
+            if not tried < most * error:
+                break
+            choice, error = replace(choice, substeps=substeps), tried
+        return choice, error
+
+    def _truncation(self, choice: FlowChoice) -> float:
+        """Mean squared difference of flows with one Runge-Kutta step and with those of `choice`, on held-out rows."""
+        field, (pieces, ratio) = self.field(choice, RIDGES[0], self.train), self._judges(choice)
+        apart = errors(field, pieces) - errors(replace(field, substeps=1), pieces)
+        return float(np.mean(np.square(apart * ratio)))
+
+    def error(self, choice: FlowChoice) -> float:
+        """Mean squared one-step error on held-out rows, in the units of all closed forms."""
+        pieces, ratio = self._judges(choice)
+        error = float(np.mean(np.square(errors(self.field(choice, RIDGES[0], self.train), pieces) * ratio)))
+        return error if np.isfinite(error) else np.inf
+
+    def _judges(self, choice: FlowChoice) -> tuple[Pieces, Array]:
+        """Held-out rows, and the scale of their units in those of all closed forms."""
+        library, units = self._library(choice), self._units(choice)
+        rows = int(np.clip(_MONOMIALS / (len(library.place) * library.terms), _FEWEST, _JUDGES))
+        return self._pieces(self.held_out, units, rows), units.scale / self._units().scale
+
+    def field(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
+        """The field that `choice` gives on some parts of the data, or on all."""
+        key = (choice, ridge, parts)
+        if key not in self._fields:
+            self._fields[key] = self._fit(*key)
+        return self._fields[key]
+
+    def frame(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> Frame:
+        """The frame of a step with this field alone."""
+        field = self.field(choice, ridge, parts)
+        return replace(self._units(choice).frame(), flow=field.library.flow(field.weights, field.substeps))
+
+    def _fit(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
+        library = self._library(choice)
+        weights, fewest = library.outputs * library.terms, _FEWEST if choice.radius else 4 * library.terms
+        rows = int(np.clip(_SENSITIVITIES / (library.size * weights), fewest, _ROWS))
+        rows *= _MORE_WHERE_NOISY if self.noisy else 1
+        pieces = self._pieces(parts, self._units(choice), rows)
+        if choice.threshold:
+            whole = self.field(replace(choice, threshold=0.0), ridge, parts)
+            if parts == self.train:
+                return pruned(whole, pieces, ridge, choice.threshold)
+            used = self.field(choice, ridge, self.train).used  # a weight near the threshold must not come and go
+            return fitted(library, pieces, choice.substeps, ridge, np.where(used, whole.weights, 0.0))
+        # Fits at other ridges and substeps start from the weights of the first.
+        first = (replace(choice, substeps=SUBSTEPS), RIDGES[0])
+        start = None if first == (choice, ridge) else self.field(*first, parts).weights
+        return fitted(library, pieces, choice.substeps, ridge, start)
+
+    def _settings(self) -> Iterator[FlowChoice]:
+        """Fields with few weights first."""
+        n, m = self.kitchen.dataset.size, self.kitchen.dataset.inputs
+        rows = min(self.kitchen.prepare(self.train, 1).pairs, _ROWS)
+        every = len(self.active) == n + m
+        for radius in RADII if every and _FEWEST_CELLS <= n <= _MOST_CELLS else ():
+            yield FlowChoice(2, radius)
+        for degree in DEGREES:
+            terms = monomial_count(len(self.active), degree) + 1
+            if terms <= min(_MOST_TERMS, 0.8 * rows) and n * terms <= _MOST_WEIGHTS:
+                yield FlowChoice(degree)
+
+    def _library(self, choice: FlowChoice) -> Library:
+        n, m = self.kitchen.dataset.size, self.kitchen.dataset.inputs
+        if choice.radius:
+            return Library.ring(n, m, choice.radius, choice.degree)
+        return Library.whole(n, self.active, choice.degree)
+
+    def _units(self, choice: FlowChoice | None = None) -> Units:
+        """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""
+        units = self.kitchen.prepare(self.train, 1).units
+        if choice is None or not choice.radius:
+            return units
+        mean, n = units.mean.mean(), len(units.mean)
+        scale = np.sqrt(np.mean(np.square(units.scale) + np.square(units.mean - mean)))
+        return replace(units, mean=np.full(n, mean), scale=np.full(n, scale))
+
+    @property
+    def _change(self) -> float:
+        """Mean squared change of one step, in the units of all closed forms."""
+        states = self._pieces(self.held_out, self._units(), _JUDGES).states
+        return float(np.mean(np.square(states[:, 1] - states[:, 0])))
+
+    def _pieces(self, parts: tuple[Part, ...] | None, units: Units, rows: int) -> Pieces:
+        ready = self.kitchen.prepare(parts, 1)
+        pairs = ready.held
+        if pairs is None:
+            pairs = next(pair_batches(ready.dataset, 1, rows=_STREAMED_ROWS, shuffle=0))
+        states = (np.stack([pairs.window[:, -1], pairs.target], axis=1) - units.mean) / units.scale
+        known = np.zeros((len(pairs), 0))
+        if pairs.inputs is not None:
+            known = (pairs.inputs - units.input_mean) / units.input_scale
+        weights = np.ones(len(pairs)) if pairs.weights is None else pairs.weights / pairs.weights.mean()
+        return Pieces(states, known, weights).some(rows)

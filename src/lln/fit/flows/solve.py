@@ -1,0 +1,252 @@
+"""The least-squares fit of a vector field to flow: Levenberg-Marquardt with exact sensitivities, in float64.
+
+The sensitivities of the states by the weights pass through the same Runge-Kutta steps as the states. The first weights
+come from a linear regression: increments on the mean of the monomials at both ends of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from lln.fit.flows.library import Index, Library
+from lln.step.polynomial import Array
+
+_STAGES = ((1.0, 0.0), (2.0, 0.5), (2.0, 0.5), (1.0, 1.0))  # weight of a slope, and how far ahead it is taken
+_NUMBERS = 1 << 21  # sensitivities that are held at a time
+_ROUNDS = 12
+_ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
+_FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
+_LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
+_PRUNINGS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Short standardised pieces of trajectories.
+
+    Attributes:
+        states: (P, S + 1, n).
+        inputs: held over a piece, (P, m).
+        weights: (P,), of mean one.
+    """
+
+    states: Array
+    inputs: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def some(self, count: int) -> Pieces:
+        """Evenly spread pieces."""
+        if len(self) <= count:
+            return self
+        return self[np.linspace(0, len(self) - 1, count).round().astype(int)]
+
+    def __getitem__(self, rows: slice | Index) -> Pieces:
+        return Pieces(self.states[rows], self.inputs[rows], self.weights[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class VectorField:
+    """A vector field with its weights.
+
+    Attributes:
+        library: of its monomials.
+        substeps: Runge-Kutta steps in one step of data.
+        weights: (outputs, terms).
+        used: weights that are fitted, (outputs, terms) of bool; the others are zero.
+    """
+
+    library: Library
+    substeps: int
+    weights: Array
+    used: Array
+
+    @cached_property
+    def _slopes(self) -> Array:
+        """Weights of the slope's derivative by each state variable, (terms, outputs * states)."""
+        made = np.einsum("oj,sjk->kos", self.weights, self.library.derivatives)
+        return np.ascontiguousarray(made.reshape(self.library.terms, -1))
+
+    @cached_property
+    def _fitted(self) -> tuple[Index, Index]:
+        outputs, terms = np.nonzero(self.used)
+        return outputs, terms
+
+    def advance(self, states: Array, inputs: Array) -> Array:
+        """The states one step of data later: (P, n) and (P, m) -> (P, n)."""
+        return self._run(states, None, inputs)[0]
+
+    def linearised(self, states: Array, before: Array, inputs: Array) -> tuple[Array, Array]:
+        """The states one step later, and their derivatives by the fitted weights, given those of `states` (P, n, q)."""
+        after, slopes = self._run(states, before, inputs)
+        assert slopes is not None
+        return after, slopes
+
+    def _run(self, states: Array, by_weights: Array | None, inputs: Array) -> tuple[Array, Array | None]:
+        h = 1.0 / self.substeps
+        for _ in range(self.substeps):
+            total, slope = np.zeros_like(states), np.zeros_like(states)
+            totals = slopes = None if by_weights is None else np.zeros_like(by_weights)
+            for weight, ahead in _STAGES:
+                at = states + (ahead * h) * slope
+                ats = None if by_weights is None or slopes is None else by_weights + (ahead * h) * slopes
+                slope, slopes = self._slope(at, ats, inputs)
+                total = total + weight * slope
+                totals = None if totals is None or slopes is None else totals + weight * slopes
+            states = states + (h / 6) * total
+            by_weights = None if by_weights is None or totals is None else by_weights + (h / 6) * totals
+        return states, by_weights
+
+    def _slope(self, states: Array, by_weights: Array | None, inputs: Array) -> tuple[Array, Array | None]:
+        library = self.library
+        values = library.values(np.concatenate([states, inputs], axis=1))
+        slope = (values @ self.weights.T).reshape(states.shape)
+        if by_weights is None:
+            return slope, None
+        count, cells = values.shape[:2]
+        outputs, terms = self._fitted
+        local = (values @ self._slopes).reshape(count, cells, library.outputs, library.states)
+        seen = by_weights[:, library.place[:, : library.states]]
+        through = local @ seen
+        through[:, :, outputs, np.arange(len(terms))] += values[:, :, terms]
+        return slope, through.reshape(by_weights.shape)
+
+
+def errors(field: VectorField, pieces: Pieces) -> Array:
+    """Residuals of the states behind the first, (P, S, n), each times the root of its weight."""
+    root, state, found = np.sqrt(pieces.weights)[:, None], pieces.states[:, 0], []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for step in range(1, pieces.states.shape[1]):
+            state = field.advance(state, pieces.inputs)
+            found.append(root * (pieces.states[:, step] - state))
+    return np.stack(found, axis=1)
+
+
+def fitted(library: Library, pieces: Pieces, substeps: int, ridge: float, start: Array | None = None) -> VectorField:
+    """The vector field with the least error of its flow over `pieces`.
+
+    Args:
+        library: of its monomials.
+        pieces: to fit.
+        substeps: Runge-Kutta steps in one step of data.
+        ridge: relative to the sum of squares of the normalised sensitivities.
+        start: first weights (outputs, terms); None takes them from a regression. Zero weights stay zero.
+    """
+    used = np.ones((library.outputs, library.terms), dtype=bool) if start is None else start != 0
+    weights = first_weights(library, pieces, ridge) if start is None else start
+    return _descend(VectorField(library, substeps, weights, used), pieces, ridge)
+
+
+def pruned(field: VectorField, pieces: Pieces, ridge: float, threshold: float) -> VectorField:
+    """The field without weights that count for less than `threshold` of the largest of their slope, fitted again."""
+    sizes = column_sizes(field.library, pieces)
+    for _ in range(_PRUNINGS):
+        counts = np.abs(field.weights) * sizes
+        kept = counts > threshold * counts.max(axis=1, keepdims=True)
+        if kept.sum() == field.used.sum():
+            break
+        field = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0))
+    return field
+
+
+def column_sizes(library: Library, pieces: Pieces) -> Array:
+    """Root mean square of every monomial over the first states, (terms,)."""
+    values = library.values(np.concatenate([pieces.states[:, 0], pieces.inputs], axis=1))
+    sizes: Array = np.sqrt(np.mean(np.square(values), axis=(0, 1)))
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def first_weights(library: Library, pieces: Pieces, ridge: float) -> Array:
+    """Weights (outputs, terms) from increments regressed on the mean of the monomials at both ends of a step."""
+    sizes, factor = column_sizes(library, pieces), np.zeros((0, library.terms + library.outputs))
+    for part in _blocks(pieces, library.terms * len(library.place)):
+        root = np.sqrt(part.weights)[:, None, None]
+        ends = [library.values(np.concatenate([part.states[:, k], part.inputs], axis=1)) for k in (0, 1)]
+        change = (part.states[:, 1] - part.states[:, 0]).reshape(len(part), len(library.place), -1)
+        rows = np.concatenate([(ends[0] + ends[1]) / (2 * sizes), change], axis=2) * root
+        factor = _triangle(factor, rows.reshape(-1, factor.shape[1]))
+    left, right = factor[:, : library.terms], factor[:, library.terms :]
+    held = math.sqrt(ridge) * float(np.linalg.norm(left))
+    return _solved(left, right, held * np.eye(library.terms), np.zeros((library.terms, library.outputs))).T / sizes
+
+
+def _descend(field: VectorField, pieces: Pieces, ridge: float) -> VectorField:
+    """Levenberg-Marquardt: damped Gauss-Newton steps for the squared residuals and the ridge."""
+    sizes = np.broadcast_to(column_sizes(field.library, pieces), field.used.shape)[field.used]
+    damping, top, eye = _FIRST_DAMPING, 0.0, np.eye(len(sizes))
+    for turn in range(_ROUNDS):
+        factor = _sensitivities(field, pieces, sizes)
+        if not np.isfinite(factor).all():
+            break
+        left, right = factor[:, :-1], factor[:, -1:]
+        top = float(np.linalg.norm(left)) if turn == 0 else top
+        at = (field.weights[field.used] * sizes)[:, None]
+        cost = before = float(np.sum(np.square(right))) + ridge * top**2 * float(np.sum(np.square(at)))
+        while damping < _MOST_DAMPING:
+            held = math.sqrt(ridge + damping) * top
+            change = _solved(left, right, held * eye, -(ridge / (ridge + damping)) * held * at)
+            weights = field.weights.copy()
+            weights[field.used] += change[:, 0] / sizes
+            tried = replace(field, weights=weights)
+            error = squared_error(tried, pieces) + ridge * top**2 * float(np.sum(np.square(at + change)))
+            if error < cost:
+                field, cost, damping = tried, error, max(damping * _LESS, _LEAST_DAMPING)
+                break
+            damping *= _MORE
+        if not cost < (1 - _ENOUGH) * before:
+            break
+    return field
+
+
+def squared_error(field: VectorField, pieces: Pieces) -> float:
+    """Sum of squared residuals; infinite where the flow does not stay finite."""
+    blocks = _blocks(pieces, field.library.terms * len(field.library.place))
+    total = sum(float(np.sum(np.square(errors(field, part)))) for part in blocks)
+    return total if math.isfinite(total) else math.inf
+
+
+def _sensitivities(field: VectorField, pieces: Pieces, sizes: Array) -> Array:
+    """The triangular factor of [sensitivities by the normalised weights, residuals], (q + 1, q + 1)."""
+    count, n = len(sizes), field.library.size
+    factor = np.zeros((0, count + 1))
+    for part in _blocks(pieces, count * n):
+        state, slopes = part.states[:, 0], np.zeros((len(part), n, count))
+        root = np.sqrt(part.weights)[:, None, None]
+        rows = []
+        for step in range(1, part.states.shape[1]):
+            state, slopes = field.linearised(state, slopes, part.inputs)
+            rest = (part.states[:, step] - state)[..., None]
+            rows.append((np.concatenate([slopes / sizes, rest], axis=2) * root).reshape(-1, count + 1))
+        factor = _triangle(factor, *rows)
+    return factor
+
+
+def _triangle(factor: Array, *rows: Array) -> Array:
+    """The triangular factor of rows so far and the next ones."""
+    made: Any = np.linalg.qr(np.concatenate([factor, *rows]), mode="r")
+    return np.asarray(made)
+
+
+def _solved(left: Array, right: Array, held: Array, wanted: Array) -> Array:
+    """Least squares of ``left x = right`` and ``held x = wanted``, by a triangular factor."""
+    count = left.shape[1]
+    rows = np.concatenate([np.concatenate([left, right], axis=1), np.concatenate([held, wanted], axis=1)])
+    factor = _triangle(rows)
+    found: Array = solve_triangular(factor[:count, :count], factor[:count, count:])
+    return found
+
+
+def _blocks(pieces: Pieces, numbers: int) -> Iterator[Pieces]:
+    """Pieces, as many at a time as memory holds."""
+    size = max(8, _NUMBERS // max(1, numbers))
+    for first in range(0, len(pieces), size):
+        yield pieces[slice(first, first + size)]

@@ -1,0 +1,186 @@
+"""Polynomial vector fields that are fitted on their flow."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lln.data.series import Dataset, Series
+from lln.fit.fitter import Recipe, fit_surrogate
+from lln.fit.flows.library import Library
+from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
+
+RNG = np.random.default_rng(5)
+
+
+def integrate(slope, start, rows, dt, substeps=10):
+    """States (rows, n) by Runge-Kutta steps that are small against dt."""
+    state, h, states = np.asarray(start, dtype=float), dt / substeps, []
+    for _ in range(rows):
+        states.append(state)
+        for _ in range(substeps):
+            a = slope(state)
+            b = slope(state + h / 2 * a)
+            c = slope(state + h / 2 * b)
+            state = state + h / 6 * (a + 2 * b + 2 * c + slope(state + h * c))
+    return np.stack(states)
+
+
+def lorenz(s):
+    return np.array([10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]])
+
+
+def lorenz_96(x, forcing=8.0):
+    return (np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + forcing
+
+
+def henon_heiles(s):
+    x, y, p, q = s
+    return np.array([p, q, -x - 2 * x * y, -y - x * x + y * y])
+
+
+def energy(states):
+    x, y, p, q = states.T
+    return 0.5 * (p**2 + q**2 + x**2 + y**2) + x**2 * y - y**3 / 3
+
+
+def pieces_of(states, steps=1):
+    z = (states - states.mean(axis=0)) / states.std(axis=0)
+    rows = len(z) - steps
+    every = np.stack([z[k : rows + k] for k in range(steps + 1)], axis=1)
+    return Pieces(every, np.zeros((rows, 0)), np.ones(rows))
+
+
+def fit(states, parts=("linear", "flow"), inputs=None, **options):
+    return fit_surrogate(Dataset((Series(states, inputs=inputs),), dt=1.0), Recipe(parts=parts, **options))
+
+
+def valid_steps(fitted_model, states, first, steps):
+    """Steps until the root mean square error passes 0.4 standard deviations."""
+    step = fitted_model.surrogate
+    predicted = step.rollout(states[first - step.frame.history : first], steps)
+    error = np.sqrt(np.square((predicted - states[first : first + steps]) / states.std(axis=0)).mean(axis=1))
+    return int(np.argmax(error > 0.4)) if (error > 0.4).any() else steps
+
+
+@pytest.mark.parametrize("library", [Library.whole(3, [0, 1, 2, 3], 3), Library.ring(6, 1, 1, 2)])
+def test_monomials_and_their_derivatives_are_those_of_the_flow(library):
+    rows = RNG.normal(size=(4, library.size + 1))
+    weights = RNG.normal(size=(library.outputs, library.terms))
+    slope = (library.values(rows) @ weights.T).reshape(4, library.size)
+    flow = library.flow(weights, 1)
+    np.testing.assert_allclose(flow.polynomial(rows) + flow.offset, slope, rtol=1e-12)
+    made = np.einsum("oj,sjk->osk", weights, library.derivatives)
+    for variable in range(library.states):
+        moved = rows.copy()
+        moved[:, library.place[0, variable]] += 1e-6
+        change = (library.values(moved)[:, 0] - library.values(rows)[:, 0]) @ weights.T / 1e-6
+        np.testing.assert_allclose(library.values(rows)[:, 0] @ made[:, variable].T, change, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("library", [Library.whole(3, [0, 1, 2, 3], 2), Library.ring(5, 1, 1, 2)])
+def test_sensitivities_are_the_derivatives_of_the_states_by_the_weights(library):
+    used = RNG.random((library.outputs, library.terms)) < 0.7
+    weights = np.where(used, 0.2 * RNG.normal(size=used.shape), 0.0)
+    field = VectorField(library, 2, weights, used)
+    states, inputs = RNG.normal(size=(3, library.size)), RNG.normal(size=(3, 1))
+    count = int(used.sum())
+    after, slopes = field.linearised(states, np.zeros((3, library.size, count)), inputs)
+    np.testing.assert_array_equal(after, field.advance(states, inputs))
+    for index, place in enumerate(zip(*np.nonzero(used), strict=True)):
+        moved = weights.copy()
+        moved[place] += 1e-6
+        change = (VectorField(library, 2, moved, used).advance(states, inputs) - after) / 1e-6
+        np.testing.assert_allclose(slopes[..., index], change, rtol=1e-4, atol=1e-5)
+
+
+def test_the_flow_of_a_fitted_field_is_that_of_the_step():
+    pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 150, 0.02))
+    field = fitted(Library.whole(3, range(3), 2), pieces, 2, 1e-14)
+    flow = field.library.flow(field.weights, field.substeps)
+    states = pieces.states[:20, 0]
+    np.testing.assert_allclose(states + flow(states), field.advance(states, pieces.inputs[:20]), rtol=1e-12)
+
+
+def test_weights_that_count_for_nothing_are_pruned_and_the_law_is_what_remains():
+    pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 400, 0.01, substeps=1))
+    whole = fitted(Library.whole(3, range(3), 3), pieces, 1, 1e-14)
+    sparse = pruned(whole, pieces, 1e-14, 1e-4)
+    # Standardised, x' has x, y and 1, y' has x, y, z, 1 and x z, z' has x, y, z, 1 and x y.
+    assert np.count_nonzero(sparse.weights) <= 13
+    assert np.abs(errors(sparse, pieces)).max() < 1e-11
+
+
+def test_a_chaotic_system_is_forecast_for_eleven_lyapunov_times():
+    states = integrate(lorenz, [1.0, 1.0, 20.0], 1400, 0.025)[200:]
+    found = fit(states[:500])
+    assert found.report.part == "flow"
+    assert found.report.degree == 2
+    assert found.report.parameters < 15  # of 30: the others are pruned
+    assert valid_steps(found, states, 500, 700) > 500
+
+
+@pytest.mark.parametrize("size", [10, 36])
+def test_a_ring_of_coordinates_shares_its_weights(size):
+    start = 8 + RNG.normal(size=size)
+    states = integrate(lorenz_96, start, 1100, 0.05, substeps=2)[200:]
+    found = fit(states[:600])
+    chosen = [row for row in found.report.candidates if row.get("part") == "flow"]
+    assert found.report.part == "flow"
+    assert any(row.get("radius") for row in chosen)
+    assert found.report.parameters <= 36
+    assert valid_steps(found, states, 600, 300) > 120  # ten Lyapunov times
+    frame = found.surrogate.frame
+    turned = found.surrogate.rollout(np.roll(states[:1], 3, axis=1), 5)
+    np.testing.assert_allclose(turned, np.roll(found.surrogate.rollout(states[:1], 5), 3, axis=1), rtol=1e-10)
+    assert np.ptp(frame.scale) == 0
+
+
+def test_coordinates_that_differ_are_no_ring():
+    pull = np.linspace(0.5, 1.5, 8)
+    states = integrate(lambda x: lorenz_96(x) - (pull - 1) * x, 8 + RNG.normal(size=8), 700, 0.05, substeps=2)[100:]
+    found = fit(states)
+    assert found.report.part == "flow"
+    assert not any(row.get("radius") for row in found.report.candidates if row.get("part") == "flow")
+
+
+def test_energy_is_kept_over_ten_thousand_steps():
+    states = integrate(henon_heiles, [0.1, 0.3, 0.2, 0.1], 2000, 0.1)
+    found = fit(states, ("linear", "polynomial", "flow", "lens"))
+    assert found.report.part == "flow"
+    rolled = found.surrogate.rollout(states[-1:], 10_000)
+    assert np.abs(energy(rolled) / energy(states[-1:]) - 1).max() < 1e-6
+
+
+def test_known_inputs_enter_the_vector_field():
+    push = 0.5 * RNG.normal(size=(500, 1))
+    state, states = np.array([0.5, 0.0]), []
+    for k in range(500):
+        states.append(state)
+
+        def slope(s, u=push[k, 0]):
+            return np.array([s[1], -s[0] - s[0] ** 3 - 0.3 * s[1] + u])
+
+        state = integrate(slope, state, 2, 0.1)[1]
+    states = np.stack(states)
+    found = fit(states[:400], inputs=push[:400])
+    assert found.report.part == "flow"
+    predicted = found.surrogate.rollout(states[400:401], 90, push[400:490])
+    assert np.abs(predicted - states[401:491]).max() < 1e-5
+
+
+def test_noise_does_not_make_a_vector_field_worse_than_the_other_forms():
+    clean = integrate(lorenz, [1.0, 1.0, 20.0], 1400, 0.025)[200:]
+    states = clean + 0.01 * clean.std(axis=0) * RNG.normal(size=clean.shape)
+    parts = ("linear", "polynomial", "lens")
+    both, without = (fit(states[:600], (*parts, *more)) for more in (("flow",), ()))
+    assert both.report.held_out_nmse <= 1.05 * without.report.held_out_nmse
+
+
+def test_a_piece_of_several_steps_is_fitted_as_a_whole():
+    pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 300, 0.02), steps=3)
+    field = fitted(Library.whole(3, range(3), 2), pieces, 2, 1e-14)
+    assert errors(field, pieces).shape == (len(pieces), 3, 3)
+    one = replace(pieces, states=pieces.states[:, :2])
+    alone = fitted(field.library, one, 2, 1e-14)
+    assert np.square(errors(field, pieces)).sum() <= np.square(errors(alone, pieces)).sum()
