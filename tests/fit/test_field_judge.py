@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lln.data.dataset import as_dataset
-from lln.fit.fields.data import empty_frame, with_linear
+from lln.fit.fields.data import empty_frame, with_closed
 from lln.fit.fields.grid import grid_of
 from lln.fit.fields.judge import BEYOND, FieldJudge
 from lln.fit.holdout import folds
@@ -21,7 +21,7 @@ def judged(growth):
     data = as_dataset(waves(), grid=(16,), dt=1.0)
     fold = folds(data, 0.2)[-1]
     frame = empty_frame(data.select(fold.train), grid_of(data, "periodic"), 1, "none")
-    step = FieldStep(with_linear(frame, (1,), np.array([[growth]]), np.zeros(1)))
+    step = FieldStep(with_closed(frame, (1,), np.array([[growth]]), np.zeros(1)))
     return FieldJudge(data, fold).stay(step), fold
 
 

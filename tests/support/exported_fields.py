@@ -1,6 +1,7 @@
 """Field models to export: every boundary, dimension and option, contracting, so that rollouts of any length stay."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from lln.models.convolution import sides
 from lln.models.field import FieldLensNetwork
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
+from lln.step.polynomial import Polynomial, monomial_table
 
 STEPS = 100
 
@@ -33,13 +35,16 @@ FIELDS = {
     "no network": {"members": 0},
     "neither": {"members": 0, "linear": False, "inputs": 1, "history": 2},
     "one layer": {"depth": 1},
+    "polynomial": {"polynomial": 3, "members": 0, "channels": 2},
+    "polynomial, history, inputs, mean kept": {"polynomial": 2, "history": 2, "inputs": 1, "conserve": "mean"},
+    "polynomial on a plane": {"polynomial": 5, "space": (6, 7), "boundary": "dirichlet", "kernel": 3},
     "narrow lenses": {"sigma": 0.1, "basis": 30},
 }
 
 
 def field_of(
     space=(16,), channels=1, history=1, inputs=0, static=0, boundary="periodic", kernel=5, conserve="none", members=1,
-    linear=True, **options,
+    linear=True, polynomial=0, **options,
 ):  # fmt: skip
     source = np.random.default_rng(3)
     pairs, points = sides(boundary, len(space)), 3 ** len(space)
@@ -56,6 +61,10 @@ def field_of(
         offset=0.01 * source.normal(size=channels), gain=np.full(channels, 0.05), conserve=conserve,
         static=source.normal(size=(*space, static)) if static else None,
     )  # fmt: skip
+    if polynomial:
+        table = monomial_table(range(seen), polynomial)
+        weights = 0.02 ** (polynomial / 2) * source.normal(size=(channels, len(table)))
+        frame = replace(frame, polynomial=Polynomial(table, weights))
     sizes = {"width": 6, "depth": 3, "basis": 6, "hidden": 4, **options}
     networks = []
     for seed in range(members):

@@ -10,9 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_transport, standardised
+from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_polynomial, add_transport, standardised
 from lln.export.parts import FieldStack, Linear
 from lln.step.field_frame import FieldFrame, free
+from lln.step.polynomial import PolynomialPart
 
 Index = NDArray[np.int64]
 
@@ -29,6 +30,9 @@ def add_field_step(
     change = nodes.keep("offset", frame.offset, np.float64)
     if frame.matrix.any():
         change = _convolution(nodes, frame, frame.kernel, "linear", Linear(frame.matrix, frame.offset), features)
+    if frame.polynomial is not None:
+        local = add_polynomial(nodes, PolynomialPart(frame.polynomial), features, "polynomial")
+        change = nodes.add("Add", change, local)
     if networks:
         seen = _seen(nodes, frame, features)
         total = ""

@@ -58,7 +58,7 @@ def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window:
         linear = nodes.add("MatMul", features, nodes.keep("matrix", frame.matrix.T, np.float64))
         change = nodes.add("Add", linear, change)
     if step.polynomial is not None:
-        change = nodes.add("Add", change, _polynomial(nodes, step.polynomial, features, "polynomial"))
+        change = nodes.add("Add", change, add_polynomial(nodes, step.polynomial, features, "polynomial"))
     if step.flow is not None:
         change = nodes.add("Add", change, _flow(nodes, step.flow, frame, features))
     if networks:
@@ -76,8 +76,8 @@ def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window:
     nodes.add("Identity", after, out=out)
 
 
-def _polynomial(nodes: Nodes, part: PolynomialPart, features: str, name: str) -> str:
-    """Weighted monomials (B, n) of features (B, F); those of one degree are one product of two gathers."""
+def add_polynomial(nodes: Nodes, part: PolynomialPart, features: str, name: str) -> str:
+    """Weighted monomials (..., n) of features (..., F); those of one degree are one product of two gathers."""
     values: list[str] = []
     for degree in range(1, part.degrees + 1):
         factor = nodes.keep(f"{name}_factor_{degree}", part.get_buffer(f"factor_{degree}").numpy(force=True), np.int64)
@@ -109,7 +109,7 @@ def _flow(nodes: Nodes, flow: FlowPart, frame: Frame, features: str) -> str:
         for name, factor in (("none", 0.0), ("half", h / 2), ("half", h / 2), ("whole", h)):
             at = nodes.add("Add", now, times(slopes[-1], name, factor)) if slopes else now
             seen = nodes.add("Concat", at, inputs, axis=-1) if inputs else at
-            slope = _polynomial(nodes, flow.polynomial, seen, "flow")
+            slope = add_polynomial(nodes, flow.polynomial, seen, "flow")
             offset = nodes.keep("flow_offset", flow.offset.numpy(force=True), np.float64)
             slopes.append(nodes.add("Add", slope, offset))
         middle = times(nodes.add("Add", slopes[1], slopes[2]), "twice", 2.0)

@@ -45,13 +45,11 @@ def rounded_rollout(step: AnyStep, window: Array, steps: int, inputs: Array | No
 
 def _frame(frame: Any, moved: Callable[[Any], Any]) -> Any:
     changed = {name: moved(getattr(frame, name)) for name in _FRAME if hasattr(frame, name)}
-    if isinstance(frame, Frame):
-        polynomial, flow = frame.polynomial, frame.flow
-        if polynomial is not None:
-            changed["polynomial"] = replace(polynomial, weights=moved(polynomial.weights))
-        if flow is not None:
-            field = replace(flow.polynomial, weights=moved(flow.polynomial.weights))
-            changed["flow"] = replace(flow, polynomial=field, offset=moved(flow.offset))
+    if frame.polynomial is not None:
+        changed["polynomial"] = replace(frame.polynomial, weights=moved(frame.polynomial.weights))
+    if isinstance(frame, Frame) and frame.flow is not None:
+        field = replace(frame.flow.polynomial, weights=moved(frame.flow.polynomial.weights))
+        changed["flow"] = replace(frame.flow, polynomial=field, offset=moved(frame.flow.offset))
     return replace(frame, **changed)
 
 

@@ -27,7 +27,7 @@ from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.step.read import step_of
 
-FORMAT = 2  # 2 adds polynomial, flow and bounds of a dense step
+FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"
 _HEADER_BYTES = 64 << 20
 _BYTES = {"F64": 8, "F32": 4, "U64": 8, "I64": 8}

@@ -1,4 +1,4 @@
-"""The step of fields on a grid: features at every point, a convolution as the linear part, networks that points share.
+"""The step of fields on a grid: features at every point, closed-form parts and networks that all points share.
 
 Flat states (..., n) run through the channels, and within a channel through space in C order. Inside, a field is
 (..., *space, C), channels last.
@@ -22,6 +22,7 @@ from lln.step.base import Step
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
 from lln.step.frame import Array
 from lln.step.loop import roll
+from lln.step.polynomial import PolynomialPart
 from lln.step.stored import field_frame, network_record, read_members
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
@@ -31,8 +32,8 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
     """One step of a field; the formula is in `FieldFrame`.
 
     Args:
-        frame: units, delay channels, inputs, boundaries, conservation and the linear part.
-        members: field networks of one shape; their mean corrects the linear part.
+        frame: units, delay channels, inputs, boundaries, conservation and closed-form parts.
+        members: field networks of one shape; their mean corrects the closed-form parts.
         space: points of the grid of states, on the domain of training; None is the grid of training. Kernels keep
             their physical extent.
     """
@@ -58,6 +59,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
             self._keep(name, getattr(frame, name))
         for name in ("offset", "gain", "static"):
             self._keep(name, getattr(frame, name))
+        self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
         if self.static is not None and self.space != frame.space:
             raise InputError("a model with static fields rolls out on the grid of training alone; give no other space")
 
@@ -93,7 +95,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         return point_features(len(self.space), past, known, *units)
 
     def closed_form(self, features: Tensor) -> Tensor:
-        """The increment of the linear part alone: (..., *space, C H + m) -> (..., n)."""
+        """The increment of the closed-form parts alone: (..., *space, C H + m) -> (..., n)."""
         return self.flat(self._change(features, None))
 
     def increment(self, features: Tensor) -> Tensor:
@@ -148,6 +150,8 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
             change = convolve(features, self.matrix, self.offset, frame.kernel, frame.boundary, self.ratio)
         else:
             change = self.offset.expand(*features.shape[:-1], frame.channels)
+        if self.polynomial is not None:
+            change = change + self.polynomial(features)
         if correction is not None:
             flows = divergence(correction, frame, self.ratio) if frame.conserve == "flux" else correction
             change = change + self.gain * flows

@@ -1,7 +1,8 @@
-"""The frame around a field network, in float64: units, delay channels, inputs, and a convolution as the linear part.
+"""The frame around a field network, in float64: units, delay channels, inputs and closed-form parts.
 
-Nothing here grows with the grid: scales are those of channels, and the linear part is a least-squares convolution, so
-that what is learned holds at every point and, on grids of other spacings, at the same physical distances.
+Nothing here grows with the grid. Scales are those of channels, the linear part is a convolution, and a polynomial takes
+the features of one point. What is learned holds at every point and, on grids of other spacings, at the same physical
+distances.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.models.convolution import Sides
 from lln.step.frame import Array
-from lln.step.polynomial import as_tensor
+from lln.step.polynomial import Polynomial, as_tensor, polynomial_arrays
 
 CONSERVE = ("none", "mean", "flux")
 
@@ -33,7 +34,7 @@ class FieldFrame:
     z = (x - mean) / scale in each channel, a point's features are z_k, the scaled differences of the H - 1 states
     before, and the inputs; the linear part is a convolution of them. One step is
 
-        x_{k+1} = x_k + hold * scale * P(matrix * f_k + offset + gain * net(f_k))
+        x_{k+1} = x_k + hold * scale * P(matrix * f_k + offset + polynomial(f_k) + gain * net(f_k))
 
     where `hold` is zero on the points of Dirichlet sides, whose values are prescribed, and P takes the mean over space
     away where it is conserved. With conserve = "flux" the network's output is a flux for each direction and P its
@@ -54,6 +55,7 @@ class FieldFrame:
         gain: what one unit of the network's output is worth, (C,), standardised. Zeros switch the network off.
         conserve: "none", "mean" or "flux".
         static: a fixed field (*space, s) that networks also see, standardised; None for none.
+        polynomial: of the features of a point, with weights (C, M) that all points share; None for none.
     """
 
     space: tuple[int, ...]
@@ -70,6 +72,7 @@ class FieldFrame:
     gain: Array
     conserve: str = "none"
     static: Array | None = field(default=None)
+    polynomial: Polynomial | None = None
 
     @property
     def channels(self) -> int:
@@ -147,6 +150,7 @@ class FieldFrame:
         """Every array under its name, as files store them."""
         names = ("channel_mean", "channel_scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset")
         found = {name: getattr(self, name) for name in (*names, "gain")}
+        found |= polynomial_arrays(self.polynomial, None)
         return found if self.static is None else {**found, "static": self.static}
 
     def record(self) -> dict[str, Any]:

@@ -90,11 +90,16 @@ def field_frame(record: Mapping[str, Any], arrays: Arrays) -> FieldFrame:
         "input_scale": (m,), "matrix": (c, math.prod(kernel) * (c * history + m)), "offset": (c,), "gain": (c,),
     }  # fmt: skip
     given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
+    polynomial = None
+    if given & {"polynomial_table", "polynomial_weights"}:
+        polynomial = _polynomial("polynomial", arrays, c, c * history + m)
+        given -= {"polynomial_table", "polynomial_weights"}
     if "static" in given:
         shapes["static"] = (*space, arrays["frame.static"].shape[-1])
     conserve = choice("conservation", str(record["conserve"]), CONSERVE)
     found = _all(given, arrays, shapes)
-    return FieldFrame(space, sides(record["boundary"], len(space)), kernel, history, conserve=conserve, **found)
+    boundary = sides(record["boundary"], len(space))
+    return FieldFrame(space, boundary, kernel, history, conserve=conserve, polynomial=polynomial, **found)
 
 
 def _all(given: set[str], arrays: Arrays, shapes: Shapes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lln.export.c.text import table
+from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
 from lln.step.polynomial import Polynomial
 
@@ -24,16 +25,37 @@ def closed_functions(frame: Frame, name: str) -> str:
     parts = _polynomials(frame)
     if not parts:
         return ""
-    pieces = [_MONOMIALS]
-    for of, part in parts.items():
-        pieces.append(table(f"{of}_table", part.table, "int", "Monomials: [monomial][earlier one or -1, factor]."))
-        pieces.append(table(f"{of}_weights", part.weights.T, "double", "[monomial][state]."))
+    pieces = [_MONOMIALS, *(_tables(of, part, "state") for of, part in parts.items())]
     if frame.polynomial is not None:
         pieces.append(_polynomial(len(frame.polynomial.table), name))
     if frame.flow is not None:
         pieces += [table("flow_offset", frame.flow.offset, "double", "Constant part of the vector field.")]
         pieces.append(_flow(frame, name))
     return "\n".join(pieces)
+
+
+def field_scratch(frame: FieldFrame) -> str:
+    """Members of the struct that the polynomial of a field needs."""
+    return "" if frame.polynomial is None else f"    double terms[{len(frame.polynomial.table)}];\n"
+
+
+def field_functions(frame: FieldFrame, name: str) -> str:
+    """Tables, and the function that adds the polynomial of every point's features to m->moved."""
+    assert frame.polynomial is not None
+    count, big = len(frame.polynomial.table), name.upper()
+    function = f"""\
+/* Weighted monomials of the features of every point. */
+static void polynomial({name} *m)
+{{
+    for (int p = 0; p < {big}_POINTS; p++) {{
+        monomials({count}, polynomial_table, m->features + p * {big}_FEATURES, m->terms);
+        for (int j = 0; j < {count}; j++)
+            for (int c = 0; c < {big}_CHANNELS; c++)
+                m->moved[p * {big}_CHANNELS + c] += polynomial_weights[j][c] * m->terms[j];
+    }}
+}}
+"""
+    return "\n".join([_MONOMIALS, _tables("polynomial", frame.polynomial, "channel"), function])
 
 
 def closed_calls(frame: Frame) -> str:
@@ -45,6 +67,11 @@ def closed_calls(frame: Frame) -> str:
 def _polynomials(frame: Frame) -> dict[str, Polynomial]:
     found = {} if frame.polynomial is None else {"polynomial": frame.polynomial}
     return found if frame.flow is None else {**found, "flow": frame.flow.polynomial}
+
+
+def _tables(of: str, part: Polynomial, output: str) -> str:
+    monomials = table(f"{of}_table", part.table, "int", "Monomials: [monomial][earlier one or -1, factor].")
+    return monomials + "\n" + table(f"{of}_weights", part.weights.T, "double", f"[monomial][{output}].")
 
 
 _MONOMIALS = """\

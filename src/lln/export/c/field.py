@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lln.export.c.closed import field_functions, field_scratch
 from lln.export.c.lens import carry_call, carry_functions, lens_tables
 from lln.export.c.source import LINEAR, Model, Size
 from lln.export.c.text import table
@@ -52,6 +53,7 @@ class FieldModel(Model):
         points, kernels = math.prod(self.field.space), [self.field.kernel]
         channels = [self.field.features]
         text = f"    double features[{points} * {self.field.features}], moved[{points} * {self.field.channels}];\n"
+        text += field_scratch(self.field)
         if self.stacks:
             first = self.stacks[0]
             rays, kernels = first.blocks[0].optics.rays, [*kernels, first.kernel]
@@ -78,6 +80,8 @@ class FieldModel(Model):
                 for b, block in enumerate(stack.blocks)
             ]
             pieces.append(self._correct())
+        if self.field.polynomial is not None:
+            pieces.append(field_functions(self.field, self.name))
         return "\n".join([*pieces, self._look(), self._change()])
 
     def _tables(self) -> str:
@@ -293,6 +297,7 @@ static void change({self.name} *m, const double *inputs)
         for (int c = 0; c < {big}_CHANNELS; c++)
             m->moved[p * {big}_CHANNELS + c] = offset[c];
 {"    {" + chr(10) + linear + "    }" + chr(10) if frame.matrix.any() else ""}\
+{"" if frame.polynomial is None else "    polynomial(m);" + chr(10)}\
 {"    correct(m);" + chr(10) + self._worth() if self.stacks else ""}\
 {conserve if frame.conserve != "none" else ""}\
     for (int p = 0; p < {big}_POINTS; p++)

@@ -18,6 +18,7 @@ from lln.fit.fields.grid import Grid
 from lln.fit.linear import wide_enough
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
+from lln.step.polynomial import Polynomial
 
 _RESIDENT = {"cpu": 1 << 30, "cuda": 8 << 30}  # bytes of states that are held on a device
 _MOST_ROWS = 2_000_000  # points that a linear fit looks at; more would not move it
@@ -179,9 +180,11 @@ class FieldInputs:
         return torch.from_numpy(np.stack(parts)).to(examples.device)
 
 
-def with_linear(frame: FieldFrame, kernel: tuple[int, ...], matrix: Array, offset: Array) -> FieldFrame:
-    """The frame with this linear part."""
-    return replace(frame, kernel=kernel, matrix=matrix, offset=offset)
+def with_closed(
+    frame: FieldFrame, kernel: tuple[int, ...], matrix: Array, offset: Array, polynomial: Polynomial | None = None
+) -> FieldFrame:
+    """The frame with these closed-form parts."""
+    return replace(frame, kernel=kernel, matrix=matrix, offset=offset, polynomial=polynomial)
 
 
 def spectral_radius(frame: FieldFrame, waves: int = 32) -> float:

@@ -1,11 +1,12 @@
 """From a dataset of fields to a step: split, candidates, scores, choice, refit and report.
 
-Closed-form convolutions are tried first, "no linear part" among them. Networks are then trained in the best of them and
-without a linear part, compared after a short training, and the better frame is trained in full. Candidates are scored
-on held-out rollouts, and rollouts well beyond the longest trajectory of training must stay where the data was; where
-they do not, noise on the inputs, training over several steps and a smaller correction are tried in turn.
+Closed-form convolutions are tried first, "no linear part" among them, then polynomials of every point beside the best
+convolution. Networks are then trained in the best of them and without a closed-form part, compared after a short
+training, and the better frame is trained in full. Candidates are scored on held-out rollouts, and rollouts well beyond
+the longest trajectory of training must stay where the data was; where they do not, noise on the inputs, training over
+several steps and a smaller correction are tried in turn.
 
-A linear part that does best alone is solved again on everything. Networks are not trained a second time: that would
+Closed-form parts that do best alone are solved again on everything. Networks are not trained a second time: that would
 double the cost of a fit, and every point of every field is an example already.
 """
 
@@ -14,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,31 +25,28 @@ import torch
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.defaults import CORRECTION_WEIGHTS, FIELD_RIDGES, VALIDATION, field_budget
-from lln.fit.fields.data import empty_frame, linear_batches, spectral_radius, with_linear
+from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
+from lln.fit.fields.closed import ClosedParts
+from lln.fit.fields.data import spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import FieldJudge, Stay
-from lln.fit.fields.linear import PatchRegression
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
-from lln.fit.fields.training import FieldTrainer, Say, odd
+from lln.fit.fields.training import FieldTrainer, Say
 from lln.fit.holdout import Fold, Part, folds
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
 from lln.fit.skill import measure_skill
 from lln.fit.unrolled import STEPS_WHEN_NOISY
-from lln.models.convolution import kernel_shape
 from lln.step.field import FieldStep
-from lln.step.field_frame import FieldFrame, free
+from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
-LINEAR_KERNELS: dict[int, tuple[int, ...]] = {1: (3, 5, 9), 2: (3, 5), 3: (3,)}
 MARGIN = math.log(1.5)
 LONG_RUN = 1.0 + 1e-6
-_PER_STATE = math.log(2.0)  # a longer history must be this much better to be chosen
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,6 @@ class FieldFitting:
         kept: Checkpoint | None = None,
         mapper: Mapper = serial,
     ) -> None:
-        self.mapper = mapper
         self.dataset, self.recipe, self.options, self.say = dataset, recipe, options, say
         self.kept = Checkpoint(None, "") if kept is None else kept
         self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
@@ -166,15 +162,17 @@ class FieldFitting:
         self.conserve = self._conserve()
         self.static = _standardised(options.static, self.grid.space)
         self.reserve = 0.0  # seconds that one judgement takes
-        self.tried: list[Linear] = []
         self.rows: list[dict[str, Any]] = []
+        self.closed = ClosedParts(
+            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper
+        )
         self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
 
     def run(self) -> Fit:
         """All stages of the fit."""
         linear, frame = self.linear_part()
         alone = self._scored(FieldStep(_with_gain(frame, 0.0)), linear, 0.0, linear.error)
-        if linear.error < ENOUGH:
+        if linear.error < ENOUGH or "network" not in self.recipe.tried_parts:
             return self._report(alone, linear, 0)
         unroll = self._unroll()
         if self.deadline is not None:
@@ -204,7 +202,7 @@ class FieldFitting:
         budget = field_budget(self.recipe.device)
         frames = [(linear, frame)]
         if self.recipe.ridge == "auto" and linear.kernel is not None:
-            none = next(one for one in self.tried if one.history == linear.history and one.kernel is None)
+            none = next(one for one in self.closed.tried if one.history == linear.history and one.kernel is None)
             frames.append((none, self.solved(self.fold.train, none)))
         noises = budget.noises if self.options.noise is None else (self.options.noise,)
         pairs = [(part, around, noise) for part, around in frames for noise in noises]
@@ -293,15 +291,8 @@ class FieldFitting:
         return int(self.recipe.unroll)
 
     def linear_part(self) -> tuple[Linear, FieldFrame]:
-        """The convolution that rolls out best over what was held out, and a frame with it and the gain it leaves."""
-        known = self.kept.get("convolution")
-        if known is not None:
-            self.tried = [Linear(h, None if k is None else tuple(k), r, e) for h, k, r, e in known[0]]
-        else:
-            self.tried = [one for history in self._histories() for one in self._try(history)]
-            self.kept.put("convolution", [[one.history, one.kernel, one.ridge, one.error] for one in self.tried])
-        allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
-        ranked = sorted(allowed, key=lambda one: max(one.error, ENOUGH) + _PER_STATE * one.history)
+        """The closed-form parts that roll out best over what was held out, and a frame with the gain they leave."""
+        ranked = self.closed.ranked()
         frame = self.solved(self.fold.train, ranked[0])
         # Fast forcing looks like noise to differences, but what a convolution foresees is none.
         change = self.solved(self.fold.train, Linear(ranked[0].history, None, None, 0.0)).gain
@@ -311,50 +302,14 @@ class FieldFitting:
         # Noise makes maps that grow without bound.
         for one in ranked:
             steady = self.solved(self.fold.train, one)
-            if spectral_radius(steady) <= LONG_RUN:
+            if one.degree > 1 or spectral_radius(steady) <= LONG_RUN:
                 return one, steady
         return ranked[0], frame
 
     def solved(self, parts: tuple[Part, ...], linear: Linear) -> FieldFrame:
-        """The frame with this linear part, and the gain it leaves, from some rows of the data."""
-        training = self.training if parts == self.fold.train else self.dataset.select(parts)
-        frame = empty_frame(training, self.grid, linear.history, self.conserve)
-        frame = replace(frame, static=self.static)
-        regression = self._regression(training, frame, linear.kernel or frame.kernel)
-        if linear.kernel is not None and linear.ridge is not None:
-            frame = with_linear(frame, linear.kernel, *regression.solve(linear.ridge))
-        gain = regression.left_over(frame.matrix, frame.offset)
-        return replace(frame, gain=np.where(gain > 0, gain, 1e-12))
-
-    def _histories(self) -> tuple[int, ...]:
-        return (1, 2) if self.recipe.history == "auto" else (int(self.recipe.history),)
-
-    def _kernels(self) -> Iterable[tuple[int, ...]]:
-        d = len(self.grid.space)
-        if self.options.linear_kernel is not None:
-            return [kernel_shape(self.options.linear_kernel, d)]
-        sizes = LINEAR_KERNELS[d]
-        return dict.fromkeys(tuple(min(size, odd(n)) for n in self.grid.space) for size in sizes)
-
-    def _try(self, history: int) -> list[Linear]:
-        frame = empty_frame(self.training, self.grid, history, self.conserve)
-        tried = [Linear(history, None, None, self.judge.error(FieldStep(frame)))]
-        ridges = (
-            FIELD_RIDGES if self.recipe.ridge == "auto" else [] if self.recipe.ridge is None else [self.recipe.ridge]
-        )
-        kernels = list(self._kernels())
-        found = self.mapper(_convolutions, self, [(frame, kernel, tuple(map(float, ridges))) for kernel in kernels])
-        for index, kernel in enumerate(kernels):
-            self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
-            tried += next(found)
-        return tried
-
-    def _regression(self, training: Dataset, frame: FieldFrame, kernel: tuple[int, ...]) -> PatchRegression:
-        batches, where = linear_batches(training, frame), free(frame.space, frame.boundary)
-        past = np.zeros(frame.channels * (frame.history - 1), dtype=bool)
-        held = np.concatenate([np.ones(frame.channels, dtype=bool), past, np.ones(frame.inputs, dtype=bool)])
-        zero_sum = None if self.conserve == "none" else held
-        return PatchRegression.of(batches, kernel, frame.boundary, where, zero_sum=zero_sum)
+        """The frame with these closed-form parts, and the gain they leave, from some rows of the data."""
+        frame = self.closed.solved(self.training if parts == self.fold.train else self.dataset.select(parts), linear)
+        return replace(frame, static=self.static)
 
     def _report(self, best: Scored, linear: Linear, updates: int, unroll: int = 0) -> Fit:
         """The fit; a linear part that is the whole model is solved again on everything, unless `refit` is off."""
@@ -370,7 +325,7 @@ class FieldFitting:
         chosen = {"share": best.weight, "nmse": math.exp(best.error), "left": best.stay.left}
         report = replace(
             report,
-            candidates=[*map(candidate, self.tried), *self.rows, chosen],
+            candidates=[*map(candidate, self.closed.tried), *self.rows, chosen],
             coverage=self._coverage(step),
             updates=updates if best.weight else 0,
             unroll=unroll if best.weight else 0,
@@ -381,14 +336,10 @@ class FieldFitting:
         )
         # `best.step` has not seen the held-out rows, which only such a model can be judged by.
         skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step)
-        report = skill.into(replace(report, part="network" if best.weight else "linear"), noisy=self.noise.matters)
+        part = "network" if best.weight else "polynomial" if best.linear.degree > 1 else "linear"
+        report = skill.into(replace(report, part=part), noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return Fit(step, recipe, report)
-
-    def __getstate__(self) -> dict[str, Any]:
-        kept = Checkpoint(None, "")
-        trainer = replace(self.trainer, say=_say_nothing, kept=kept)
-        return {**self.__dict__, "say": _say_nothing, "kept": kept, "trainer": trainer, "mapper": serial}
 
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:
@@ -408,17 +359,6 @@ class FieldFitting:
             for rays in block[1:]
         ]
         return float(np.mean(shares))
-
-
-def _convolutions(fitting: FieldFitting, piece: tuple[FieldFrame, tuple[int, ...], tuple[float, ...]]) -> list[Linear]:
-    """The convolutions of one kernel at several ridges, each with its held-out error."""
-    frame, kernel, ridges = piece
-    regression = fitting._regression(fitting.training, frame, kernel)
-    found = []
-    for ridge in ridges:
-        solved = with_linear(frame, kernel, *regression.solve(ridge))
-        found.append(Linear(frame.history, kernel, ridge, fitting.judge.error(FieldStep(solved))))
-    return found
 
 
 def _say_nothing(event: Event) -> None:
@@ -455,7 +395,3 @@ def _stay_notes(stay: Stay) -> list[str]:
         f"{stay.left} of {stay.starts} rollouts over {stay.steps} steps from held-out starts leave the region of the "
         "data; give more data or more updates (epochs=), or forecast fewer steps"
     ]
-
-
-def _named(kernel: Sequence[int]) -> str:
-    return " x ".join(map(str, kernel))

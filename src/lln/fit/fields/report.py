@@ -22,12 +22,21 @@ ENOUGH = math.log(1e-12)
 
 @dataclass(frozen=True)
 class Linear:
-    """One linear part that was tried: kernel and ridge, or none at all, and the log of its held-out error."""
+    """Closed-form parts that were tried.
+
+    Attributes:
+        history: states that a step looks at.
+        kernel: of the linear part; None for no closed-form part.
+        ridge: of all closed-form parts.
+        error: log of the held-out error.
+        degree: of the polynomial; 1 for the linear part alone.
+    """
 
     history: int
     kernel: tuple[int, ...] | None
     ridge: float | None
     error: float
+    degree: int = 1
 
 
 def report_of(
@@ -57,6 +66,7 @@ def report_of(
     member = surrogate.members[0] if share else None
     each = 0 if member is None else sum(parameter.numel() for parameter in member.parameters())
     taps = 0 if linear.kernel is None else frame.matrix.size + frame.channels
+    taps += 0 if frame.polynomial is None else int(np.count_nonzero(frame.polynomial.weights))
     pairs = training.transitions(frame.history)
     return FitReport(
         n=frame.size,
@@ -69,6 +79,7 @@ def report_of(
         history=frame.history,
         ridge=linear.ridge,
         reach=None if linear.kernel is None else max(linear.kernel) // 2,
+        degree=linear.degree if linear.degree > 1 else None,
         share=share,
         model="" if member is None else "field",
         width=None if member is None else member.width,
@@ -97,16 +108,18 @@ def _notes(dataset: Dataset, grid: Grid, surrogate: FieldStep, linear: Linear) -
     if linear.kernel is None:
         return [*notes, "nothing that was tried beat adding nothing on held-out rollouts: this model has learned no "
                 "dynamics; give it more data, more epochs or a linear part"]  # fmt: skip
+    part = "linear part" if linear.degree == 1 else f"linear part and a polynomial of degree {linear.degree}"
     if linear.error < ENOUGH:
-        return [*notes, "the linear part leaves nothing but rounding on held-out rollouts; no network was trained"]
-    return [*notes, "the linear part alone did best on held-out rollouts; no network is used (more: lln explain "
+        return [*notes, f"the {part} leaves nothing but rounding on held-out rollouts; no network was trained"]
+    return [*notes, f"the {part} alone did best on held-out rollouts; no network is used (more: lln explain "
             "no-network)"]  # fmt: skip
 
 
 def candidate(one: Linear) -> dict[str, Any]:
     """A linear part that was tried, as the report lists it."""
     kernel = None if one.kernel is None else list(one.kernel)
-    return {"history": one.history, "kernel": kernel, "ridge": one.ridge, "share": 0.0, "nmse": math.exp(one.error)}
+    row = {"history": one.history, "kernel": kernel, "ridge": one.ridge, "share": 0.0, "nmse": math.exp(one.error)}
+    return row if one.degree == 1 else {**row, "degree": one.degree}
 
 
 def _region(dataset: Dataset, frame: FieldFrame) -> tuple[list[float], list[float]]:

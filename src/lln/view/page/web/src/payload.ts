@@ -101,7 +101,7 @@ export interface FieldFramePayload {
   arrays: Arrays<
     "channel_mean" | "channel_scale" | "difference_scale" | "input_mean" | "input_scale" | "matrix" | "offset" | "gain"
   > &
-    Partial<Arrays<"static">>;
+    Partial<Arrays<"static" | "polynomial_table" | "polynomial_weights">>;
 }
 
 export type AnyFrame = FramePayload | FieldFramePayload;

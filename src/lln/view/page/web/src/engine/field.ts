@@ -3,6 +3,7 @@
 import { unpack, type FieldFramePayload, type FieldNetworkPayload, type Packed } from "../payload";
 import { even, openArena, type Arena, type Block } from "./kernel";
 import { Affine, Stack, type Focus, type Stepper, type Switches, type Trace } from "./blocks";
+import { Polynomial } from "./polynomial";
 import { Stencil } from "./stencil";
 
 interface Section {
@@ -23,6 +24,7 @@ export class FieldModel implements Stepper {
   private readonly constants: Record<keyof FieldFramePayload["arrays"], Float64Array>;
   private readonly around: Stencil;
   private readonly linear: Affine | null;
+  private readonly polynomial: Polynomial | null;
   private readonly features: Float64Array;
   private readonly patches: Block;
   private readonly out: Block;
@@ -53,6 +55,8 @@ export class FieldModel implements Stepper {
     this.out = arena.block(this.points * even(this.channels));
     const { matrix, offset, gain } = this.constants;
     this.linear = matrix.some((value) => value !== 0) ? new Affine(arena, matrix, offset, this.channels, columns) : null;
+    const { polynomial_table: table, polynomial_weights: weights } = frame.arrays;
+    this.polynomial = table && weights ? new Polynomial({ table, weights }) : null;
     const heard = network !== null && gain.some((value) => value !== 0);
     this.network = heard ? new FieldNetwork(arena, network, frame.space, this.seen, this.constants.static ?? null) : null;
     this.free = held(frame);
@@ -65,6 +69,12 @@ export class FieldModel implements Stepper {
     const change = new Float64Array(points * channels);
     if (this.linear) this.convolve(change);
     else for (let i = 0; i < change.length; i++) change[i] = offset[i % channels];
+    if (this.polynomial) {
+      for (let p = 0; p < points; p++) {
+        const here = this.features.subarray(p * this.seen, (p + 1) * this.seen);
+        this.polynomial.add(here, change.subarray(p * channels, (p + 1) * channels));
+      }
+    }
     if (this.network) {
       let correction = this.network.apply(this.features, switches);
       if (this.frame.conserve === "flux") correction = this.divergence(correction);
