@@ -37,7 +37,7 @@ FIELDS = {
     "one layer": {"depth": 1},
     "polynomial": {"polynomial": 3, "members": 0, "channels": 2},
     "polynomial, history, inputs, mean kept": {"polynomial": 2, "history": 2, "inputs": 1, "conserve": "mean"},
-    "polynomial on a plane": {"polynomial": 5, "space": (6, 7), "boundary": "dirichlet", "kernel": 3},
+    "polynomial on a plane": {"polynomial": 5, "space": (6, 7), "boundary": "dirichlet", "members": 0},
     "narrow lenses": {"sigma": 0.1, "basis": 30},
 }
 
