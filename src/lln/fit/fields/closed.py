@@ -161,7 +161,7 @@ class ClosedParts:
         return PatchRegression.of(batches, kernel, frame.boundary, where, table=table, zero_sum=zero_sum)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "say": _say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+        return {**self.__dict__, "say": say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
 
 
 def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], Sequence[float]]) -> list[Linear]:
@@ -170,7 +170,8 @@ def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], 
     return parts.scored(parts.regression(parts.training, frame, kernel), frame, ridges)
 
 
-def _say_nothing(event: Event) -> None:
+def say_nothing(event: Event) -> None:
+    """Ignore an event."""
     del event
 
 

@@ -26,7 +26,7 @@ from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
-from lln.fit.fields.closed import ClosedParts
+from lln.fit.fields.closed import ClosedParts, say_nothing
 from lln.fit.fields.data import spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import FieldJudge, Stay
@@ -116,7 +116,7 @@ def fit_field_surrogate(
     if not isinstance(kept, Checkpoint):
         kept = Checkpoint(kept, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
-        fitting = FieldFitting(dataset, recipe, wishes, progress or _say_nothing, kept, mapper)
+        fitting = FieldFitting(dataset, recipe, wishes, progress or say_nothing, kept, mapper)
     fit = fitting.run()
     kept.remove()
     return replace(fit, report=replace(fit.report, seconds=time.monotonic() - began))
@@ -359,10 +359,6 @@ class FieldFitting:
             for rays in block[1:]
         ]
         return float(np.mean(shares))
-
-
-def _say_nothing(event: Event) -> None:
-    del event
 
 
 def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
