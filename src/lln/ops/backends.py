@@ -1,6 +1,6 @@
 """The implementations of the transport: what a backend must offer, and the four that ship with lln.
 
-A package outside adds one by an entry point in the group `lln.backends`, or by `lln.ops.backends.registry.register`.
+A package outside adds one by an entry point in the group `lln.backends`, or by `lln.ops.dispatch.registry.register`.
 """
 
 from __future__ import annotations
