@@ -45,6 +45,9 @@ def test_the_pinned_chain_follows_its_own_linear_operator_and_keeps_its_energy()
     exact = (vectors * np.exp(values * 100 * chain.dt)) @ np.linalg.solve(vectors, chain.start())
     assert simulate(chain, 100, dtype="float64")[-1] == pytest.approx(exact.real, abs=1e-7)
     assert np.abs(values.real).max() < 1e-12
+    energy = chain.energy(simulate(chain, 100, dtype="float64"))
+    assert np.ptp(energy) < 1e-8 * energy[0]
+    assert energy[0] > 1
     # The uniform mode swings at the frequency of a mass on its own spring.
     assert chain.rhs(np.r_[np.ones(6), np.zeros(6)]) == pytest.approx(np.r_[np.zeros(6), -np.ones(6)])
 

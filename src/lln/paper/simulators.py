@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from lln.core.errors import choice
-from lln.systems import AdvectionDiffusion, Burgers, Lorenz, ReactionDiffusion
+from lln.systems import AdvectionDiffusion, Burgers, Lorenz, ReactionDiffusion, SpringChain
 from lln.systems.base import Array, System
 
 # A term of a start: amplitude, "sin" or "cos", number of waves on the unit interval (halves are allowed).
@@ -80,7 +80,7 @@ class Restarted(System):
 
 
 @dataclass(frozen=True)
-class PinnedChain(System):
+class PinnedChain(SpringChain):
     """Unit masses in a row with unit springs between neighbours and to their own places, both ends free.
 
     Equation: ``q_i' = p_i``, ``p_i' = q_{i+1} - 2 q_i + q_{i-1} - q_i`` with ``q_{-1} = q_0`` and ``q_n = q_{n-1}``.
@@ -96,21 +96,7 @@ class PinnedChain(System):
         dt: time step.
     """
 
-    family: ClassVar[str] = "springchain"
-    linear: ClassVar[bool] = True
-
-    masses: int
     dt: float = 0.014142
-
-    @property
-    def size(self) -> int:
-        """Displacements and momenta: 2n."""
-        return 2 * self.masses
-
-    @property
-    def name(self) -> str:
-        """`springchain-` and the number of masses."""
-        return f"springchain-{self.masses}"
 
     def rhs(self, state: Array) -> Array:
         """f(q, p): (..., 2n) -> (..., 2n)."""
@@ -124,15 +110,11 @@ class PinnedChain(System):
         u = np.arange(1, self.masses + 1) / (self.masses + 1)
         return np.concatenate([waves(((1.0, "sin", 0.5),), u), waves(((0.1, "cos", 1.5),), u)])
 
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        """q0, q1, ..., p0, p1, ..."""
-        return tuple(f"{letter}{i}" for letter in "qp" for i in range(self.masses))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n alone; masses and springs are units."""
-        return {"n": self.masses}
+    def energy(self, state: Array) -> Array:
+        """Kinetic and elastic energy, (..., 2n) -> (...)."""
+        q, p = state[..., : self.masses], state[..., self.masses :]
+        total: Array = 0.5 * (p**2 + q**2).sum(-1) + 0.5 * (np.diff(q, axis=-1) ** 2).sum(-1)
+        return total
 
 
 def _fields(points: int) -> dict[str, System]:
