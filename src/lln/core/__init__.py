@@ -1,1 +1,1 @@
-"""What every room of the house may lean on: errors, seeds, shapes, provenance. No torch here."""
+"""What every other folder may use: errors, checks, files, seeds, provenance, registry, workers. No torch here."""

@@ -40,11 +40,11 @@ def opened_line(line: str, keys: Iterable[str]) -> dict[str, Any]:
         raise InputError(f"not one JSON document ({error})") from None
     if not isinstance(content, dict):
         raise InputError("not a record: expected a JSON object")
-    told = content.pop(SUM, None)
+    stored = content.pop(SUM, None)
     strangers = sorted(set(content) - set(keys))
     if strangers:
         raise InputError(f"it holds {strangers[0]!r}, which no such line does")
-    if told is not None and told != digest(content):
+    if stored is not None and stored != digest(content):
         raise InputError("its checksum is not that of its content, so it was damaged")
     return content
 

@@ -21,7 +21,7 @@ def version_of(package: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def processor() -> str:
-    """The processor's own name where the system tells it."""
+    """The name of the processor, where the system gives one."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

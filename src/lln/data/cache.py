@@ -44,7 +44,7 @@ def simulated_states(
 ) -> Array:
     """What `simulate` returns, from the cache if the same was simulated before; the array is the caller's own.
 
-    Right-hand sides given as functions are simulated anew each time: what a function does cannot be read off it.
+    Right-hand sides given as functions are simulated every time, because their content has no digest.
     """
 
     def compute() -> Array:

@@ -51,7 +51,7 @@ def as_dataset(
         time: for arrays: the times of the rows, or the axis of time (0 or 1) where rows and columns could be mistaken.
             For files, frames and xarray: the name of time, or the axis where a file has no names for axes and no times.
         states: name or names of the variables or columns that are the state.
-        trajectory: name of the dimension or column that tells trajectories apart.
+        trajectory: name of the dimension or column that separates trajectories.
         resample: interpolate uneven times onto an even grid instead of refusing them.
     """
     if isinstance(x, Dataset):

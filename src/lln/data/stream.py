@@ -48,10 +48,10 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted mean and scatter of what a linear fit looks at, exact over any number of blocks.
+    """Weighted mean and scatter of the rows of a linear fit, exact over any number of blocks.
 
     The vector of one pair is v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]. Differences are
-    summed as differences: from sums over states, small ones could not be told from rounding.
+    summed as differences: from sums over states, small ones would be lost in rounding.
 
     Attributes:
         pairs: number of pairs.

@@ -1,6 +1,6 @@
 """Whether an ensemble knows how wrong it is: its spread against its error.
 
-Members that are not finite make the ensemble infinitely wrong at that step, as everywhere in this room.
+Members that are not finite make the ensemble infinitely wrong at that step, as everywhere in `lln.evaluate`.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _features(nodes: Nodes, frame: FieldFrame, past: list[str], inputs: str, poi
 
 
 def _seen(nodes: Nodes, frame: FieldFrame, features: str) -> str:
-    """What networks look at: the features, and the fixed fields."""
+    """Inputs of the networks: the features and the fixed fields."""
     if frame.static is None:
         return features
     fixed = nodes.keep("static", frame.static.reshape(1, math.prod(frame.space), -1), np.float64)

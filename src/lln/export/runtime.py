@@ -1,6 +1,6 @@
 """ONNX Runtime with its telemetry switched off.
 
-ONNX Runtime sends usage data unless it is told not to before its first import. Every module that needs the package
+ONNX Runtime sends usage data unless this is switched off before its first import. Every module that needs the package
 imports it through this one.
 """
 

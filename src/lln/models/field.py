@@ -20,8 +20,8 @@ from lln.ops import lens_transport, reference
 class FieldBlock(nn.Module):
     """Rays at every point of a grid: embedded from patches, carried through one stack of lenses.
 
-    It tells its optics as `lln.LensNetwork` does, so that `lln.evaluate.geometry_at` can measure its transport at any
-    point: within a block the stack is invertible, volume-preserving and symplectic.
+    It has the optical attributes of `lln.LensNetwork`, so that `lln.paper.theory.geometry` can measure its transport at
+    any point: within a block the stack is invertible, volume-preserving and symplectic.
 
     Attributes:
         embed_position: from patches to positions, (h, kernel points * channels).

@@ -123,7 +123,7 @@ def backward(
 
 
 def _alone() -> None:
-    """A forked child has none of the threads that OpenMP keeps for its parent, and would wait for them for ever."""
+    """A forked child does not have the OpenMP threads of its parent and would wait for them forever."""
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
 

@@ -319,7 +319,7 @@ def plain_transport(
 
 
 def plain(*tensors: Tensor) -> bool:
-    """Whether nothing but eager autograd looks at these tensors: no tracing, transform, dual number or subclass."""
+    """Whether only eager autograd uses these tensors: no tracing, transform, dual number or subclass."""
     return (
         _ORDINARY.issuperset(map(type, tensors))
         and not torch.compiler.is_compiling()

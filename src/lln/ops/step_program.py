@@ -112,7 +112,7 @@ class StepProgram:
         scale: (n,), above zero.
         matrix: linear part, (n, F) with F = n H + m; None for none.
         offset: constant part, (n,); None for none.
-        history: number of states H that a step looks at.
+        history: number of states H in the window of a step.
         difference_scale: (H - 1, n); None if H = 1.
         input_mean: (m,); None if m = 0.
         input_scale: (m,), above zero; None if m = 0.

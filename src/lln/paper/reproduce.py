@@ -1,6 +1,6 @@
 """A whole study: what is not done yet goes to the workers, and every result is on disk before the next is awaited.
 
-Only this process writes. A run that crashes is recorded as failed, with its specification, and the study goes on; the
+Only this process writes. A run that crashes is recorded as failed, with its specification, and the study continues; the
 next call tries it again. Stopping at any moment loses the runs under way and nothing else.
 """
 

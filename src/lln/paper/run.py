@@ -139,7 +139,7 @@ def _case_study(spec: Mapping[str, Any]) -> dict[str, Any]:
 def networks_of(
     spec: Mapping[str, Any], size: int, dtype: torch.dtype
 ) -> tuple[list[StateNetwork], list[torch.Generator]]:
-    """The untrained network of each seed, and the generator that drew it, which goes on to draw the batches."""
+    """The untrained network of each seed, and the generator that drew it, which then draws the batches."""
     generators = [torch.Generator().manual_seed(seed) for seed in spec["seeds"]]
     return [_network(spec["model"], size, spec["options"], one).to(dtype) for one in generators], generators
 

@@ -264,7 +264,7 @@ def paper_studies(folder: str = "studies") -> dict[str, Study]:
 
 
 def parse_study(text: str, source: str) -> Study:
-    """The study in TOML `text`; the first fault is told in one sentence with `source` and key."""
+    """The study in TOML `text`; the first fault is reported in one sentence with `source` and key."""
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # RecursionError: brackets in brackets in brackets

@@ -30,7 +30,7 @@ class Scene:
     """What is filmed.
 
     Attributes:
-        runs: a name and states (time, n) for each, the one to be judged by first; all of one shape.
+        runs: a name and states (time, n) for each, the reference first; all of one shape.
         dt: time between rows.
         names: of the n coordinates.
         space: grid shape; () for plain states.

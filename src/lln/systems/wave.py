@@ -26,7 +26,7 @@ class Wave(SpectralField):
     directions and rebuild it whenever they meet; after L / c everything is as it was. It is linear, and Hamiltonian:
     the energy ``mean of v^2 / 2 + c^2 u_x^2 / 2`` and the mean of v are conserved.
 
-    When it breaks: never; a mean velocity other than zero lets the mean of u grow for ever.
+    When it breaks: never; a mean velocity other than zero lets the mean of u grow without bound.
 
     Good values: c dt / dx should not be a whole number, or one step is a mere renumbering of the points.
 

@@ -1,4 +1,4 @@
-"""Where a long job stands, in one file that appears whole or not at all, so that a killed job goes on to the same end.
+"""The state of a long job in one file that is replaced atomically, so that a killed job continues to the same result.
 
 Safetensors and JSON: nothing is pickled, so that opening a file never runs code.
 """

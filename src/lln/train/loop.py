@@ -127,7 +127,7 @@ class Trainer:
             self.snapshots.append(found)
 
     def _piece(self) -> int:
-        """Updates until the next look at the clock."""
+        """Updates until the next check of the clock."""
         if self.schedule.seconds is not None and self.done < _TIMED:
             return _TIMED - self.done
         return REPORT_EVERY - self.done % REPORT_EVERY

@@ -70,7 +70,7 @@ def _name(url: str) -> str:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a process holds the lock file; a file that nobody holds is removed."""
+    """Whether a process holds the lock file; a lock file without an owner is removed."""
     try:
         lock = os.open(path, os.O_RDONLY)
     except OSError:

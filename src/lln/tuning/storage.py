@@ -116,7 +116,7 @@ def refuse_damaged(url: str) -> None:
     try:
         said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:
-        if "locked" in str(error):  # somebody is writing, so somebody can
+        if "locked" in str(error):  # another process is writing, so the file is sound
             return
         said = str(error)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:

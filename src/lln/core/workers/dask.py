@@ -59,7 +59,7 @@ class DaskPool:
                 self.close()
 
     def _outcome(self, future: Any, key: str) -> Finished:
-        """What became of one task; OSError if nobody is there to ask any more."""
+        """The result of one task; OSError if the scheduler is gone."""
         try:
             error = future.exception()
             finished: Finished | None = future.result() if error is None else None

@@ -1,4 +1,4 @@
-"""A last look at the columns of a dataset: constant, missing throughout, marks for missing values, exchanged axes."""
+"""Checks of the columns of a dataset: constant, missing throughout, marks for missing values, exchanged axes."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def _near(name: str, known: Any) -> str:
 
 
 def _refuse_other_kinds(store: Store, taken: set[str | None]) -> None:
-    """Say what is wrong with the only array there is: not numbers, axes that nobody can name, or too few times."""
+    """Refuse the only array of a file: not numbers, unknown axes, or too few times."""
     alone = [name for name in store.variables if name not in taken]
     if len(alone) != 1 or not len(store.variables[alone[0]].array.shape):
         return

@@ -1,4 +1,4 @@
-"""The index of a DataFrame: time, what tells trajectories apart, or only the number of a row."""
+"""The index of a DataFrame: time, labels of trajectories, or row numbers."""
 
 from __future__ import annotations
 

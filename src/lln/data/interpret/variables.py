@@ -311,7 +311,7 @@ class _Variables:
         return self.store.read(dim)
 
     def _units(self) -> dict[str, str]:
-        """Units that the file tells, by name; those of time under "time"."""
+        """Units in the file, by name; those of time under "time"."""
         named = {name: name for name in (*self.roles.states, *self.roles.rest) if name in self.store.variables}
         if self.roles.time is not None:
             named["time"] = self.roles.time

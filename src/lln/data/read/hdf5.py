@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 
 
 def _check_heaps(path: Path) -> None:
-    """Refuse a heap of texts whose free space has length zero: the HDF5 library would loop over it for ever."""
+    """Refuse a heap of texts whose free space has length zero: the HDF5 library would loop over it forever."""
     with path.open("rb") as file:
         start = file.read(HEAPS)
     at = -1

@@ -1,6 +1,6 @@
 """HDF5, NetCDF and Zarr files are read in a child process, so that a crash of their C libraries does no harm.
 
-A hostile or damaged file can make the HDF5 library, or a decompressor, write to wrong addresses, loop for ever or ask
+A hostile or damaged file can make the HDF5 library, or a decompressor, write to wrong addresses, loop forever or ask
 for all memory. One child process reads all such files (`sandbox_worker`). It starts when the first is opened, lists the
 arrays, and sends rows through a pipe as plain bytes. It may take `SECONDS` of processor time and `WAIT` seconds in all
 for one answer, and `MEMORY` bytes. If it dies, the file is refused with an InputError, and the next request starts
@@ -118,7 +118,7 @@ class Remote:
 
 
 class _File:
-    """A file as the child knows it; opened again if the child had to be started anew."""
+    """A file that is open in the child; opened again after a restart of the child."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self.kind, self.path = kind, path

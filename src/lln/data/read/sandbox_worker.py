@@ -22,7 +22,7 @@ from lln.data.read.store import Store, Variable
 from lln.data.read.zarr import open_zarr
 
 OPENERS = {"HDF5": open_hdf5, "NetCDF": open_netcdf, "Zarr": open_zarr}
-WATCH = 0.5  # seconds between looks at whether the parent lives
+WATCH = 0.5  # seconds between checks that the parent process exists
 
 
 def serve(limits: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ def serve(limits: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # output of a library must not be read as an answer
     held = Path("/proc/self/statm")
     taken = int(held.read_text().split()[0]) * resource.getpagesize() if held.exists() else 0
     _limit(resource.RLIMIT_AS, taken + memory)

@@ -106,14 +106,14 @@ def export_c(
 def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """The same files, which a compiler refuses to take together with those of another export.
 
-    Three files cannot take the place of three older ones in one go, so a kill in between may leave some of each.
+    Three files cannot replace three older ones in one operation, so a kill in between may leave some of each.
     """
     mark = hashlib.sha256("".join(text for _, text in files).encode()).hexdigest()[:8]
     word, include = f"{name.upper()}_EXPORT", f'#include "{name}.h"\n'
-    told = f"#define {word} 0x{mark}u /* the sources ask for it */\n"
+    define = f"#define {word} 0x{mark}u /* the sources ask for it */\n"
     check = f'#if {word} != 0x{mark}u\n#error "{name}.h is of another export"\n#endif\n'
     guard = f"#define {name.upper()}_H\n"
-    return [(file, text.replace(guard, guard + told, 1).replace(include, include + check, 1)) for file, text in files]
+    return [(file, text.replace(guard, guard + define, 1).replace(include, include + check, 1)) for file, text in files]
 
 
 def _model(surrogate: AnyStep, name: str, precision: str) -> Model:

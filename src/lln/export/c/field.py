@@ -34,7 +34,7 @@ class FieldModel(Model):
 
     @property
     def seen(self) -> int:
-        """Channels that a network's first block looks at: features and fixed fields."""
+        """Input channels of a network's first block: features and fixed fields."""
         return self.field.features + (0 if self.field.static is None else self.field.static.shape[-1])
 
     def sizes(self) -> list[Size]:

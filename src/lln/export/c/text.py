@@ -1,4 +1,4 @@
-"""Pieces of C: arrays of numbers, and names that may stand in a comment or an identifier."""
+"""Pieces of C: arrays of numbers, and names for comments and identifiers."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 
-_LLVMLITE = (0, 46)  # the first whose LLVM reads untyped pointers without being told
+_LLVMLITE = (0, 46)  # the first whose LLVM reads opaque pointers by default
 
 # Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
 _THREAD_WORK = 100_000
@@ -102,7 +102,7 @@ def transport(
     """Run one kind of kernel, "forward", "backward" or "inverse".
 
     The third dimension of every operand is the units, and the last input is the coefficients. Operands are arrays, or
-    tensors without gradients: a tensor tells its address ten times sooner than an array does.
+    tensors without gradients: reading the address of a tensor is ten times faster than that of an array.
     """
     members, batch, units = inputs[0].shape
     depth = inputs[-1].shape[1]

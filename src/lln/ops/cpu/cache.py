@@ -1,4 +1,4 @@
-"""Machine code on disk, in a folder that nobody but this user can have written to.
+"""Machine code on disk, in a folder that only this user can write to.
 
 Every folder on the way is opened by its handle, without following links, and belongs to this user or to root; none may
 be written to by others, unless it is sticky. The last two folders and the files belong to this user. Where any of this
@@ -84,7 +84,7 @@ def _private(status: os.stat_result) -> bool:
 
 
 def _safe_parent(status: os.stat_result) -> bool:
-    """Whether nobody else can put another folder in the place of one inside."""
+    """Whether only this user can replace a folder inside."""
     own = status.st_uid in (0, os.getuid())
     return own and (not status.st_mode & _OTHERS or bool(status.st_mode & stat.S_ISVTX))
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 # (kernel, device, types, alignment, constants, warps) -> what Triton compiled for them
 _compiled: dict[tuple[Any, ...], Any] = {}
-_MOST = 512  # entries; a program that needs more starts anew
+_MOST = 512  # entries; the cache is cleared beyond
 
 
 def launch(

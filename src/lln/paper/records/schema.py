@@ -93,9 +93,9 @@ class Timing:
         """The timing of one line."""
         try:
             content = opened_line(line, ("digest", "seconds", "provenance"))
-            told, seconds, made = content["digest"], number(content["seconds"]), content["provenance"]
-            if not isinstance(told, str) or not isinstance(made, dict):
+            name, seconds, made = content["digest"], number(content["seconds"]), content["provenance"]
+            if not isinstance(name, str) or not isinstance(made, dict):
                 raise InputError("its digest must be text, and its provenance names and values")
-            return cls(told, seconds, made)
+            return cls(name, seconds, made)
         except (InputError, KeyError) as error:
             raise InputError(f"not a timing ({error})") from None

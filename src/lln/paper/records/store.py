@@ -58,8 +58,8 @@ def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
         return {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        told = content.pop(SUM, None)
-        if told is not None and told != digest(content):
+        stored = content.pop(SUM, None)
+        if stored is not None and stored != digest(content):
             raise ValueError("its checksum is not that of its content")
         return {block: [Entry(entry["digest"], entry["role"]) for entry in runs] for block, runs in content.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

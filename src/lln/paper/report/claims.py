@@ -71,7 +71,7 @@ def counted(
     Args:
         text: the claim.
         printed: whether each row shows it in print.
-        here: whether it shows it here; None where it cannot be told.
+        here: whether it shows it here; None where it is unknown.
         explain: the numbers of a row, for the exceptions.
         label: what a row is called.
         noise: whether the numbers of a lost row lie within two standard errors of each other.

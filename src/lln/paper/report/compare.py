@@ -1,6 +1,6 @@
 """When a row of ours agrees with a printed row: one rule, stated, applied by code.
 
-The rule never looks at which verdict is wished for, and it treats a wide spread as what it is: a reason not to know.
+The rule does not depend on the verdict, and a wide spread makes the verdict open.
 """
 
 from __future__ import annotations

@@ -305,7 +305,7 @@ def _one_step(record: Record) -> str:
 
 
 def linear_wins(evidence: Evidence) -> tuple[int, int]:
-    """On how many systems the linear map beats both sides of the depth-40 row, and on how many that can be told."""
+    """On how many systems the linear map beats both sides of the depth-40 row, and on how many both are known."""
     wins = known = 0
     for system in SYSTEM_NAMES:
         pair = pair_of(evidence, system, 40)

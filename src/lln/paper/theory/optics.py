@@ -1,4 +1,4 @@
-"""What a lens does to a ray, as numbers to look at: turns in degrees, and the plane in which paths are drawn."""
+"""The effect of lenses on rays: turns in degrees, and the plane in which paths are drawn."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def forecaster_page(
 
 
 def has_lenses(surrogate: AnySurrogate) -> bool:
-    """Whether the step has lenses to look at."""
+    """Whether the step has lenses to draw."""
     lenses = (LensNetwork, FieldLensNetwork)
     return bool(surrogate.members) and isinstance(surrogate.members[0], lenses) and bool(surrogate.frame.gain.any())
 
