@@ -1,6 +1,5 @@
-from lln.paper.expand import expand, selected_comparator
+from lln.paper.expand import expand, selected_comparator, shortened
 from lln.paper.printed_values import deployments, ratio_rows
-from lln.paper.quick import shortened
 from lln.paper.spec import paper_studies, parse_study
 
 STUDIES = paper_studies()

@@ -12,9 +12,8 @@ from lln.core.workers.local import call
 from lln.models import build
 from lln.paper.expand import RunSpec, expand
 from lln.paper.records import Record, Store, read_blocks, read_records, read_times
-from lln.paper.reproduce import longest_first, run_study
+from lln.paper.reproduce import confirmations, longest_first, lowest, mean_score, run_study
 from lln.paper.run import execute, lens_network, problem_of
-from lln.paper.select import confirmations, lowest, mean_score
 from lln.paper.spec import Confirm, paper_studies
 from lln.paper.training import loader_order
 

@@ -55,7 +55,7 @@ def reproduce(
 
     Leaves with exit code 1 if a run crashed; the others are kept, and the next call tries it again.
     """
-    from lln.paper.quick import shortened
+    from lln.paper.expand import shortened
     from lln.paper.records import Store
     from lln.paper.reproduce import run_study
 

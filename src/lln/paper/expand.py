@@ -10,7 +10,7 @@ from typing import Any
 
 from lln.paper.printed_values import deployments, ratio_rows
 from lln.paper.records import digest
-from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Data, Runs, Study
+from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Confirm, Data, Runs, Study
 from lln.paper.training import Recipe
 
 SCHEMA = 2
@@ -19,6 +19,8 @@ DEPLOYED_DEPTH = 40
 # Control points linspace(-R, R, K), width of the Gaussians 4 R / K, standard deviation of the initial coefficients:
 # the only ones tried that give the printed LLN rows of Lorenz-24 in every digit.
 LENS_CONSTANTS = {"range": 5.0, "sigma_factor": 4.0, "deviation": 0.05}
+# Sizes of a study in miniature.
+QUICK_SEEDS, QUICK_PAIRS, QUICK_STEPS, QUICK_EPOCHS, QUICK_BATCH = 2, 128, 20, 1, 16
 
 
 @dataclass(frozen=True)
@@ -156,3 +158,33 @@ def _cost(content: Mapping[str, Any]) -> float:
     passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
     updates = passes / content["recipe"]["batch_size"]
     return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)
+
+
+def shortened(study: Study) -> Study:
+    """`study` with the same shapes in seconds; its numbers mean nothing."""
+    data = study.data.model_copy(
+        update={
+            "pairs": min(study.data.pairs, QUICK_PAIRS),
+            "steps": min(study.data.steps, QUICK_STEPS),
+        }
+    )
+    recipes = {name: recipe.model_copy(update={"epochs": QUICK_EPOCHS}) for name, recipe in study.recipes.items()}
+    return study.model_copy(
+        update={
+            "seeds": study.seeds[:QUICK_SEEDS],
+            "data": data,
+            "recipes": recipes,
+            "short": True,
+            "batch": min(study.batch, QUICK_BATCH),
+            "runs": tuple(_short_entry(entry) for entry in study.runs),
+            "confirm": None if study.confirm is None else _short_confirm(study.confirm),
+        }
+    )
+
+
+def _short_entry(entry: Runs) -> Runs:
+    return entry.model_copy(update={"seeds": None if entry.seeds is None else entry.seeds[:QUICK_SEEDS]})
+
+
+def _short_confirm(confirm: Confirm) -> Confirm:
+    return confirm.model_copy(update={"seeds": confirm.seeds[:QUICK_SEEDS]})

@@ -6,6 +6,7 @@ next call tries it again. Stopping at any moment loses the runs under way and no
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,9 @@ from dataclasses import dataclass, field
 from lln.core.provenance import provenance
 from lln.core.workers import Pool, Task
 from lln.paper.expand import RunSpec, expand
-from lln.paper.records import DONE, FAILED, Entry, Record, Store, Timing, read_records
+from lln.paper.records import DONE, FAILED, Entry, Record, Store, Timing, numbers, read_records
 from lln.paper.run import execute
-from lln.paper.select import confirmations
-from lln.paper.spec import Study
+from lln.paper.spec import Confirm, Study, family_of
 
 PACKAGES = ("torch", "numpy", "llvmlite", "scipy", "scikit-learn")
 
@@ -115,3 +115,29 @@ def describe(run: RunSpec) -> str:
     options = ", ".join(f"{key}={value}" for key, value in content.get("options", {}).items() if value is not None)
     words = [str(content[key]) for key in ("kind", "system", "model") if key in content]
     return f"run {run.digest[:8]} ({' '.join(words)}{': ' + options if options else ''})"
+
+
+def mean_score(record: Record) -> float:
+    """Mean over seeds of the rollout error; infinite if any seed diverged or the run failed."""
+    if not record.done:
+        return math.inf
+    scores = numbers(record.result["mse"])
+    return sum(scores) / len(scores)
+
+
+def lowest(runs: Iterable[RunSpec], records: Mapping[str, Record]) -> RunSpec:
+    """The run with the lowest mean; among equals, also infinite ones, the first in the study's order."""
+    return min(runs, key=lambda run: mean_score(records[run.digest]) if run.digest in records else math.inf)
+
+
+def confirmations(runs: Iterable[RunSpec], records: Mapping[str, Record], confirm: Confirm) -> list[RunSpec]:
+    """The lowest run of each system and family, on the seeds that confirm; references need none."""
+    groups: dict[tuple[str, str], list[RunSpec]] = {}
+    for run in runs:
+        if family_of(run.content["model"]) == "reference":
+            continue
+        groups.setdefault((run.content["system"], family_of(run.content["model"])), []).append(run)
+    return [
+        lowest(group, records).again(confirm.seeds, curve=confirm.curve, role="confirmation")
+        for group in groups.values()
+    ]

@@ -1,6 +1,6 @@
 """Dynamical systems, one equation a file, and the methods that advance them."""
 
-from lln.systems.advance import seeded_start, simulate, stepper
+from lln.systems.advance import perturbed_start, rk4_step, seeded_start, simulate, stepper
 from lln.systems.advection import Advection
 from lln.systems.advection_diffusion import AdvectionDiffusion
 from lln.systems.advection_diffusion_2d import AdvectionDiffusion2D
@@ -12,7 +12,6 @@ from lln.systems.burgers_2d import Burgers2D
 from lln.systems.diffusion import Diffusion
 from lln.systems.fisher_kpp import FisherKPP
 from lln.systems.gray_scott import GrayScott
-from lln.systems.integrate import rk4_step
 from lln.systems.kdv import KortewegDeVries
 from lln.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from lln.systems.lorenz import Lorenz
@@ -20,7 +19,6 @@ from lln.systems.presets import EVERY_PRESET, FIELD_PRESETS, PRESETS, SYSTEMS, p
 from lln.systems.reaction_diffusion import ReactionDiffusion
 from lln.systems.spectral import SpectralField
 from lln.systems.spring_chain import SpringChain
-from lln.systems.starts import perturbed_start
 from lln.systems.turbulence import DecayingTurbulence
 from lln.systems.wave import Wave
 

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import check_int, positive
+from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError, choice
 from lln.systems.base import Array, System
-from lln.systems.integrate import rk4_step
 from lln.systems.spectral import SpectralField
-from lln.systems.starts import perturbed_start
 
 DTYPES = ("float32", "float64")
+
+
+def rk4_step(rhs: Callable[[Any], Any], state: Any, dt: float) -> Any:
+    """One step of order four, on whatever type `rhs` works on, one state or many at once.
+
+    The form is fixed: in float32 on a chaotic system another order of the same operations is another trajectory.
+    """
+    k1 = rhs(state)
+    k2 = rhs(state + dt / 2 * k1)
+    k3 = rhs(state + dt / 2 * k2)
+    k4 = rhs(state + dt * k3)
+    return state + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+def perturbed_start(system: System, seed: int, relative: float = 0.02) -> Array:
+    """The system's start with noise: ``x0 + relative * RMS(x0) * N(0, 1)``, (n,), from a generator of its own.
+
+    Args:
+        system: whose start is perturbed.
+        seed: one for each trajectory; the same seed gives the same start on every machine.
+        relative: size of the noise against the root mean square of the start.
+    """
+    start = system.start()
+    noise = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(system.size)
+    perturbed: Array = start + finite("relative", relative) * np.sqrt(np.mean(start**2)) * noise
+    return perturbed
 
 
 def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]:

@@ -12,7 +12,7 @@ from lln.core.table import Table
 from lln.paper.report.case_figures import case_figure, overview_figure, refraction_figure
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
 from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, RULE, Verdict
-from lln.paper.report.document import Compared, Document, Picture, Section
+from lln.paper.report.document import Compared, Document, Picture, Section, to_markdown, write_pictures
 from lln.paper.report.evidence import ROLLOUTS, Evidence
 from lln.paper.report.figures import CURVE_SYSTEMS, depth_sweep_figure, gradient_figure, rollout_curve_figure
 from lln.paper.report.html import to_html
@@ -25,7 +25,6 @@ from lln.paper.report.identified import (
     sensitivity_table,
 )
 from lln.paper.report.latex import to_latex
-from lln.paper.report.markdown import to_markdown
 from lln.paper.report.names import REFERENCE_NAMES
 from lln.paper.report.other_tables import (
     ablation_table,
@@ -36,7 +35,6 @@ from lln.paper.report.other_tables import (
     multi_trajectory_table,
     profile_tables,
 )
-from lln.paper.report.pictures import write_pictures
 from lln.paper.report.rollout_tables import (
     RatioCell,
     Ratios,
