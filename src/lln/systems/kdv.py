@@ -21,8 +21,8 @@ class KortewegDeVries(SpectralField):
 
     State: u at n equal points, (n,), dimensionless elevation.
 
-    What the solution does: a soliton ``(c / 2) sech^2(sqrt(c) (x - c t) / 2)`` moves at its speed c unchanged; a tall one
-    overtakes a low one, and both keep their shape and are shifted. Any smooth start breaks up into solitons and
+    What the solution does: a soliton ``(c / 2) sech^2(sqrt(c) (x - c t) / 2)`` moves unchanged at its speed c; a tall
+    one overtakes a low one, and both keep their shape and are shifted. Any smooth start breaks up into solitons and
     later returns near to itself. Nothing decays: mean, mean square (momentum) and the energy
     ``mean of u_x^2 / 2 - u^3`` are conserved.
 
