@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from lln.plots.figures import colour_bar
+from lln.plots.forecasts import colour_bar
 from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, house_style
 
 CLASS_COLOURS = (BLUE, GREEN)
