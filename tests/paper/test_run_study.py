@@ -41,7 +41,9 @@ def by_hand(model, x, y, recipe, source):
     """The paper's loop for one network, written out."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[recipe["optimizer"]]
     optimizer = kind(model.parameters(), lr=recipe["learning_rate"], weight_decay=recipe["weight_decay"])
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe["epochs"])
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+        optimizer, recipe["epochs"], eta_min=0.1 * recipe["learning_rate"]
+    )
     for _ in range(recipe["epochs"]):
         losses = 0.0
         for batch in loader_order(len(x), source).split(recipe["batch_size"]):
@@ -52,7 +54,7 @@ def by_hand(model, x, y, recipe, source):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["clip"])
             optimizer.step()
             losses += loss.item() * len(batch)
-        if recipe["schedule"] == "cosine":
+        if recipe["schedule"] == "cosine-to-tenth":
             schedule.step()
     return losses / len(x)
 

@@ -24,8 +24,9 @@ def test_six_epochs_of_1024_of_3000_pairs_are_eighteen_updates():
 
 
 def test_the_cosine_is_stepped_once_an_epoch_and_the_constant_is_constant():
-    recipe = Recipe(epochs=20, learning_rate=5e-4, schedule="cosine")
+    recipe = Recipe(epochs=20, learning_rate=5e-4, schedule="cosine-to-tenth")
     assert recipe.rate(0) == 5e-4
-    assert recipe.rate(10) == pytest.approx(2.5e-4)
-    assert recipe.rate(19) == pytest.approx(2.5e-4 * (1 + math.cos(0.95 * math.pi)))
+    assert recipe.rate(10) == pytest.approx(2.75e-4)
+    assert recipe.rate(19) == pytest.approx(5e-5 + 2.25e-4 * (1 + math.cos(0.95 * math.pi)))
+    assert recipe.rate(20) == pytest.approx(5e-5)
     assert Recipe(learning_rate=1e-3).rate(5) == 1e-3

@@ -140,7 +140,7 @@ class Runs(_Part):
     lens_scale: Annotated[tuple[float | str, ...], _each(_real(DEPLOYMENT))] = (1.0,)
     initial_angle: Annotated[tuple[str, ...], _each(_named("initial angle", INITIAL_ANGLES))] = ("learned",)
     propagation: float | None = None
-    initial_scale: float = Field(default=1e-3, gt=0)
+    initial_scale: float = Field(default=1e-4, gt=0)
 
     @model_validator(mode="after")
     def _only_what_applies(self) -> Runs:

@@ -27,7 +27,8 @@ class Recipe(BaseModel):
         optimizer: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
         weight_decay: its strength.
         clip: largest norm of the whole gradient; None leaves it as it is.
-        schedule: "constant", or "cosine" from `learning_rate` towards zero, stepped once an epoch.
+        schedule: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once
+            an epoch.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
@@ -38,13 +39,13 @@ class Recipe(BaseModel):
     optimizer: Literal["adam", "adamw"] = "adam"
     weight_decay: float = Field(default=0.0, ge=0)
     clip: float | None = Field(default=None, gt=0)
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine-to-tenth"] = "constant"
 
     def rate(self, epoch: int) -> float:
         """Learning rate of epoch number `epoch`, from 0."""
         if self.schedule == "constant":
             return self.learning_rate
-        return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * epoch / self.epochs))
+        return self.learning_rate * (0.1 + 0.45 * (1.0 + math.cos(math.pi * epoch / self.epochs)))
 
     def updates(self, pairs: int) -> int:
         """Number of optimizer steps on `pairs` training pairs."""
