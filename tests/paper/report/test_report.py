@@ -93,7 +93,7 @@ def test_the_report_tells_what_is_identified_before_the_tables_and_the_claims_af
     assert titles[:3] == ["Summary", "What is identified", "Depth-40 rollouts"]
     assert titles.index("The paper's claims") > titles.index("Optical case study")
     first = build_document(evidence).sections[0]
-    assert any("24 of 24 scores" in point for point in first.points)
+    assert any("48 of 48 scores" in point for point in first.points)
     assert any("40 of 40 comparator scores agree" in point for point in first.points)
     assert all(len(point) < 240 for point in first.points)
 
