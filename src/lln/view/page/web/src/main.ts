@@ -24,6 +24,8 @@ const THEMES = ["auto", "light", "dark"] as const;
 
 function start(): void {
   const payload = JSON.parse(element("payload").textContent ?? "") as Payload;
+  // `#embed` leaves out titles and notes, for a frame inside another page.
+  if (location.hash === "#embed") document.documentElement.dataset.embed = "true";
   // `#plain` does without WebAssembly; the numbers are the same.
   const state = new State(payload, location.hash === "#plain");
   document.title = payload.title;
