@@ -95,7 +95,7 @@ def run(task: Task, settings: Settings, console: Console) -> tuple[Comparison, l
     with console.status(f"{task.name}: fitting") as status:
         model.fit(task.train, progress=lambda event: status.update(f"{task.name}: {event}"))
     console.print(f"[bold]{task.name}[/]: fitted in {time.perf_counter() - began:.0f} s; {task.words}")
-    console.print(model.summary(), markup=False, highlight=False)
+    console.print(model.summary(), markup=False, highlight=False, soft_wrap=True)
     others = {"LensForecaster": model.surrogate_}
     with console.status(f"{task.name}: comparing"):
         found = lln.compare(
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for make in (lorenz, front):
             task = make(settings)
             found, files = run(task, settings, console)
-            console.print(found.table.to_rich())
+            console.print(found.table.to_rich(narrow=True))
             tables.append(f"## {task.name}\n\n{task.words}\n\n{found.table.to_markdown()}")
             written += files
         summary = settings.out / "results.md"
