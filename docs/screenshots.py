@@ -23,7 +23,7 @@ IMAGES = HERE / "images"
 WIDTH = 960  # pixels of a picture
 
 LORENZ = [
-    "simulate lorenz-28 -o lorenz.nc",
+    "simulate lorenz-28 --steps 5400 -o lorenz.nc",  # the unseen rows visit both wings
     "fit lorenz.nc -o lorenz.lln --members 1 --history 1 --width 64 --depth 20 --epochs 40 --test 0.15",
     'page lorenz.lln --data lorenz.nc --title "Lorenz attractor, forecast by a lens network" -o lorenz.html',
 ]
@@ -37,7 +37,7 @@ PHASES = [
     "simulate allen-cahn-64x64 --steps 100 --seed 100 --seed 101 -o unseen.nc",
     "fit phases.nc -o phases.lln",
 ]
-# What to run, and what to photograph: the page, as it looks to whom, from the top to the end of which element.
+# Commands to run, and the picture: page, last element shown, colour scheme and width.
 SHOTS = {
     "page-lorenz": (LORENZ, {"page": "lorenz.html", "until": "#bench-body", "colorScheme": "dark"}),
     "page-field": (KS, {"page": "ks.html", "until": "#error-panel", "colorScheme": "light"}),
@@ -78,10 +78,10 @@ def photograph(name: str, shot: dict[str, object], work: Path) -> Path:
 
 
 def main() -> None:
-    """Read the wishes and make the pictures."""
+    """Read the command line and make the pictures."""
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("names", nargs="*", metavar="NAME", help="which pictures; all by default")
-    words.add_argument("--work", type=Path, help="a folder for data, models and pages, to be kept")
+    words.add_argument("--work", type=Path, help="folder in which data, models and pages are kept")
     given = words.parse_args()
     unknown = set(given.names) - {*SHOTS, *MADE}
     if unknown:

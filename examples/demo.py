@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,8 @@ def run(task: Task, settings: Settings, console: Console) -> tuple[Comparison, l
         model.fit(task.train, progress=lambda event: status.update(f"{task.name}: {event}"))
     console.print(f"[bold]{task.name}[/]: fitted in {time.perf_counter() - began:.0f} s; {task.words}")
     console.print(model.summary(), markup=False, highlight=False, soft_wrap=True)
-    others = {"LensForecaster": model.surrogate_}
+    step = SimpleNamespace(rollout=model.surrogate_.rollout, history=model.history_, parameters=model.parameters_)
+    others = {"LensForecaster": step}
     with console.status(f"{task.name}: comparing"):
         found = lln.compare(
             task.train, task.test, models=BASELINES, others=others, steps=task.steps, starts=[task.start]

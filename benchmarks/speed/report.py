@@ -140,13 +140,14 @@ def draw(groups: Sequence[Record], path: Path) -> Path | None:
         y = range(len(pairs))
         axis.hlines(y, asked, reached, color="#C8C8C8", linewidth=2.0)
         axis.plot(asked, y, "|", color=BLACK, markersize=9, markeredgewidth=1.6, label="bar", linestyle="none")
-        colours = [BLUE if bar["passed"] else VERMILION for _, bar in pairs]
-        axis.scatter(reached, y, c=colours, s=22, zorder=3, label="measured")
+        for holds, colour, marker, label in ((True, BLUE, "o", "measured"), (False, VERMILION, "X", "below its bar")):
+            places = [k for k, (_, bar) in enumerate(pairs) if bar["passed"] == holds]
+            axis.scatter([reached[k] for k in places], places, c=colour, marker=marker, s=26, zorder=3, label=label)
         axis.set_yticks(list(y), labels, fontsize=7.0)
         axis.set_ylim(len(pairs) - 0.4, -0.6)
         axis.set_xscale("log")
         axis.set_xlabel("times faster than the reference")  # short: the labels take half of the width
-        figure.legend(loc="outside lower right", ncols=2)
+        figure.legend(loc="outside lower right", ncols=3)
         machine = groups[0]["made"]["gpu"] or "one CPU thread"
         figure.suptitle(f"Fused transport against its bars: {machine}\n(errors, memory, first calls: bound over value)")
     return save_figure(figure, path)
