@@ -91,12 +91,11 @@ def _network_words(surrogate: AnySurrogate) -> str:
 def _closed_forms(surrogate: AnySurrogate) -> list[str]:
     """The parts that were solved for, not trained, in words."""
     frame = surrogate.frame
-    if surrogate.kind == "field":
-        return ["convolution"] if frame.matrix.any() else []
-    found = ["linear map"] if frame.matrix.any() else []
+    field = surrogate.kind == "field"
+    found = [("convolution" if field else "linear map")] if frame.matrix.any() else []
     if frame.polynomial is not None:
-        found.append(f"polynomial of degree {_degree(frame.polynomial.table)}")
-    if frame.flow is not None:
+        found.append(f"{'local ' if field else ''}polynomial of degree {_degree(frame.polynomial.table)}")
+    if not field and frame.flow is not None:
         found.append(f"polynomial vector field of degree {_degree(frame.flow.polynomial.table)}")
     return found
 

@@ -187,7 +187,7 @@ export class Controls implements View {
     const { state } = this;
     const kind = state.kindOf(Math.min(state.row + 1, state.data.rows - 1));
     const words = { unseen: "not seen by the model", chose: "helped to choose the model", trained: "trained the model" };
-    const what = kind === null ? "" : `: the rows behind it ${kind === "unseen" ? `were ${words.unseen}` : words[kind]}`;
+    const what = kind === null ? "" : `: the rows after it ${kind === "unseen" ? `were ${words.unseen}` : words[kind]}`;
     write("start-note", `Row ${(state.data.firstRow + state.row).toLocaleString("en")}${what}.`);
   }
 
