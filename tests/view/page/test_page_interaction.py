@@ -155,9 +155,9 @@ def test_a_moved_start_of_a_known_system_is_compared_with_its_simulation(told):
 def test_the_start_is_chosen_by_the_rows_of_the_file(told):
     known = told["known"]
     assert known["slider"] == ["2000", "2998", "2399"]
-    assert known["note"] == "Row 2,399: the rows behind it were not seen by the model."
+    assert known["note"] == "Row 2,399: the rows after it were not seen by the model."
     np.testing.assert_allclose(known["chosen"]["start"], states_of("lorenz-28")[2100], rtol=1e-6)
-    assert known["chosenNote"] == "Row 2,100: the rows behind it trained the model."
+    assert known["chosenNote"] == "Row 2,100: the rows after it trained the model."
     assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,100.")
     assert known["after"]["start"] == known["chosen"]["start"]
     assert known["notes"] == ["Some rows were left out."]
