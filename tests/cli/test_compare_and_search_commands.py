@@ -23,6 +23,8 @@ def test_compare(lln, data, tmp_path):
     assert done.code == 0, done.err
     for name in ("linear", "persistence", "mean"):
         assert name in done.out
+    assert "normalised MSE by lead time, in steps" in done.out
+    assert "times the best" in done.out
     assert (tmp_path / "c.png").stat().st_size > 1000
     found = json.loads(lln("compare", data, *words, "--json").out)
     assert {score["name"] for score in found["models"]} == {"linear", "persistence", "mean"}

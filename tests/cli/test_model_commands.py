@@ -101,6 +101,11 @@ def test_evaluate_new_data(lln, room):
     text = lln("evaluate", room / "two.lln", room / "test.npz", "--steps", 100).out
     assert "new data" in text
     assert f"{right.nmse:.3g}" in text
+    assert "normalised MSE by lead time in steps" in text
+    assert "persistence" in text
+    assert "90 % intervals" in text
+    assert "not scored: linear, polynomial, analog, kernel: it is fitted to the training rows" in text
+    assert found["skill"]["persistence"][0] > found["skill"]["model"][0]
 
 
 def test_evaluate_says_what_it_scores(lln, room, tmp_path):

@@ -1,11 +1,16 @@
 import io
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from lln.cli import console
+from lln.cli.fit import verdict
 from lln.core.table import Table
+from lln.fit.options import FitReport
+from lln.forecaster.progress import Bars
 
 WIDE = Table(
     ["model", "nMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
@@ -55,7 +60,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs(screen):
 
 
 def test_one_line_for_each_model_however_many_phases_it_has():
-    bars = console.Bars()
+    bars = Bars()
     for name in ("lens", "mlp"):
         for phase in ("linear part", "screening"):
             bars.listen(Event(phase, 1, 2, group=name))
@@ -67,7 +72,7 @@ def test_one_line_for_each_model_however_many_phases_it_has():
 @pytest.mark.parametrize("width", [80, 120])
 def test_phases_are_numbered_and_a_long_message_stands_above_the_bars(screen, width):
     out = screen(width)
-    bars = console.Bars()
+    bars = Bars()
     bars.listen(Event("linear part", 1, 1))
     message = "history 2, kernel of radius 3 in both directions, ridge 1e-06 [/bold] \x1b[31m"
     bars.listen(Event("training", 1, 4, message))
@@ -96,3 +101,41 @@ def test_text_is_as_wide_as_the_terminal_and_no_wider_than_reads_well(screen):
     assert console.text_width() == 100
     screen(60, terminal=False)
     assert console.text_width() == 100
+
+
+def test_no_word_is_broken_on_a_terminal_and_pipes_stay_as_they_are(screen, monkeypatch, capsys):
+    sentence = "a file of known-inputs.csv " + "that is described at length " * 5
+    screen(40)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    console.echo(sentence, indent=4)
+    lines = capsys.readouterr().out.replace("\x1b[0m", "").splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines).split()) == " ".join(sentence.split())
+    assert all(line.startswith("    ") for line in lines[1:])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    console.echo(sentence)
+    assert capsys.readouterr().out == sentence + "\n"
+
+
+def test_the_verdict_is_one_sentence_with_a_colour():
+    report = FitReport(
+        held_out_nmse=4.4e-4, valid_steps=512, lead_times=(1, 32, 512),
+        skill={"model": [1e-6, 1e-5, 1e-3], "persistence": [2.5e-3, 2.5e-2, 2.5]}, exponent=0.5,
+    )  # fmt: skip
+    hourly = SimpleNamespace(dt=3600.0, time_unit="seconds")
+
+    def said(**changes):
+        return verdict(SimpleNamespace(report_=replace(report, **changes), layout_=hourly))
+
+    plain = SimpleNamespace(report_=report, layout_=SimpleNamespace(dt=0.02, time_unit=""))
+    sentence, colour = verdict(plain)
+    assert sentence == (
+        "held-out error 0.00044, 2500 times below persistence; valid for at least 5.1 Lyapunov times (10.2 time units)"
+    )
+    assert colour == "green"
+    assert said(valid_steps=32, exponent=None)[0].endswith("; valid for 1.33 days")
+    worse = said(skill={"model": [1.0, 1.0, 1.0], "persistence": [1.0, 1.0, 1.0]})
+    assert "no better than persistence" in worse[0]
+    assert worse[1] == "red"
+    assert "not even one step" in said(valid_steps=0)[0]
+    assert said(held_out_nmse=float("nan")) == ("", "green")

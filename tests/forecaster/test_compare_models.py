@@ -10,7 +10,7 @@ from lln.data.series import Dataset, Series
 from lln.data.trajectory import simulated
 from lln.fit.baselines import Persistence
 from lln.fit.fitter import Recipe
-from lln.forecaster.compare import ALL, compare
+from lln.forecaster.compare import ALL, SIMPLE, compare
 from lln.forecaster.comparison import Comparison, Score
 from lln.models import MODELS
 from lln.plots.style import look
@@ -42,11 +42,12 @@ def plain(states):
 
 def test_the_last_part_of_one_trajectory_is_judged_and_trains_nothing(states, plain):
     assert plain.scored == "the last part of the data"
-    # The last 200 of 1001 states hold three rollouts of 60 steps; the states they start from may have trained.
-    assert (plain.windows, plain.steps) == (3, 60)
-    expected = states[801:981].reshape(3, 60, 3)
-    scale, starts = states[:800].std(axis=0), states[[800, 860, 920], None]
-    mse = np.square((starts - expected) / scale).mean(axis=(1, 2))
+    # The last 200 of 1001 states hold 141 rollouts of 60 steps, of which 64 are taken; the first starts from the last
+    # state that trained.
+    assert (plain.windows, plain.steps) == (64, 60)
+    rows = np.linspace(800, 940, 64).round().astype(int)
+    expected = states[rows[:, None] + np.arange(1, 61)]
+    mse = np.square((states[rows, None] - expected) / states[:800].std(axis=0)).mean(axis=(1, 2))
     np.testing.assert_allclose(plain["persistence"].nmse_by_window[0], mse, rtol=1e-10)
     changed = states.copy()
     changed[802:] += 100.0
@@ -58,7 +59,7 @@ def test_the_last_part_of_one_trajectory_is_judged_and_trains_nothing(states, pl
 def test_the_best_comes_first_and_is_bold(plain):
     assert plain.best.name == "truth"
     assert plain.best.nmse < 1e-20
-    errors = [score.nmse for score in plain.scores]
+    errors = [plain.error(score.name) for score in plain.scores]
     assert errors == sorted(errors)
     table = plain.table
     assert {(0, 1), (0, 2), (0, 3)} <= set(table.best)
@@ -77,6 +78,8 @@ def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
     assert len(record["models"][0]["rmse_by_step"]) == 60
     figure = plain.figure()
     figure.savefig(io.BytesIO(), format="png")
+    assert record["models"][1]["nmse_by_lead"][0] == pytest.approx(plain.scores[1].by_lead.by_lead()[0])
+    assert record["lead_times"] == [1, 2, 4, 8, 16, 32, 60]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == [*(look(score.name).label for score in plain.scores), "valid below 0.4"]
 
@@ -84,9 +87,10 @@ def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
 def test_test_data_is_used_as_it_is_unless_it_trained(states):
     other = simulate(LORENZ, 400, starts=perturbed_start(LORENZ, 7), dtype="float64")[198:]
     found = compare(states, other, dt=0.01, models=["persistence"], steps=100)
-    assert (found.scored, found.windows, found.steps) == ("test data", 2, 100)
+    # Three states are given, and 199 of the 203 rows can be reached: 101 starts of 100 steps, 64 taken.
+    assert (found.scored, found.windows, found.steps) == ("test data", 64, 100)
     both = compare(states[:800], states, dt=0.01, models=["persistence"], steps=100)
-    assert both.windows == 2
+    assert both.windows == 64
     np.testing.assert_allclose(
         both["persistence"].errors[0, 0], np.square((states[799] - states[800:900]) / states[:799].std(0)).mean(-1)
     )
@@ -111,6 +115,19 @@ def test_a_rollout_that_diverged_is_infinitely_wrong(states):
     assert found.record()["models"][1]["nmse"] is None
     assert "∞" in found.table.to_markdown()
     found.figure().savefig(io.BytesIO(), format="png")
+
+
+def test_a_fit_that_looks_far_back_is_given_as_many_states():
+    rng, states = np.random.default_rng(3), np.zeros((400, 1))
+    for k in range(12, 400):  # the last year counts, so twelve states do best
+        states[k] = 0.95 * states[k - 12] + 0.1 * rng.standard_normal()
+    found = compare(states, models={"ours": {"parts": ["linear"]}}, others={"last": Persistence()}, steps=24)
+    assert found["ours"].history >= 12
+    assert found["ours"].nmse < found["last"].nmse
+    short = compare(states[:300], states[300:330], models=["persistence"], steps=8)
+    assert short.steps == 8
+    with pytest.raises(InputError, match="looks at 12 states at a time, but only 3 rows lie before"):
+        compare(states[:300], states[300:310], models={"ours": {"parts": ["linear"], "history": 12}}, steps=3)
 
 
 def test_geometric_means_are_over_windows_and_seeds():
@@ -138,15 +155,17 @@ def test_inputs_reach_every_reference():
 
 def test_short_data_is_judged_on_shorter_rollouts(states):
     found = compare(states[:120], dt=0.01, models=["persistence"])
-    assert (found.steps, found.windows) == (60, 1)
+    assert (found.steps, found.windows) == (14, 11)  # six tenths of the last 24 rows
+    asked = compare(states[:120], dt=0.01, models=["persistence"], steps=500)
+    assert (asked.steps, asked.windows) == (60, 1)
 
 
 def test_networks_are_fitted_under_one_recipe_with_every_seed(states):
     models, few = ("lens", "mlp", "linear"), states[:400]
     found = compare(few, dt=0.01, models=models, recipe=quick(), seeds=(0, 1), steps=40)
     assert {score.name for score in found.scores} == set(models)
-    assert found["lens"].errors.shape == (2, 2, 40)
-    assert found["linear"].errors.shape == (1, 2, 40)
+    assert found["lens"].errors.shape == (2, 41, 40)
+    assert found["linear"].errors.shape == (1, 41, 40)
     assert found["lens"].parameters > 0
     assert found["lens"].seconds > 0
     assert "share" in found["lens"].note
@@ -158,7 +177,7 @@ def test_a_depth_is_chosen_for_each_network(states):
 
 
 def test_everything_is_compared_unless_told_otherwise():
-    assert set(ALL) == {*MODELS, *PLAIN}
+    assert set(ALL) == {*MODELS, *PLAIN, "seasonal", "polynomial", "kernel", "esn"}
 
 
 @pytest.mark.parametrize(
@@ -184,11 +203,12 @@ def test_an_object_with_a_rollout_is_judged_as_it_is(states):
     np.testing.assert_array_equal(found["same"].errors, found["persistence"].errors)
 
 
-def test_rollouts_do_not_overlap_and_jump_over_gaps(states):
+def test_rollouts_roll_and_jump_over_gaps(states):
     test = np.arange(50.0)[:, None] * np.ones(3)
     test[20] = np.nan
     found = compare(states, test, dt=0.01, models=["persistence"], steps=8)
-    assert found.windows == 2 + 3  # rows 3 to 18 and 24 to 47 can be predicted
+    # Starts at rows 2 to 11 and 23 to 41 have two rows before and eight after them without a gap.
+    assert found.windows == 10 + 19
 
 
 def test_rollouts_start_where_the_caller_says(states):
@@ -242,13 +262,13 @@ def test_a_comparison_that_was_cut_off_goes_on_with_the_models_it_lacks(states, 
 def test_networks_that_were_left_out_are_named():
     errors, valid = np.full((1, 1, 3), 0.1), np.ones((1, 1), dtype=np.int64)
     scores = [
-        Score("mlp", errors, valid, 1, 5, 1.0, "share 0, history 1"),
-        Score("lens", errors, valid, 1, 5, 1.0, "share 0, history 1, share 0.5, history 1"),
+        Score("mlp", errors, valid, 1, 5, 1.0, parts=("linear", "linear")),
+        Score("lens", errors, valid, 1, 5, 1.0, parts=("polynomial", "network")),
         Score("linear", np.full((1, 1, 3), np.inf), valid, 1, 5, 1.0, "ridge 1, history 1"),
     ]
     said = Comparison(tuple(scores), ("linear",), 3, 1, (0,), 0.1, 0.4, None, "test data").remarks
     assert said == [
-        "mlp: no network did better than the linear part on held-out rollouts, so the linear part is what is scored",
+        "mlp: a linear part did best on held-out rollouts, so no network is used in it",
         "rollouts that did not stay finite: 1 of linear",
     ]
 
@@ -268,3 +288,56 @@ def test_models_and_options_come_as_keywords_or_estimators():
     assert fraction.windows > compare(data, 0.1, models=["persistence"], steps=20, dt=0.1).windows
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         compare(data, models={"mine": {"epoch": 3}}, dt=0.1)
+
+
+def test_models_are_ranked_up_to_where_the_best_of_them_loses_the_truth():
+    """One that is good early wins over one that is good late, when all are lost."""
+    early, late = np.full((1, 20, 64), 1.0), np.full((1, 20, 64), 0.9)
+    early[..., :8] = 1e-4
+    valid = np.zeros((1, 20), dtype=np.int64)
+    both = (Score("late", late, valid, 1, 5, 1.0), Score("early", early, valid, 1, 5, 1.0))
+    found = Comparison(both, (), 64, 20, (0,), 0.1, 0.4, None, "test data").ranked()
+    assert found["late"].nmse > found["early"].nmse * 0.9
+    assert found.best.name == "early"
+    assert found.horizon < 64
+    factor, _ = found.against_best("late")
+    assert factor == pytest.approx(found.error("late") / found.error("early"))
+    assert "times the best" in found.leads.columns
+
+
+def test_differences_are_paired_and_close_models_are_named():
+    rng = np.random.default_rng(0)
+    hard = np.exp(3 * rng.standard_normal((1, 30, 1))) * np.ones((1, 30, 16)) * 1e-3
+    valid = np.ones((1, 30), dtype=np.int64)
+    other = np.exp(3 * rng.standard_normal((1, 30, 1))) * np.ones((1, 30, 16)) * 1e-3
+    scores = (
+        Score("one", hard, valid, 1, 5, 1.0), Score("worse", 1.3 * hard, valid, 1, 5, 1.0),
+        Score("other", 1.1 * np.exp(np.log(hard).mean() - np.log(other).mean()) * other, valid, 1, 5, 1.0),
+    )  # fmt: skip
+    found = Comparison(scores, (), 16, 30, (0,), 0.1, 0.4, None, "test data").ranked()
+    assert found.best.name == "one"
+    factor, error = found.against_best("worse")
+    assert factor == pytest.approx(1.3)
+    assert error < 1e-9  # every rollout is 1.3 times worse, however hard it is
+    assert found.remarks == ["not clearly worse than one on these rollouts: other"]
+
+
+def test_grids_are_seen_by_the_fitter():
+    x = 2 * np.pi * np.arange(16) / 16
+    time = 0.1 * np.arange(160)[:, None]
+    field = np.sin(x - time) + 0.3 * np.sin(2 * x - 1.7 * time)
+    data = Dataset((Series(field),), dt=0.1, space=(16,), channels=("u",))
+    quick = {"epochs": 1, "members": 1, "width": 4, "depth": 1, "history": 1}
+    found = compare(data, models={"shared": {"field": True, **quick}, "dense": {"field": False, **quick}}, steps=20)
+    assert found["shared"].parameters < found["dense"].parameters  # points share their weights
+    assert found["shared"].nmse < 1e-3
+
+
+def test_every_reference_is_fitted_and_scored():
+    rng = np.random.default_rng(1)
+    season = np.sin(2 * np.pi * np.arange(240) / 12) + 0.02 * rng.standard_normal(240)
+    found = compare(season[:, None], models=SIMPLE, steps=12)
+    assert {score.name for score in found.scores} == set(SIMPLE)
+    for name in ("seasonal", "linear", "polynomial", "kernel", "esn"):
+        assert found[name].nmse < 0.05 * found["mean"].nmse, name
+    assert found["seasonal"].history % 12 == 0

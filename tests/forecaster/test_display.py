@@ -122,7 +122,11 @@ def test_an_evaluation_shows_itself():
     np.testing.assert_allclose(table["rmse"] ** 2, table["nmse"])
     assert table.index[-1] == scores.steps
     np.testing.assert_allclose(scores.to_xarray()["nmse"], scores.nmse_by_step)
-    np.testing.assert_allclose(lines(scores.plot().axes[0])["LensForecaster"].get_ydata(), scores.rmse_by_step)
+    drawn = lines(scores.plot().axes[0])
+    np.testing.assert_allclose(drawn["LensForecaster"].get_ydata(), scores.skill.by_step["model"])
+    np.testing.assert_allclose(drawn["persistence"].get_ydata(), scores.skill.by_step["persistence"])
+    alone = fitted().evaluate(lorenz(), baselines=None)
+    np.testing.assert_allclose(lines(alone.plot().axes[0])["LensForecaster"].get_ydata(), alone.rmse_by_step)
 
 
 def test_a_model_draws_its_own_forecast():

@@ -10,8 +10,8 @@ from lln import InputError, LensForecaster
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse, valid_prediction_steps
-from lln.forecaster.evaluation import Window, windows_of
 from lln.forecaster.fingerprint import Training
+from lln.forecaster.scored_rows import Window, windows_of
 
 
 def data(*lengths, gaps=(), n=2, seed=0):

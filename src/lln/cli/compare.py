@@ -35,8 +35,15 @@ def compare(
     depths: Annotated[
         list[int] | None, typer.Option(min=1, help="Depths to choose from for each network, on held-out rollouts.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Length of each rollout; shorter if the data is.")] = 500,
-    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly chosen.")] = 64,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Length of each rollout; shorter if the data is.",
+            show_default="500, or six tenths of the unseen rows",
+        ),
+    ] = None,
+    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly spread.")] = 64,
     threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
     lyapunov: Annotated[
         float | None, typer.Option(help="The system's largest exponent, to show valid times in Lyapunov times.")
@@ -52,13 +59,14 @@ def compare(
 ) -> None:
     """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 
-    References: linear (least squares), analog (nearest neighbour), persistence and the training mean. With the five
-    comparators of the paper beside the lens network it takes minutes; --models chooses. Each model's score is stored
-    when it is known: after Ctrl-C or a kill, the same command with --resume continues with the others.
+    References: persistence, mean, seasonal (the last season), linear (autoregression), polynomial, analog (nearest
+    neighbour), kernel (ridge regression) and esn (a reservoir), each tuned on the held-out windows on which the
+    forecaster makes its choices. With the five comparators of the paper beside the lens network it takes minutes;
+    --models chooses. Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with
+    --resume continues with the others.
     """
     from lln.cli.console import interrupted, output_file, picture_file, progress_bars, say
     from lln.cli.reading import read_data, recipe_choices
-    from lln.fit.options import Recipe
     from lln.forecaster.compare import ALL
     from lln.forecaster.compare import compare as run
 
@@ -81,7 +89,7 @@ def compare(
                 train,
                 unseen,
                 models=[names] if isinstance(names, str) else names,
-                recipe=Recipe.from_record(options),
+                recipe=options,
                 seeds=seed or (0,),
                 depths=depths or None,
                 steps=steps,
@@ -138,6 +146,7 @@ def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
     from lln.cli.console import echo, show_table
 
     show_table(found.table)
+    show_table(found.leads)
     for remark in found.remarks:
         echo(remark)
     if plot is not None:

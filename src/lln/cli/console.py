@@ -15,6 +15,7 @@ import typer
 
 from lln.core.errors import InputError
 from lln.core.text import printable
+from lln.forecaster.progress import bars_on
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 Listener = Callable[[Any], None]
 INTERRUPTED = 130
 PICTURES = (".png", ".svg", ".pdf")
-_LONG_MESSAGE = 24  # columns; longer messages have a line of their own above the bars
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -109,17 +109,33 @@ def show_table(table: Table) -> None:
 
 def facts(rows: Mapping[str, str]) -> None:
     """Print names and their values, one pair a line, wrapped to the width of the terminal."""
-    width, screen = max(map(len, rows)), console()
-    room = screen.width if screen.is_terminal else 10_000
+    width = max(map(len, rows))
     for name, value in rows.items():
-        text = f"  {name:<{width}}  {value}"
-        indent = " " * (width + 4)
-        echo("\n".join(textwrap.wrap(text, room, subsequent_indent=indent, break_long_words=False)) or text)
+        echo(f"  {name:<{width}}  {value}", indent=width + 4)
 
 
-def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool = False) -> None:
-    """Print text, with control characters of names escaped; colours appear on a terminal only."""
-    typer.echo(typer.style(printable(text), fg=colour, bold=bool(colour) or None, dim=dim or None), err=err)
+def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool = False, indent: int = 0) -> None:
+    """Print text, with control characters of names escaped.
+
+    On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
+    """
+    typer.echo(typer.style(wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
+                           dim=dim or None), err=err)  # fmt: skip
+
+
+def wrapped(text: str, err: bool = False, indent: int = 0) -> str:
+    """Lines that fit the terminal, broken between words; unchanged in a pipe."""
+    screen = console(stderr=err)
+    if not screen.is_terminal or not (sys.stderr if err else sys.stdout).isatty():
+        return text
+    rest = " " * indent
+    lines = [
+        textwrap.wrap(line, screen.width, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False,
+                      drop_whitespace=True, replace_whitespace=False)
+        if len(line) > screen.width else [line]
+        for line in text.split("\n")
+    ]  # fmt: skip
+    return "\n".join(part for line in lines for part in line)
 
 
 def say(sentence: str) -> None:
@@ -152,61 +168,8 @@ def progress_bars(quiet: bool = False) -> Iterator[Listener]:
     if quiet or not screen.is_terminal or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.live import Live
-
-    bars = Bars()
-    with Live(bars, console=screen, transient=True):
-        yield bars.listen
-
-
-class Bars:
-    """Bars of the phases of a command, and the latest long message above them."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            SpinnerColumn(finished_text="✓"),
-            TextColumn("{task.description:<21}", markup=False),
-            BarColumn(bar_width=20),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[message]}", markup=False, style="dim"),
-        )
-        self.message = ""
-        self._bars: dict[tuple[str, str], Any] = {}
-        self._groups: dict[str, tuple[int, Any]] = {}
-        self._before = self.progress.get_time()
-
-    def __rich__(self) -> Any:
-        """The message, if there is one, above the bars."""
-        from rich.console import Group
-        from rich.text import Text
-
-        bars = self.progress.get_renderable()
-        return Group(Text(printable(self.message), style="dim"), bars) if self.message else bars
-
-    def listen(self, event: Any) -> None:
-        """Show one event of progress: phase, done, total, message, and the group if there are several models."""
-        group, phase = getattr(event, "group", ""), str(event.phase)
-        if getattr(event, "parts", 0):
-            phase = f"{phase} {event.part}/{event.parts}"
-        bar = self._bars.get((group, phase))
-        if bar is None:
-            if group in self._groups:  # one line for each model of a comparison
-                self.progress.update(self._groups[group][1], visible=False)
-            number = 1 + len(self._groups if group else self._bars)
-            number = self._groups[group][0] if group in self._groups else number
-            title = f"{number}. {printable(group or phase)}"
-            bar = self._bars[group, phase] = self.progress.add_task(title, total=event.total, message="")
-            # The first event of a phase arrives after some of its work: the phase began when the one before ended.
-            self.progress.tasks[-1].start_time = self._before
-            if group:
-                self._groups[group] = (number, bar)
-        said = ", ".join(part for part in (phase if group else "", event.message) if part)
-        self.message = said if len(said) > _LONG_MESSAGE else ""
-        short = "" if self.message else printable(said)
-        self.progress.update(bar, completed=event.done, total=event.total, message=short)
-        self._before = self.progress.get_time()
+    with bars_on(screen) as listen:
+        yield listen
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,13 @@ def evaluate(
     metrics: Annotated[
         list[str] | None, typer.Option(help="More metrics, as in spectrum,mae; may be given several times.")
     ] = None,
+    baselines: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Simple methods to score beside the model, as in persistence,linear; none for none.",
+            show_default="all that the data allow",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")
     ] = None,
@@ -45,18 +53,22 @@ def evaluate(
 ) -> None:
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
-    Where nothing else is left, training data is scored and the result says so. The JSON document has nmse,
-    nmse_by_step, valid_prediction_steps and parameters, with --lyapunov also lyapunov; what is not finite is null.
+    Rows that helped to choose the model are scored apart. Where no other rows are left, training data is scored and the
+    result says so. Simple methods are fitted to the rows that trained and scored from the same starts.
     """
-    from lln.cli.console import echo, picture_file, say
+    from lln.cli.console import echo, picture_file
     from lln.cli.reading import read_for, read_model
-    from lln.forecaster.evaluation import TRAINING
 
     if plot is not None:
         picture_file(plot, model, data)
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, selection)
-    found = forecaster.evaluate(dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics))
+    if sys.stderr.isatty() and baselines is None:
+        echo("scoring, with simple methods fitted to the same rows (--baselines none is faster)", dim=True, err=True)
+    found = forecaster.evaluate(
+        dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics),
+        baselines=_baselines(baselines),
+    )  # fmt: skip
     named = dataset.system if system is None else system.lower()
     if plot is not None:
         from lln.plots.style import save_figure
@@ -69,12 +81,37 @@ def evaluate(
         said = {"model": str(model), "data": str(data), **found.record()}
         typer.echo(json.dumps({**said, **_chaos(found, spectra, named)} if spectra else said, indent=2))
         return
-    echo(str(found))
+    _show(found, plot)
     if spectra:
         _show_chaos(found, spectra, named)
+
+
+def _baselines(names: list[str] | None) -> Any:
+    """Names of baselines; all by default, none for the word none."""
+    chosen = several(names)
+    return "all" if chosen is None else () if chosen == "none" else chosen
+
+
+def _show(found: Evaluation, plot: Path | None) -> None:
+    """Print the scores, the errors by lead time, and what follows from them."""
+    from lln.cli.console import echo, facts, say, show_table
+    from lln.forecaster.scored_rows import CHOOSING, TRAINING
+
+    echo(found.title)
+    if found.warning:
+        echo(found.warning, colour="yellow")
+    facts(found.facts())
+    if found.skill is not None:
+        show_table(found.skill.table())
+    for remark in found.remarks():
+        echo(remark)
+    left_out = {} if found.skill is None else found.skill.left_out
+    for reason in dict.fromkeys(left_out.values()):
+        names = ", ".join(name for name, one in left_out.items() if one == reason)
+        echo(f"not scored: {names}: {reason}", dim=True)
     if plot is not None:
         echo(f"wrote {plot}")
-    if found.scored == TRAINING:
+    if found.scored in (TRAINING, CHOOSING):
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep a part of these back")
 
 

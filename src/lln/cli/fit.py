@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SMALL = 256
 _GOOD, _POOR = 0.1, 1.0  # normalised errors at which the verdict changes its colour
+_ALIKE = 1.02  # ratio of errors below which two methods do equally well
 
 
 def fit(
@@ -119,6 +120,7 @@ def train(
 
 
 def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, as_json: bool) -> None:
+    """Print the details dim, one coloured sentence, and the next commands."""
     if as_json:
         from lln.cli.inspect_model import describe, to_json
 
@@ -129,28 +131,51 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
     for note in dataset.notes:
         say(note)
     echo(forecaster.summary(text_width()), dim=True)
-    terminal = sys.stdout.isatty()
     sentence, colour = verdict(forecaster)
-    if terminal and sentence:
+    if sentence:
         echo(sentence, colour=colour)
     echo(f"wrote {out}")
-    if terminal:
+    if sys.stdout.isatty():
         echo(f"next: lln evaluate {out} {data}", dim=True)
-        echo(f"      lln rollout {out} --steps 500 -o rollout.csv", dim=True)
+        echo(f"      lln rollout {out} --steps 500 --level 0.9 -o forecast.csv --plot forecast.png", dim=True)
         echo(f"      lln page {out} --open", dim=True)
 
 
 def verdict(forecaster: LensForecaster) -> tuple[str, str]:
-    """One sentence about the held-out error, and the colour it is printed in; no sentence without held-out data."""
+    """One sentence about the held-out rollouts, and its colour; no sentence without held-out rows."""
+    import numpy as np
+
     from lln.core.text import human_time
 
     report, layout = forecaster.report_, forecaster.layout_
     error = report.held_out_nmse
     if math.isnan(error):
         return "", "green"
-    span = human_time(report.held_out_steps * layout.dt, layout.time_unit)
-    beside = ""
-    if math.isfinite(report.linear_nmse) and report.linear_nmse > 1.05 * error > 0:
-        beside = f", {report.linear_nmse / error:.2g} times below the linear part"
-    colour = "green" if error < _GOOD else "yellow" if error < _POOR else "red"
-    return f"held-out error {error:.2g} over {report.held_out_steps} steps ({span}){beside}", colour
+    beside, colour = "", "green" if error < _GOOD else "yellow" if error < _POOR else "red"
+    skill = report.skill
+    if {"model", "persistence"} <= skill.keys():
+        # The lead times up to which the model forecasts, at least the first one.
+        count = max(1, sum(lead <= report.valid_steps for lead in report.lead_times))
+        ratio = math.exp(float(np.mean(np.log(skill["persistence"][:count]) - np.log(skill["model"][:count]))))
+        beside = f", {_factor(ratio)} below persistence" if ratio >= _ALIKE else ", no better than persistence"
+        colour = colour if ratio >= _ALIKE else "red"
+    if not report.valid_steps:
+        return f"held-out error {error:.2g}{beside}; it forecasts not even one step", "red"
+    span = human_time(report.valid_steps * layout.dt, layout.time_unit)
+    longest = report.lead_times and report.valid_steps == report.lead_times[-1]
+    least = "at least " if longest else ""
+    if report.exponent is not None:
+        times = report.valid_steps * layout.dt * report.exponent
+        span = f"{times:.2g} Lyapunov times ({span})"
+    return f"held-out error {error:.2g}{beside}; valid for {least}{span}", colour
+
+
+def _factor(ratio: float) -> str:
+    """A factor in words that people use.
+
+    >>> _factor(2512.0), _factor(1.84)
+    ('2500 times', '1.8 times')
+    """
+    if ratio >= 1e6:
+        return f"{ratio:.0e} times"
+    return f"{float(f'{ratio:.2g}'):g} times"

@@ -18,6 +18,10 @@ def rollout(
     start: Annotated[
         Path | None, typer.Option("--from", help="Start at the first state of each trajectory in this file.")
     ] = None,
+    future: Annotated[
+        Path | None,
+        typer.Option(help="Known inputs of the steps after the training data, in a file of inputs alone."),
+    ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="A rollout of each member of the ensemble alone.")] = False,
     level: Annotated[
         float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
@@ -26,7 +30,8 @@ def rollout(
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 
-    Without --from it starts at the last state of the training data. A model with a history of H states takes the first
+    Without --from it starts at the last state of the training data; a model with known inputs then needs --future. A
+    model with a history of H states takes the first
     H of each trajectory as given and writes them first. Rows after a divergence are NaN.
     """
     from lln.cli.console import data_file, echo, picture_file, say, stopwatch
@@ -34,7 +39,7 @@ def rollout(
     from lln.data.read.formats import write
     from lln.forecaster.rollout_data import rollout_data
 
-    data_file(out, model, start)
+    data_file(out, model, start, future)
     if plot is not None:
         picture_file(plot, model, out)
     forecaster = read_model(model)
@@ -42,7 +47,7 @@ def rollout(
     if start is not None:
         given = read_for(forecaster, start, selection)
     with stopwatch() as taken:
-        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level)
+        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
         write(out, dataset)
         if plot is not None:
             from lln.plots.style import save_figure

@@ -39,6 +39,11 @@ class Reference(ABC):
     def fit(self, dataset: Dataset) -> Self:
         """Learn from trajectories."""
 
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:  # noqa: ARG003 - most references do not depend on it
+        """The largest history that a fit to `dataset` may choose."""
+        return cls.history
+
     @abstractmethod
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """The states after a window.
@@ -95,6 +100,11 @@ class Linear(Reference):
 
     frame: Frame
 
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:  # noqa: ARG003
+        """The largest history that a fit may choose."""
+        return MOST_HISTORY
+
     def __init__(self, history: int | str = "auto", ridge: float | str = "auto") -> None:
         self.histories = _histories(history, MOST_HISTORY)
         self.ridges = RIDGES if ridge == "auto" else (finite("ridge", ridge),)  # type: ignore[arg-type]
@@ -108,7 +118,7 @@ class Linear(Reference):
         if len(self.histories) * len(self.ridges) > 1:
             scale = kitchen.prepare(None, 1).units.scale
             usable = [h for h in self.histories if dataset.transitions(h) > 2 * dataset.size or h == self.histories[0]]
-            ways = folds(dataset, HELD_OUT)
+            ways = folds(dataset, HELD_OUT, max(MOST_HISTORY, *usable))
             best = choose_linear(kitchen, ways, usable, reaches_of(dataset), self.ridges, scale).best
         self.frame = kitchen.prepare(None, best.history).linear(best)
         self.history = best.history
@@ -140,6 +150,11 @@ class Analog(Reference):
 
     MOVES = ("successor", "increment")
     MOST_HISTORY = 2
+
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:  # noqa: ARG003
+        """The largest history that a fit may choose."""
+        return cls.MOST_HISTORY
 
     def __init__(self, history: int | str = "auto", move: str = "auto") -> None:
         self.histories = _histories(history, self.MOST_HISTORY)

@@ -154,16 +154,20 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
 
 def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) -> Fold:
     """The same fold with up to `count` evenly spread starts of rollouts of `steps`."""
-    starts = []
+    spans = []
     for index, first, last in fold.held_out:
         for where, begin, end in dataset.stretches(history + 1):
             low, high = max(begin + history - 1, first - 1), min(end, last) - 1 - steps
-            if where == index:
-                starts += [(index, row) for row in range(low, high + 1)]
-    if not starts:
+            if where == index and high >= low:
+                spans.append((index, low, high - low + 1))
+    if not spans:
         return replace(fold, steps=min(steps, fold.steps))
-    chosen = np.unique(np.linspace(0, len(starts) - 1, min(count, len(starts))).round().astype(int))
-    return replace(fold, windows=tuple(starts[k] for k in chosen), steps=steps)
+    # Counted, not listed: data on the disk may hold a hundred million rows.
+    before = np.cumsum([0, *(length for _, _, length in spans)])
+    chosen = np.unique(np.linspace(0, before[-1] - 1, min(count, int(before[-1]))).round().astype(int))
+    places = np.searchsorted(before, chosen, side="right") - 1
+    windows = [(spans[at][0], int(spans[at][1] + k - before[at])) for at, k in zip(places, chosen, strict=True)]
+    return replace(fold, windows=tuple(windows), steps=steps)
 
 
 def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | None = None) -> Windows:

@@ -189,6 +189,8 @@ class FitReport:
         valid_steps: the longest lead time at which the model forecasts; 0 if it never does.
         intervals: half widths of prediction intervals, as `lln.fit.intervals.Intervals` records them; empty for none.
         coverage_90: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
+        exponent: largest Lyapunov exponent of the learned step, per unit of time; None where it is not chaotic.
+        structure: settings of the closed-form part, from which it is solved again on new data; empty for networks.
         model: name of the network; "" if none is used.
         width: of a member.
         depth: of a member.
@@ -212,6 +214,7 @@ class FitReport:
         held_out_rows: which rows only helped to choose.
         dataset: digest of the data.
         source: where it came from.
+        last_inputs: known inputs at the last state of training, which drive the first step of a forecast.
         notes: sentences for the user.
     """
 
@@ -234,6 +237,8 @@ class FitReport:
     valid_steps: int = 0
     intervals: dict[str, Any] = field(default_factory=dict)
     coverage_90: float | None = None
+    exponent: float | None = None
+    structure: dict[str, Any] = field(default_factory=dict)
     model: str = ""
     width: int | None = None
     depth: int | None = None
@@ -256,6 +261,7 @@ class FitReport:
     held_out_rows: tuple[Part, ...] = ()
     dataset: str = ""
     source: str = ""
+    last_inputs: list[float] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:

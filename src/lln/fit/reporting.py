@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def report_of(
         share=share,
         part=part,
         degree=closed.degree or None if closed is not None else None,
+        structure=asdict(candidate if closed is None else closed) if shape is None else {},
         model=shape.model if shape is not None else "lens" if options else "",
         width=options.get("width"),
         depth=options.get("depth"),

@@ -24,6 +24,12 @@ def lead_times(steps: int) -> tuple[int, ...]:
     return tuple(leads if leads[-1] == steps else [*leads, steps])
 
 
+def lead_columns(leads: tuple[int, ...], most: int = 6) -> list[int]:
+    """Places of at most `most` lead times, evenly spread, the first and the last among them."""
+    places = np.unique(np.linspace(0, len(leads) - 1, min(most, len(leads))).round().astype(int))
+    return [int(place) for place in places]
+
+
 @dataclass(frozen=True, eq=False)
 class RolloutErrors:
     """Normalised mean square errors of one model's rollouts.
@@ -40,10 +46,13 @@ class RolloutErrors:
     def of(cls, predicted: Array, truth: Array, scale: Array, leads: Sequence[int]) -> RolloutErrors:
         """From states (W, steps, n); what is not finite counts as lost."""
         with np.errstate(over="ignore", invalid="ignore"):
-            square = np.square((predicted - truth) / scale).mean(axis=-1)
-            square = np.where(np.isfinite(square), np.minimum(square, WORST), WORST)
-            steps = np.arange(1, square.shape[1] + 1)
-            mean = np.cumsum(square, axis=1) / steps
+            return cls.of_squares(np.square((predicted - truth) / scale).mean(axis=-1), leads)
+
+    @classmethod
+    def of_squares(cls, square: Array, leads: Sequence[int]) -> RolloutErrors:
+        """From normalised squared errors at every step, (W, steps); what is not finite counts as lost."""
+        square = np.where(np.isfinite(square), np.minimum(square, WORST), WORST)
+        mean = np.cumsum(square, axis=1) / np.arange(1, square.shape[1] + 1)
         return cls(tuple(leads), np.clip(mean[:, np.asarray(leads) - 1], LEAST, WORST))
 
     def by_lead(self, *, noisy: bool = False) -> Array:

@@ -43,6 +43,13 @@ def nonlinear_histories(dataset: Dataset) -> tuple[int, ...]:
     return tuple(kept[:3] if dataset.size > 1 else kept)
 
 
+def longest_history(dataset: Dataset, history: int | str = "auto") -> int:
+    """The largest number of states that a fit to `dataset` may look at, where `history` is what was asked for."""
+    if not isinstance(history, str):
+        return history
+    return max(*linear_histories(dataset), *nonlinear_histories(dataset))
+
+
 def seasons(dataset: Dataset, most: int = 2) -> list[int]:
     """Lags at which the changes of the data repeat, the strongest first."""
     stretches = dataset.stretches(8)

@@ -238,10 +238,15 @@ def _many(scores: Evaluation) -> str:
 
 
 def evaluation_html(scores: Evaluation) -> str:
-    """The printed lines as a table."""
-    lines = str(scores).splitlines()
-    rows = [tuple(part.strip() for part in line.split("  ", 1)) for line in lines[1:]]
-    return html_table(lines[0], [(row[0], row[1] if len(row) > 1 else "") for row in rows])
+    """The scores as a table, with the errors by lead time below."""
+    page = html_table(scores.title, list(scores.facts().items()))
+    if scores.skill is not None:
+        table = scores.skill.table()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+                       for row in table.cells())  # fmt: skip
+        page += f"<div><b>{html.escape(table.title)}</b><table><tr>{head}</tr>{body}</table></div>"
+    return page + "".join(f"<p>{html.escape(text)}</p>" for text in scores.remarks())
 
 
 def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
@@ -249,9 +254,13 @@ def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     from lln.plots.forecast_figures import comparison_figure
 
     head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
-    return comparison_figure(
-        {"LensForecaster": scores.rmse_by_step}, threshold=scores.threshold, dt=scores.dt, title=head
-    )
+    errors, references = {"LensForecaster": scores.rmse_by_step}, []
+    if scores.skill is not None:
+        curves = scores.skill.by_step
+        references = [name for name in curves if name != "model"]
+        errors = {"LensForecaster": curves["model"], **{name: curves[name] for name in references}}
+        head = f"scored on {scores.scored}: {scores.skill.origins} rolling origins" if title is None else title
+    return comparison_figure(errors, references=references, threshold=scores.threshold, dt=scores.dt, title=head)
 
 
 def evaluation_table(scores: Evaluation) -> pandas.DataFrame:
@@ -268,8 +277,8 @@ def evaluation_table(scores: Evaluation) -> pandas.DataFrame:
 
 def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
     """Draw a rollout of a model; see `LensForecaster.plot`."""
-    from lln.forecaster.evaluation import read_windows, windows_of
     from lln.forecaster.results import times_after
+    from lln.forecaster.scored_rows import read_windows, windows_of
 
     options = {} if level is None else {"level": level}
     if data is None:

@@ -1,24 +1,34 @@
-"""Score a forecaster on what it has not seen, or say that it has."""
+"""Scores of a forecaster on rows that it has not seen, and which rows those are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import whole
-from lln.core.errors import InputError
+from lln.core.text import human_time
 from lln.data.series import Dataset
-from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
-from lln.evaluate.registry import Metric, apply_metric
+from lln.evaluate.registry import Metric, apply_metric, named_metrics
 from lln.evaluate.rollout import Ending, Outcome, Region, judged
+from lln.fit.intervals import Intervals
 from lln.forecaster import display
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
+from lln.forecaster.origins import unmarked
+from lln.forecaster.scored_rows import (
+    CHOOSING,
+    HELD_OUT,
+    TRAINING,
+    Window,
+    choosing_windows,
+    marked_rows,
+    read_windows,
+    windows_of,
+)
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
@@ -26,17 +36,16 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-HELD_OUT, TRAINING, NEW = "held-out rows", "training data", "new data"
+    from lln.forecaster.forecaster import LensForecaster
+
+_WARNINGS = {
+    TRAINING: "These states trained the model: the error on unseen data will be larger "
+    "(more: lln explain scores-training).",
+    CHOOSING: "These states helped to choose the model: the error on unseen data may be larger "
+    "(more: lln explain scores-training).",
+}
 WINDOWS = 64
 _VISITED = 8_000_000
-
-
-class Window(NamedTuple):
-    """Where one scored rollout lies: its truth is rows first to first + steps - 1 of a trajectory."""
-
-    series: int
-    first: int
-    steps: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,10 +62,16 @@ class Evaluation:
         threshold: of the valid prediction time.
         dt: time step.
         parameters: numbers that the model learned, all members and the linear part together.
-        scored: "held-out rows", "training data" or "new data".
+        scored: "held-out rows" (unseen rows of the data of training), "new data", "choosing rows" (they helped to
+            choose the model but did not train it) or "training data".
         windows: what was scored.
         outcomes: how each rollout ended.
         coverage: fraction of hidden positions outside the control points along the rollouts; None without lenses.
+        metrics: further metrics by name.
+        skill: errors by lead time of the model and of simple methods, from rolling origins; None where none was taken.
+        choosing: the same scores on the rows that helped to choose, where those are scored apart.
+        time_unit: unit of dt, "" if it is not known.
+        exponent: largest Lyapunov exponent, per unit of time; None where the model is not chaotic.
     """
 
     nmse: float
@@ -72,6 +87,10 @@ class Evaluation:
     outcomes: tuple[Outcome, ...]
     coverage: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    skill: LeadSkill | None = None
+    choosing: Evaluation | None = None
+    time_unit: str = ""
+    exponent: float | None = None
 
     @property
     def steps(self) -> int:
@@ -98,6 +117,16 @@ class Evaluation:
     def valid_prediction_time(self) -> float:
         """The valid prediction steps in units of time."""
         return self.valid_prediction_steps * self.dt
+
+    @property
+    def valid_lyapunov_times(self) -> float | None:
+        """The valid prediction time in Lyapunov times; None where the model is not chaotic."""
+        return None if self.exponent is None else self.valid_prediction_time * self.exponent
+
+    @property
+    def interval_coverage(self) -> float | None:
+        """Fraction of the true states within the 90 % intervals; None without intervals."""
+        return None if self.skill is None else self.skill.covered
 
     @property
     def diverged(self) -> int:
@@ -131,6 +160,10 @@ class Evaluation:
             "left_the_region": self.left,
             "coverage": self.coverage,
             "metrics": {name: _plain(value) for name, value in self.metrics.items()},
+            "lyapunov_exponent": self.exponent,
+            "valid_lyapunov_times": self.valid_lyapunov_times,
+            **({} if self.skill is None else self.skill.record()),
+            **({} if self.choosing is None else {"choosing": self.choosing.record()}),
         }
 
     def plot(self, title: str | None = None) -> Figure:
@@ -152,70 +185,116 @@ class Evaluation:
         return display.evaluation_html(self)
 
     def __str__(self) -> str:
+        lines = [self.title]
+        lines += [self.warning] if self.warning else []
+        lines += [f"{name:<29} {value}" for name, value in self.facts().items()]
+        if self.skill is not None:
+            lines += [f"normalised mean square error by lead time, {self.skill.origins} rolling origins",
+                      self.skill.text()]  # fmt: skip
+        return "\n".join([*lines, *self.remarks()])
+
+    @property
+    def title(self) -> str:
+        """What was scored, in one line."""
         many = f"{len(self.windows)} windows" if len(self.windows) != 1 else "one window"
-        valid = f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({self.valid_prediction_time:.4g} time units)"
-        lines = [
-            f"scored on {self.scored}: {many} of up to {self.steps} steps",
-            f"normalised mean square error  {self.nmse:.3g}",
-            f"valid prediction time         {valid}, threshold {self.threshold:g}",
-            f"parameters                    {self.parameters:,}",
-        ]
-        lines[3:3] = [f"{name:<29} {value:.3g}" for name, value in self.metrics.items()]
-        if self.scored == TRAINING:
-            warning = "These states trained the model: the error on unseen data will be larger"
-            lines.insert(1, f"{warning} (more: lln explain scores-training).")
+        return f"scored on {self.scored}: {many} of up to {self.steps} steps"
+
+    @property
+    def warning(self) -> str:
+        """One sentence where the rows were not unseen; "" otherwise."""
+        return _WARNINGS.get(self.scored, "")
+
+    def facts(self) -> dict[str, str]:
+        """The scores for a reader, by name."""
+        span = human_time(self.valid_prediction_time, self.time_unit)
+        chaotic = self.valid_lyapunov_times
+        times = "" if chaotic is None else f", {chaotic:.3g} Lyapunov times"
+        found = {
+            "normalised mean square error": f"{self.nmse:.3g}",
+            "valid prediction time": f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times}), "
+            f"threshold {self.threshold:g}",
+            **{name: f"{value:.3g}" for name, value in self.metrics.items()},
+        }
+        if self.interval_coverage is not None:
+            found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
+        return {**found, "parameters": f"{self.parameters:,}"}
+
+    def remarks(self) -> list[str]:
+        """Sentences on what the numbers do not say."""
+        said = []
         if self.diverged or self.left:
             ended = f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}"
-            lines.append(f"{ended} (more: lln explain diverged)")
-        return "\n".join(lines)
+            said.append(f"{ended} (more: lln explain diverged)")
+        beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
+        if beaten is not None:
+            said.append(beaten)
+        if self.choosing is not None:
+            other = self.choosing
+            said.append(
+                f"apart, on {len(other.windows)} windows of the rows that helped to choose: normalised mean square "
+                f"error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
+            )
+        return said
 
 
 def _plain(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def windows_of(
-    dataset: Dataset, training: Training | None, history: int, steps: int | None, most: int | None
-) -> tuple[list[Window], str]:
-    """The windows to score, and what they are.
+def evaluate_model(
+    model: LensForecaster,
+    dataset: Dataset,
+    *,
+    steps: int | None,
+    windows: int | None,
+    threshold: float,
+    metrics: Sequence[str | Metric] | str | None,
+    baselines: Sequence[str] | str | None,
+) -> Evaluation:
+    """Score a fitted forecaster; see `LensForecaster.evaluate`."""
+    wanted, beside = named_metrics(metrics), _baselines(baselines)
 
-    Rows that trained are left out; if that leaves nothing, all rows are taken and called training data. A window starts
-    from the `history` rows before it, which may have trained: they are given, not predicted.
+    def scores(some: Sequence[Window], kind: str) -> Evaluation:
+        result, features = evaluation(
+            model.surrogate_, dataset, some, scored=kind, parameters=model.parameters_, region=model.region_,
+            threshold=threshold, metrics=wanted,
+        )  # fmt: skip
+        outside = model._coverage(features)
+        return replace(
+            result, coverage=None if outside is None else outside.outside, time_unit=model.layout_.time_unit,
+            exponent=model.report_.exponent,
+        )  # fmt: skip
 
-    Args:
-        dataset: what to score on.
-        training: what the model remembers; None if all is new to it.
-        history: rows given before each window.
-        steps: length of a window; None takes 500, or what there is.
-        most: at most so many windows, evenly chosen; None takes all.
-    """
-    seen = [np.zeros(len(one), dtype=bool) if training is None else training.seen(one) for one in dataset.series]
-    shown = any(rows.any() for rows in seen)
-    found, kind = _cut(dataset, seen, history, steps), HELD_OUT if shown else NEW
-    if not found and shown:
-        found, kind = _cut(dataset, [np.zeros_like(rows) for rows in seen], history, steps), TRAINING
-    if not found:
-        least = history + (1 if steps is None else steps)
-        raise InputError(
-            f"{dataset.source}: no {least} neighbouring rows without a gap to score ({history} to start from, then the "
-            "truth); give longer data or fewer steps"
-        )
-    if most is not None and len(found) > whole("windows", most, 1):
-        found = [found[int(k)] for k in np.linspace(0, len(found) - 1, most).round()]
-    return found, kind
+    chosen, scored = windows_of(dataset, model.training_, model.history_, steps, windows)
+    found = scores(chosen, scored)
+    if scored == HELD_OUT:
+        apart = choosing_windows(dataset, model.training_, model.history_, steps, windows)
+        found = replace(found, choosing=scores(apart, CHOOSING) if apart else None)
+    if beside is None:
+        return found
+    if scored == TRAINING:  # a baseline fitted to these rows would be scored on them too
+        beside = tuple(name for name in beside if name in UNFITTED)
+    trained, chose = marked_rows(dataset, model.training_)
+    every = {
+        CHOOSING: [~rows for rows in chose],
+        TRAINING: [np.zeros_like(rows) for rows in trained],
+    }.get(scored, [one | other for one, other in zip(trained, chose, strict=True)])
+    report = model.report_
+    skill = lead_skill(
+        model.surrogate_, dataset, unmarked(every), steps=steps, count=windows, baselines=beside,
+        training=unmarked([~rows for rows in trained]), noisy=report.noisy,
+        intervals=Intervals.from_record(report.intervals) if report.intervals else None,
+    )  # fmt: skip
+    return replace(found, skill=skill)
 
 
-def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None) -> list[Window]:
-    """Unseen runs of rows without a gap, cut into windows; leftovers shorter than half the longest are dropped."""
-    length = HORIZON if steps is None else whole("steps", steps, 1)
-    pieces: list[Window] = []
-    for index, first, last in dataset.stretches(history + 1):
-        fresh = np.flatnonzero(np.diff(np.r_[True, seen[index][first + history : last], True].astype(np.int8)))
-        for begin, end in fresh.reshape(-1, 2) + first + history:
-            pieces += [Window(index, k, min(length, int(end) - k)) for k in range(int(begin), int(end), length)]
-    longest = max((piece.steps for piece in pieces), default=0)
-    least = longest / 2 if steps is None else length
-    return [piece for piece in pieces if piece.steps >= least]
+def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names of baselines: "auto" takes those that need no fit, "all" all of them; None takes no skill at all."""
+    if names is None:
+        return None
+    if isinstance(names, str):
+        return {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
+    return tuple(names)
 
 
 def evaluation(
@@ -280,15 +359,3 @@ def visited(frame: Any, window: Array, predicted: Array, inputs: Array | None) -
     known = None if inputs is None else inputs[:, ::every]
     rows = frame.feature_rows(np.moveaxis(sliding, -1, -2).copy(), known)
     return np.asarray(rows.reshape(-1, *rows.shape[2:]))
-
-
-def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> tuple[Array, Array | None]:
-    """Given and true states (W, H + steps, n), and the inputs of each step (W, steps, m)."""
-    rows, inputs = [], []
-    for index, first, steps in windows:
-        series = dataset.series[index]
-        rows.append(np.asarray(series.rows(first - history, first + steps), dtype=np.float64))
-        known = series.input_rows(first - 1, first + steps - 1)
-        if known is not None:
-            inputs.append(np.asarray(known, dtype=np.float64))
-    return np.stack(rows), np.stack(inputs) if inputs else None

@@ -34,6 +34,7 @@ class Training:
         run: rows in one hash.
         stride: one in so many hashes is kept.
         marks: sorted hashes.
+        choosing: the same of the rows that only helped to choose; None where every row trained, or is not known.
     """
 
     source: str
@@ -43,10 +44,11 @@ class Training:
     run: int
     stride: int
     marks: Marks
+    choosing: Training | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> Training:
-        """Remember those parts of `dataset`."""
+        """Hash those parts of `dataset`."""
         parts = [part for part in rows if part[2] > part[1]]
         run = min([_RUN, *(last - first for _, first, last in parts)])
         stride, kept = 1, np.empty(0, dtype=np.uint64)
@@ -56,7 +58,8 @@ class Training:
                 while len(kept) > _MOST:
                     stride *= 2
                     kept = _select(kept, stride)
-        return cls(dataset.source, tuple(parts), tuple(held_out), dataset.rows, run, stride, kept)
+        choosing = cls.of(dataset, held_out) if any(last > first for _, first, last in held_out) else None
+        return cls(dataset.source, tuple(parts), tuple(held_out), dataset.rows, run, stride, kept, choosing)
 
     def seen(self, series: Series) -> NDArray[np.bool_]:
         """Which rows of a trajectory trained, (time,)."""
@@ -77,9 +80,17 @@ class Training:
             rows[begin:end] = True
         return rows
 
+    def chose(self, series: Series) -> NDArray[np.bool_]:
+        """Which rows of a trajectory helped to choose but did not train, (time,)."""
+        if self.choosing is None:
+            return np.zeros(len(series), dtype=bool)
+        return self.choosing.seen(series) & ~self.seen(series)
+
     def record(self) -> dict[str, Any]:
         """Everything but the marks as plain values, for a model file."""
+        choosing = {} if self.choosing is None else {"choosing": self.choosing.record()}
         return {
+            **choosing,
             "source": self.source,
             "rows": [list(part) for part in self.rows],
             "held_out": [list(part) for part in self.held_out],
@@ -89,11 +100,13 @@ class Training:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], marks: Marks) -> Training:
-        """The memory that `record` wrote down."""
+    def from_record(cls, record: Mapping[str, Any], marks: Marks, choosing: Marks | None = None) -> Training:
+        """The fingerprint that `record` wrote down, with the hashes of the rows that trained and that chose."""
         rows, held_out = (tuple((int(i), int(a), int(b)) for i, a, b in record[key]) for key in ("rows", "held_out"))
         run, stride = max(1, int(record["run"])), max(1, int(record["stride"]))
-        return cls(str(record["source"]), rows, held_out, int(record["total"]), run, stride, marks)
+        other = record.get("choosing")
+        chose = None if other is None or choosing is None else cls.from_record(other, choosing)
+        return cls(str(record["source"]), rows, held_out, int(record["total"]), run, stride, marks, chose)
 
 
 def _select(hashes: Marks, stride: int) -> Marks:

@@ -1,4 +1,4 @@
-"""The estimator that users meet: trajectories in, a surrogate that rolls out, judges itself and says what it did."""
+"""The estimator: it learns one step of a system from trajectories, rolls it out and scores itself."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.checks import finite, whole
+from lln.core.checks import whole
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
-from lln.evaluate.registry import Metric, named_metrics
+from lln.evaluate.registry import Metric
 from lln.evaluate.rollout import Region, judged
 from lln.fit import coverage as covering
-from lln.fit.intervals import Intervals
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
 from lln.forecaster.estimator import Estimator
-from lln.forecaster.evaluation import WINDOWS, Evaluation, evaluation, visited, windows_of
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
-from lln.forecaster.lyapunov import spectra_beside
-from lln.forecaster.results import Forecast, forecast, one_step
-from lln.forecaster.starts import Start, read_inputs, read_start
+from lln.forecaster.lyapunov import growth_rate, spectra_beside, true_system
+from lln.forecaster.progress import progress_for
+from lln.forecaster.results import Forecast, forecast, half_widths, one_step
+from lln.forecaster.starts import Present, Start, read_inputs, read_start, refuse_other_arrays
 from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.frame import Array
-from lln.systems import System, preset
+from lln.systems import System
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,15 +40,22 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.fit.options import FitReport
+    from lln.forecaster.evaluation import Evaluation
     from lln.step.base import AnyStep
     from lln.view.page.inline import InlinePage
+
+
+WINDOWS = 64
+# Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
+_ORBITS, _ORBIT_VALUES = 16, 20_000
 
 
 class LensForecaster(Estimator):
     """Learn one step of a system from its trajectories, and roll it out.
 
-    The step is a linear map in float64 plus a few small lens networks on what the map leaves over; ridge, share,
-    history and stopping are chosen on held-out rollouts, so the result is never worse there than its linear part.
+    The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and where those
+    leave something to learn a few small trained lens networks. Parts, ridge, history and stopping are chosen on
+    held-out rollouts, so the result is never worse there than its linear part.
 
     >>> import numpy as np
     >>> angle = 0.1 * np.arange(200)
@@ -59,7 +65,7 @@ class LensForecaster(Estimator):
     (50, 2)
 
     Args:
-        recipe: "lens" for the house recipe, "paper" for the paper's own.
+        recipe: "lens" for the default recipe, "paper" for the paper's own.
         model: which network corrects the linear part: "lens", or one of the paper's comparators.
         width: rays h of a member; None leaves it to the recipe, as everywhere below.
         depth: layers D.
@@ -81,7 +87,8 @@ class LensForecaster(Estimator):
             rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...
         random_state: an integer for the same result every time; None draws one.
-        verbose: whether `fit` prints what it does.
+        verbose: whether `fit` shows its progress. "auto" shows bars in an interactive session on a terminal and a line
+            in a notebook, and is silent in scripts.
 
     Attributes:
         surrogate_: the learned step: `frame`, `members`, `rollout(window, steps, inputs)` on flat float64 states.
@@ -124,7 +131,7 @@ class LensForecaster(Estimator):
         field: Field = "auto",
         device: str = "cpu",
         random_state: int | None = 0,
-        verbose: bool = False,
+        verbose: bool | str = "auto",
     ) -> None:
         self.recipe = recipe
         self.model = model
@@ -183,25 +190,45 @@ class LensForecaster(Estimator):
             trajectory: which dimension or column tells trajectories apart.
             resample: whether to interpolate unevenly sampled data.
             static: fixed fields (*space, s) that field networks also see, such as geometry.
-            progress: called with small events while it works.
-            checkpoint: a file from which a killed fit goes on, to the same result.
+            progress: callback that receives an Event; None shows progress as `verbose` says.
+            checkpoint: a file from which an interrupted fit continues to the same result.
             scheduler: address of a Dask scheduler, as in "tcp://10.0.0.5:8786", whose workers compute the independent
                 pieces of the fit, with the same result. None computes everything here.
         """
         if y is not None:
             raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")
-        _refuse_other_arrays(trajectories)
+        refuse_other_arrays(trajectories)
         dataset = as_dataset(
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
         )  # fmt: skip
-        if progress is None and self.verbose:
-            progress = _say
         kept = None if checkpoint is None else Path(checkpoint)
-        fit = learn(
-            dataset, self._wishes(), field=self.field, static=static, progress=progress, checkpoint=kept,
-            scheduler=scheduler,
-        )  # fmt: skip
+        with progress_for(self.verbose if progress is None else False) as shown:
+            fit = learn(
+                dataset, self._wishes(), field=self.field, static=static, progress=progress or shown, checkpoint=kept,
+                scheduler=scheduler,
+            )  # fmt: skip
+        return self._adopt(fit, dataset)
+
+    def update(self, trajectories: Any, *, progress: Callable[[Any], None] | None = None, **data: Any) -> Self:
+        """Continue a fit on new data: the structure that was chosen stays, its weights are fitted again.
+
+        A closed form (linear map, polynomial or lens network with solved readout) is solved again with the lags, degree
+        and ridge that were chosen, in a fraction of a second; errors and intervals stay those of the fit. A trained
+        network is trained again in the frame and with the sizes that were chosen. The structure itself is chosen again
+        by `fit`.
+
+        Args:
+            trajectories: every row to learn from, as for `fit`: the earlier rows too, if they still count.
+            progress: callback that receives an Event; None shows progress as `verbose` says.
+            **data: dt, inputs, names and the other arguments of `fit` that describe the data.
+        """
+        from lln.fit.continued import continue_fit
+
+        self._fitted()
+        dataset = self.layout_.read(trajectories, **data)
+        with progress_for(self.verbose if progress is None else False) as shown:
+            fit = continue_fit(dataset, self.recipe_, self.report_, field=self.field, progress=progress or shown)
         return self._adopt(fit, dataset)
 
     def _wishes(self) -> Recipe:
@@ -213,8 +240,13 @@ class LensForecaster(Estimator):
 
     def _adopt(self, fit: Fit, dataset: Dataset) -> Self:
         history = fit.surrogate.frame.history
+        orbits = int(np.clip(_ORBIT_VALUES // dataset.size, 3, _ORBITS))
+        exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt)
         index, _, last = dataset.stretches(history)[-1]
         series = dataset.series[index]
+        known = series.input_rows(last - 1, last)
+        inputs = [] if known is None else [float(value) for value in known[0]]
+        fit = dataclasses.replace(fit, report=dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs))
         return self.assemble(
             fit.surrogate,
             fit.recipe,
@@ -235,7 +267,7 @@ class LensForecaster(Estimator):
         last_window: Array,
         last_time: float = 0.0,
     ) -> Self:
-        """Make this a fitted forecaster out of its parts, as a file or another trainer gives them."""
+        """Make this a fitted forecaster out of its parts."""
         self.surrogate_, frame = surrogate, surrogate.frame
         self.recipe_, self.report_ = recipe, report
         self.layout_, self.training_ = layout, training
@@ -257,7 +289,9 @@ class LensForecaster(Estimator):
                 first; fields may keep their grid. xarray objects (the last states along time count) and tables
                 work too. None starts where the training data ended.
             steps: how many.
-            inputs: known inputs, (m,) if constant, (steps, m), or (B, steps, m).
+            inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
+                the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
+                dates are matched by date, and the file may begin after the training data.
             level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
                 `lower` and `upper` of the result. None for none.
 
@@ -265,9 +299,9 @@ class LensForecaster(Estimator):
             The start and the states after it, of the same kind as x0, and how each rollout ended. Divergence and
             leaving the region that training saw are outcomes, not errors.
         """
-        widths = None if level is None else self._half_widths(level, whole("steps", steps, 1))
-        start, steps = self._start(x0), whole("steps", steps, 1)
-        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        self._fitted()
+        widths = None if level is None else half_widths(self.report_.intervals, level, whole("steps", steps, 1))
+        start, steps, known = self._given(x0, steps, inputs)
         run = self._judged(self.surrogate_, start, steps, known)
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
         if widths is None:
@@ -286,8 +320,7 @@ class LensForecaster(Estimator):
         Returns:
             As `rollout`, with a first dimension for the members: states (S, ..., steps + 1, n).
         """
-        start, steps = self._start(x0), whole("steps", steps, 1)
-        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        start, steps, known = self._given(x0, steps, inputs)
         alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
         alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
         count = len(alone) if n is None else whole("n", n, 1)
@@ -322,11 +355,8 @@ class LensForecaster(Estimator):
         return one_step(states, start, self.layout_, ahead=-self.history_)
 
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
-        """1 minus the normalised mean square error of rollouts over rows that did not train: 1 is perfect.
-
-        0 is what predicting the training mean would score if the data kept its spread. See `evaluate` for the rest.
-        """
-        return 1.0 - self.evaluate(trajectories, **data).nmse
+        """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""
+        return 1.0 - self.evaluate(trajectories, baselines=None, **data).nmse
 
     def evaluate(
         self,
@@ -336,12 +366,13 @@ class LensForecaster(Estimator):
         windows: int | None = WINDOWS,
         threshold: float = VALID_RMSE,
         metrics: Sequence[str | Metric] | str | None = None,
+        baselines: Sequence[str] | str | None = "auto",
         **data: Any,
     ) -> Evaluation:
-        """Score rollouts on what did not train, wherever it is in `trajectories`.
+        """Score rollouts on unseen rows, wherever they are in `trajectories`.
 
-        Rows that trained are recognised and left out; where nothing else is left, they are scored and the result
-        says so (`scored`).
+        Rows that trained and rows that helped to choose are recognised and left out; the latter are scored apart.
+        Where no other rows are left, these are scored and the result says so (`scored`).
 
         Args:
             trajectories: as for `fit`.
@@ -349,18 +380,18 @@ class LensForecaster(Estimator):
             windows: at most so many rollouts, evenly chosen; None for all.
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
-            **data: dt, inputs, names and the other words of `fit` about the data.
+            baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
+                fit (persistence, training mean, seasonal naive), "all", or names of `lln.compare`, which are fitted to
+                those rows of the data that trained the model. None takes no scores by lead time.
+            **data: dt, inputs, names and the other arguments of `fit` that describe the data.
         """
+        from lln.forecaster.evaluation import evaluate_model
+
         self._fitted()
-        wanted = named_metrics(metrics)
         dataset = self.layout_.read(trajectories, **data)
-        chosen, scored = windows_of(dataset, self.training_, self.history_, steps, windows)
-        result, features = evaluation(
-            self.surrogate_, dataset, chosen, scored=scored, parameters=self.parameters_, region=self.region_,
-            threshold=threshold, metrics=wanted,
-        )  # fmt: skip
-        outside = self._coverage(features)
-        return dataclasses.replace(result, coverage=None if outside is None else outside.outside)
+        return evaluate_model(
+            self, dataset, steps=steps, windows=windows, threshold=threshold, metrics=metrics, baselines=baselines
+        )
 
     def lyapunov(
         self, trajectories: Any, *, system: System | str | None = None, count: int = 3, **data: Any
@@ -378,12 +409,7 @@ class LensForecaster(Estimator):
         """
         self._fitted()
         dataset = self.layout_.read(trajectories, **data)
-        known = dataset.system if system is None else system
-        true = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
-        if true is not None and true.size != self.n_features_in_:
-            raise InputError(
-                f"{true.name} has {true.size} coordinates but the data {self.n_features_in_}; name the system it is of"
-            )
+        true = true_system(dataset.system if system is None else system, self.n_features_in_)
         windows = dataset.windows(self.history_, WINDOWS)
         return spectra_beside(self.surrogate_, windows, self.dt_, true, count=whole("count", count, 1))
 
@@ -392,8 +418,9 @@ class LensForecaster(Estimator):
 
         The same on the training data is `report_.coverage`.
         """
-        start, steps = self._start(x0), whole("steps", steps, 1)
-        known = read_inputs(inputs, self.layout_, steps, start.lead)
+        from lln.forecaster.evaluation import visited
+
+        start, steps, known = self._given(x0, steps, inputs)
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = None if known is None else known.reshape(len(windows), steps, -1)
         predicted = self.surrogate_.rollout(windows, steps, forcing)
@@ -406,12 +433,12 @@ class LensForecaster(Estimator):
         return self.report_.parameters
 
     def summary(self, width: int = WIDTH) -> str:
-        """What it was given, what it chose and how well that did on held-out rollouts, as text of so many columns."""
+        """The data, the choices and the held-out errors of the fit, as text of at most `width` columns."""
         self._fitted()
         return summary(self.layout_, self.recipe_, self.report_, self.training_, whole("width", width, 40))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything that is needed to use this model elsewhere to one file."""
+        """Write the model to one file, which `lln.load` reads."""
         from lln.forecaster.model_file import save
 
         save(self, path)
@@ -480,15 +507,11 @@ class LensForecaster(Estimator):
             return Start(self.last_window_, time=self.last_time_)
         return read_start(x0, self.layout_, self.history_)
 
-    def _half_widths(self, level: float, steps: int) -> Array:
-        """Half widths of the intervals at `level`, (steps + 1, n); none at the start, which is known."""
-        self._fitted()
-        if not 0 < finite("level", level) < 1:
-            raise InputError(f"level must be a probability between 0 and 1, got {level}")
-        if not self.report_.intervals:
-            raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
-        widths = Intervals.from_record(self.report_.intervals).at(level, steps)
-        return np.concatenate([np.zeros((1, widths.shape[1])), widths])
+    def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:
+        """The start of a rollout, its length and its known inputs, checked."""
+        start, steps = self._start(x0), whole("steps", steps, 1)
+        present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
+        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present)
 
     def _judged(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         after = surrogate.rollout(start.window, steps, known)
@@ -500,20 +523,3 @@ class LensForecaster(Estimator):
         if not (lenses and frame.gain.any()):
             return None
         return covering.coverage(lenses, features, getattr(frame, "static", None))
-
-
-def _refuse_other_arrays(values: Any) -> None:
-    """Sparse, complex and empty arrays get the words that scikit-learn asks of every estimator."""
-    if type(values).__module__.startswith("scipy.sparse"):
-        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
-    if not isinstance(values, np.ndarray):
-        return
-    if values.dtype.kind == "c":
-        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
-    if 0 in values.shape:
-        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
-        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")
-
-
-def _say(event: Any) -> None:
-    print(event, flush=True)

@@ -13,10 +13,16 @@ from lln.core.table import Table
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum
 from lln.step.base import Step
 from lln.step.frame import Array
-from lln.systems import SpectralField, System, stepper
+from lln.systems import SpectralField, System, preset, stepper
 
 # Networks compute in float32: differences have to be as much wider than in float64 as its rounding is coarser.
 FLOAT32 = float(np.cbrt(np.finfo(np.float32).eps / np.finfo(np.float64).eps))
+
+# Of `growth_rate`: distance in standard deviations, steps between renormalisations, their number, least log growth.
+_NUDGE = 1e-5
+_BLOCK = 10
+_LEAST_BLOCKS, _MOST_BLOCKS, _VALUES = 6, 300, 200_000
+_GROWTH = 3.0
 
 
 def learned_lyapunov(
@@ -81,6 +87,52 @@ def learned_lyapunov(
         every=every,
         scale=np.tile(frame.scale, history) * FLOAT32,
     )
+
+
+def growth_rate(surrogate: Any, windows: Array, dt: float) -> float | None:
+    """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts part.
+
+    Args:
+        surrogate: a `Step`.
+        windows: states on the attractor, (W, H, n).
+        dt: time of one step.
+
+    Returns:
+        The exponent per unit of time; None where distances do not grow exponentially, or inputs drive the step.
+    """
+    frame = surrogate.frame
+    if frame.inputs or not len(windows):
+        return None
+    history, scale = windows.shape[1], frame.scale
+    blocks = int(np.clip(_VALUES // (_BLOCK * windows[:, -1].size), _LEAST_BLOCKS, _MOST_BLOCKS))
+    with np.errstate(all="ignore"):
+        states = np.concatenate([windows, surrogate.rollout(windows, blocks * _BLOCK)], axis=1)
+        apart = np.random.default_rng(0).standard_normal((len(windows), 1, frame.size)) * scale
+        growth = []
+        for first in range(0, blocks * _BLOCK, _BLOCK):
+            apart = apart * (_NUDGE / _size(apart / scale))
+            start = states[:, first : first + history] + apart
+            after = np.concatenate([start, surrogate.rollout(start, _BLOCK)], axis=1)[:, -history:]
+            apart = after - states[:, first + _BLOCK : first + _BLOCK + history]
+            growth.append(np.log(_size(apart / scale) / _NUDGE).ravel())
+    rates = np.asarray(growth)[blocks // 4 :].mean(axis=0)  # of each rollout, once directions have turned
+    total, error = float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(len(rates))) if len(rates) > 1 else np.inf
+    if not np.isfinite(total) or total * 0.75 * blocks < _GROWTH or total < 3.0 * error:
+        return None
+    return total / (_BLOCK * dt)
+
+
+def _size(apart: Array) -> Array:
+    """Root mean square of the last state of each window, (W, 1, 1); at least the smallest positive number."""
+    return np.asarray(np.maximum(np.sqrt(np.mean(apart[:, -1:] ** 2, axis=-1, keepdims=True)), 1e-300))
+
+
+def true_system(known: System | str | None, size: int) -> System | None:
+    """The system that a name stands for, checked against the number of coordinates; None for no name."""
+    system = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
+    if system is not None and system.size != size:
+        raise InputError(f"{system.name} has {system.size} coordinates but the data {size}; name the system it is of")
+    return system
 
 
 def spectra_beside(

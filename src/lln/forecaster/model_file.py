@@ -59,6 +59,8 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
         "last_window": forecaster.last_window_,
         "training.marks": forecaster.training_.marks,
     }
+    if forecaster.training_.choosing is not None:
+        tensors["training.choosing"] = forecaster.training_.choosing.marks
     content = as_bytes(
         {name: np.ascontiguousarray(value) for name, value in tensors.items()},
         metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
@@ -203,7 +205,7 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
         Recipe.from_record(header["recipe"]),
         FitReport.from_record(header["report"]),
         layout,
-        Training.from_record(header["training"], tensors["training.marks"]),
+        Training.from_record(header["training"], tensors["training.marks"], tensors.get("training.choosing")),
         window,
         float(header["last_time"]),
     )

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lln.core.checks import finite
+from lln.core.errors import InputError
 from lln.data.interpret.calendar import dates_after
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Rollout
+from lln.fit.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.layout import Layout
 from lln.forecaster.starts import Start
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas
     import xarray
@@ -148,6 +151,16 @@ def forecast(
     array = np.asarray(run.states if not isinstance(run, Forecast) else run.array, dtype=np.float64)
     times = times_after(start.time, layout.dt, array.shape[-2], layout.frequency)
     return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
+
+
+def half_widths(intervals: Mapping[str, Any], level: float, steps: int) -> Array:
+    """Half widths of the intervals at `level`, (steps + 1, n); zero at the start, which is known."""
+    if not 0 < finite("level", level) < 1:
+        raise InputError(f"level must be a probability between 0 and 1, got {level}")
+    if not intervals:
+        raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
+    widths = Intervals.from_record(intervals).at(level, steps)
+    return np.concatenate([np.zeros((1, widths.shape[1])), widths])
 
 
 def times_after(first: Any, dt: float, count: int, frequency: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ def rollout_data(
     steps: int,
     sample: bool = False,
     level: float | None = None,
+    future: str | os.PathLike[str] | None = None,
 ) -> tuple[Dataset, list[Outcome], Forecast]:
     """Roll a model out and return the states as data of the layout that it was fitted with.
 
@@ -30,6 +32,7 @@ def rollout_data(
         steps: number of states after the start.
         sample: roll each member of the ensemble out alone.
         level: probability of prediction intervals, which become columns "<name> lower" and "<name> upper".
+        future: file of known inputs alone, where the rollout starts at the end of the training data.
 
     Returns:
         The start and the states after it, one trajectory for each rollout, how each rollout ended, and the forecast.
@@ -41,10 +44,12 @@ def rollout_data(
             else "intervals of a field do not fit into this file; take them from rollout(level=...) in Python"
         )
     run_from: Any = forecaster.sample if sample else partial(forecaster.rollout, level=level)
+    if given is not None and future is not None:
+        raise InputError("--future gives inputs after the training data, but --from starts elsewhere; leave one out")
     if given is None:
-        if forecaster.input_names_:
+        if forecaster.input_names_ and future is None:
             raise _needs_inputs(forecaster, steps)
-        run = run_from(steps=steps)
+        run = run_from(steps=steps, inputs=future)
         names, starts, before = ["rollout"], [float(run.times[0])], 0
         states = run.array[..., None, :, :] if run.array.ndim == 2 + sample else run.array
     else:
@@ -100,7 +105,8 @@ def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[An
 def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Exception:
     names = ", ".join(forecaster.input_names_)
     return InputError(
-        f"{where}this model needs its known inputs ({names}) at each step; give --from FILE with {steps} rows",
+        f"{where}this model needs its known inputs ({names}) at each step; give --future FILE of inputs, or "
+        f"--from FILE with {steps} rows",
         topic="inputs-needed",
     )
 

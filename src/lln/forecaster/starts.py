@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.dataset import as_dataset
+from lln.data.dataset import Dataset, as_dataset
+from lln.data.interpret.calendar import dates_of, step_numbers
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array
 
@@ -46,6 +47,14 @@ class Start:
     def lead(self) -> tuple[int, ...]:
         """The shape of the starts: () for one."""
         return self.window.shape[:-2]
+
+
+@dataclass(frozen=True)
+class Present:
+    """The end of the training data: the time of its last state, and the known inputs there."""
+
+    time: float
+    inputs: Sequence[float]
 
 
 def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> Start:
@@ -247,7 +256,9 @@ def _clock(times: Any, name: str) -> Any:
         ) from error
 
 
-def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) -> Array | None:
+def read_inputs(
+    inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...], present: Present | None = None
+) -> Array | None:
     """Known inputs for every step of a rollout, (*lead, steps, m); None for a model without any.
 
     Args:
@@ -257,6 +268,7 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
         layout: names the inputs.
         steps: of the rollout.
         lead: shape of the starts.
+        present: the end of the training data, if the rollout starts there; rows with dates are then matched to it.
     """
     names = layout.input_names
     if not names:
@@ -270,7 +282,7 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
             topic="inputs-needed",
         )
     if isinstance(inputs, str | os.PathLike):
-        inputs = _from_file(inputs, names, steps)
+        inputs = _from_file(inputs, layout, steps, present)
     values = numbers("inputs", _columns(inputs, names, steps))
     if values.ndim == 0 and len(names) == 1:
         values = values[None]
@@ -284,8 +296,9 @@ def read_inputs(inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...]) 
     return np.broadcast_to(values, whole)
 
 
-def _from_file(path: str | os.PathLike[str], names: tuple[str, ...], steps: int) -> Array:
+def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present: Present | None) -> Array:
     """Inputs from a file that need hold nothing else, (steps, m), or (starts, steps, m) for several trajectories."""
+    names = layout.input_names
     try:
         found, columns = as_dataset(path, states=list(names), inputs=()), list(range(len(names)))
     except InputError as first:  # a file of ours, whose columns are labels and no variables
@@ -293,15 +306,37 @@ def _from_file(path: str | os.PathLike[str], names: tuple[str, ...], steps: int)
         if not set(names) <= set(found.names):
             raise first from None
         columns = [found.names.index(name) for name in names]
-    short = min(found.lengths)
-    if short < steps:
+    ahead = 0 if present is None else _steps_ahead(found, layout, present)
+    if ahead > 1 or (ahead == 1 and present is not None and not present.inputs):
         raise InputError(
-            f"{path}: holds {short} rows of inputs, but {steps} steps need one each; give more rows or ask for fewer "
-            "steps",
+            f"{path}: its rows begin {ahead} steps after the last state of training; give inputs from that state on",
             topic="inputs-needed",
         )
-    rows = [np.asarray(one.rows(0, steps), dtype=np.float64)[:, columns] for one in found.series]
+    short = min(found.lengths) + ahead
+    if short < steps:
+        raise InputError(
+            f"{path}: holds {max(0, short)} rows of inputs, but {steps} steps need one each; give more rows or ask for "
+            "fewer steps",
+            topic="inputs-needed",
+        )
+    rows = []
+    for one in found.series:
+        known = np.asarray(one.rows(max(0, -ahead), steps - ahead), dtype=np.float64)[:, columns]
+        rows.append(np.concatenate([np.array([present.inputs]), known]) if present is not None and ahead > 0 else known)
     return rows[0] if len(rows) == 1 else np.stack(rows)
+
+
+def _steps_ahead(found: Dataset, layout: Layout, present: Present) -> int:
+    """How many steps after the last state of training the rows begin; 0 where one of them has no dates."""
+    unit = layout.units.get(layout.time_name, "")
+    first = dates_of(found.times(0)[:1], found.units.get("time", ""), found.frequency)
+    last = dates_of(np.array([present.time]), unit, layout.frequency)
+    if first is None or last is None:
+        return 0
+    if layout.frequency is not None:
+        return round(float(step_numbers(first, last[0], layout.frequency)[0]))
+    second = dates_of(np.array([present.time + layout.dt]), unit)
+    return 0 if second is None else round(float((first[0] - last[0]) / (second[0] - last[0])))
 
 
 def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:
@@ -326,3 +361,16 @@ def _keys(inputs: Any) -> list[Any]:
     if hasattr(inputs, "data_vars"):
         return list(inputs.data_vars)
     return list(inputs.columns) if hasattr(inputs, "columns") else []
+
+
+def refuse_other_arrays(values: Any) -> None:
+    """Refuse sparse, complex and empty arrays with the words that scikit-learn asks of every estimator."""
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
+    if not isinstance(values, np.ndarray):
+        return
+    if values.dtype.kind == "c":
+        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
+    if 0 in values.shape:
+        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
+        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")

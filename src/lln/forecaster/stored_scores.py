@@ -1,4 +1,4 @@
-"""Scores of a comparison as they come, in one file, so that one that was cut off goes on with the models it lacks."""
+"""Scores of a comparison in one file, so that a comparison that was interrupted continues with the other models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.forecaster.comparison import Score
 
-_PLAIN = ("history", "parameters", "seconds", "note")
+_PLAIN = ("history", "parameters", "seconds", "note", "noisy", "parts")
 
 
-class KeptScores:
-    """The file of one comparison, known by the digest of all that its scores depend on.
+class StoredScores:
+    """The file of one comparison, identified by a digest of everything that its scores depend on.
 
     Args:
-        path: the file; None keeps nothing.
-        asked: all that decides the scores but the model, as plain values.
+        path: the file; None stores nothing.
+        asked: everything but the model that the scores depend on, as plain values.
     """
 
     def __init__(self, path: Path | None, asked: Mapping[str, Any]) -> None:
@@ -32,11 +32,11 @@ class KeptScores:
         self.scores = {} if path is None or not path.is_file() else self._read(path)
 
     def get(self, name: str) -> Score | None:
-        """The score of one model, if it is there."""
+        """The stored score of one model, or None."""
         return self.scores.get(name)
 
     def put(self, score: Score) -> None:
-        """Keep one more."""
+        """Store one more score."""
         self.scores[score.name] = score
         if self.path is None:
             return
@@ -50,14 +50,19 @@ class KeptScores:
             np.savez(file, allow_pickle=False, said=np.array(said), **arrays)
 
     def _read(self, path: Path) -> dict[str, Score]:
-        """What an earlier run of the same comparison left; nothing if it was another, or the file is no such file."""
+        """The scores of an earlier run of the same comparison; none if the file is of another one, or damaged."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 said = json.loads(str(arrays["said"]))
                 if said["digest"] != self.digest:
                     return {}
                 return {
-                    name: Score(name, arrays[f"errors{index}"], arrays[f"valid{index}"], **plain)
+                    name: Score(
+                        name,
+                        arrays[f"errors{index}"],
+                        arrays[f"valid{index}"],
+                        **{**plain, "parts": tuple(plain["parts"])},
+                    )
                     for index, (name, plain) in enumerate(said["models"].items())
                 }
         except OSError as error:

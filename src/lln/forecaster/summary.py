@@ -1,20 +1,24 @@
-"""What a forecaster was given, chose and achieved, as text for people."""
+"""The summary of a fitted forecaster: its data, its choices and its held-out errors, as text."""
 
 from __future__ import annotations
 
 import math
 import textwrap
 
+from lln.core.table import number
+from lln.core.text import human_time
 from lln.fit.options import FitReport, Recipe
+from lln.fit.scores import lead_columns
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
 
 WIDTH = 100
 _LABEL = 12
+_LEADS = 4  # lead times that are shown
 
 
 def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Training, width: int = WIDTH) -> str:
-    """One labelled paragraph for each thing worth knowing, in lines of at most `width` characters."""
+    """One labelled paragraph for each fact, in lines of at most `width` characters."""
     parts = [
         ("data", _data(layout, report)),
         ("trained on", _rows(report, training)),
@@ -23,6 +27,9 @@ def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Trainin
         ("network", _network(recipe, report)),
         ("parameters", _parameters(report)),
         ("held out", _held_out(report)),
+        *(("", line) for line in _by_lead(report)),
+        ("intervals", _intervals(report)),
+        ("chaos", _chaos(layout, report)),
         ("coverage", _coverage(report)),
         ("time", f"{report.seconds:.1f} s on {recipe.device}, seed {recipe.seed}"),
         *(("note", note) for note in report.notes),
@@ -31,9 +38,13 @@ def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Trainin
     for label, text in parts:
         if text:
             lines += textwrap.wrap(
-                f"  {label:<{_LABEL}}{text}", width, subsequent_indent=" " * (_LABEL + 2), break_long_words=False
+                f"  {label:<{_LABEL}}{text}",
+                width,
+                subsequent_indent=" " * (_LABEL + 2),
+                break_long_words=False,
+                break_on_hyphens=False,
             )
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\xa0", " ")
 
 
 def _data(layout: Layout, report: FitReport) -> str:
@@ -75,14 +86,22 @@ def _step(layout: Layout, report: FitReport) -> str:
 
 
 def _network(recipe: Recipe, report: FitReport) -> str:
+    if report.part == "polynomial" and not report.share:
+        return f"none: a polynomial of degree {report.degree} did best on held-out rollouts"
     if not report.model or not report.share:
         return "none: no network did better than the linear part on held-out rollouts"
+    if report.part == "lens":
+        return f"{_many(report)}; lenses drawn, readout solved in closed form"
+    tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
+    share = "" if recipe.recipe == "paper" else f"share {report.share:.3g} of its correction, "
+    return f"{_many(report)}; {share}{report.updates:,} updates{tuned}"
+
+
+def _many(report: FitReport) -> str:
     names = (("width", report.width), ("depth", report.depth), ("basis", report.basis), ("horizon", report.horizon))
     sizes = ", ".join(f"{name} {value:g}" for name, value in names if value is not None)
     many = "one" if report.members == 1 else f"the mean of {report.members}"
-    tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
-    share = "" if recipe.recipe == "paper" else f"share {report.share:.3g} of its correction, "
-    return f"{many} of kind {report.model!r} ({sizes}); {share}{report.updates:,} updates{tuned}"
+    return f"{many} of kind {report.model!r} ({sizes})"
 
 
 def _parameters(report: FitReport) -> str:
@@ -98,6 +117,31 @@ def _held_out(report: FitReport) -> str:
     tried = f"; {len(report.candidates)} candidates tried" if report.candidates else ""
     beside = "" if math.isnan(report.linear_nmse) else f" (linear part alone {report.linear_nmse:.3g})"
     return f"normalised mean square error {report.held_out_nmse:.3g}{beside} over {report.held_out_steps} steps{tried}"
+
+
+def _by_lead(report: FitReport) -> list[str]:
+    """Errors at a few lead times, a line for the model and for each simple method beside it."""
+    if not report.skill or not report.lead_times:
+        return []
+    places = lead_columns(report.lead_times, _LEADS)
+    width = max(map(len, ("steps ahead", *report.skill)))
+    rows = [("steps ahead", [f"{report.lead_times[k]}" for k in places])]
+    rows += [(name, [number(values[k]) for k in places]) for name, values in report.skill.items()]
+    # Spaces that do not break keep a row on its line.
+    return [f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".replace(" ", "\xa0") for name, cells in rows]
+
+
+def _intervals(report: FitReport) -> str:
+    if report.coverage_90 is None:
+        return ""
+    return f"90 % intervals cover {report.coverage_90:.0%} of held-out states"
+
+
+def _chaos(layout: Layout, report: FitReport) -> str:
+    if report.exponent is None:
+        return ""
+    time = human_time(1.0 / report.exponent, layout.time_unit)
+    return f"neighbouring rollouts part by a factor e in about {time} (one Lyapunov time)"
 
 
 def _coverage(report: FitReport) -> str:

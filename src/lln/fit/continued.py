@@ -1,0 +1,74 @@
+"""A fit continued on new data: the structure that was chosen stays, its weights are solved again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lln.data.series import Dataset
+from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms
+from lln.fit.defaults import VALIDATION
+from lln.fit.holdout import folds
+from lln.fit.learn import Field, learn
+from lln.fit.options import Fit, FitReport, Recipe
+from lln.fit.prepare import Candidate, Kitchen
+from lln.step.dense import DenseStep
+
+
+def continue_fit(
+    dataset: Dataset,
+    recipe: Recipe,
+    report: FitReport,
+    *,
+    field: Field = "auto",
+    progress: Callable[[Any], None] | None = None,
+) -> Fit:
+    """Fit the structure of an earlier fit to other data.
+
+    A closed form is solved again, with the lags, degree and ridge that were chosen; scores and intervals stay those of
+    the earlier fit. A trained network is trained again in the frame and with the sizes that were chosen.
+
+    Args:
+        dataset: all rows to learn from, the earlier ones included if they still count.
+        recipe: of the earlier fit, filled in.
+        report: of the earlier fit.
+        field: how grids are treated.
+        progress: callback that receives an Event.
+    """
+    if not report.structure:
+        return learn(dataset, recipe, field=field, progress=progress)
+    began, kitchen = time.perf_counter(), Kitchen(dataset)
+    ready = kitchen.prepare(None, report.history)
+    if "kind" in report.structure:
+        choice = ClosedChoice(**report.structure)
+        fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]
+        forms = ClosedForms(kitchen, fold, ready.units.scale, recipe.seed, _silent, noisy=report.noisy)
+        step = forms.step(choice, None, draws=DRAWS)
+    else:
+        step = DenseStep(ready.linear(Candidate(**report.structure)))
+    low, high = ((side - step.frame.mean) / step.frame.scale for side in (ready.low, ready.high))
+    note = f"Solved again on {ready.pairs:,} pairs; scores and intervals are those of the earlier fit."
+    notes = [one for one in report.notes if not one.startswith("Solved again")]
+    return Fit(
+        step,
+        recipe,
+        replace(
+            report,
+            trajectories=len(dataset.series),
+            pairs=ready.pairs,
+            left_out=ready.left_out,
+            region=(low.tolist(), high.tolist()),
+            training_rows=tuple((index, 0, len(one)) for index, one in enumerate(dataset.series)),
+            held_out_rows=(),
+            dataset=dataset.digest(),
+            source=dataset.source,
+            seconds=time.perf_counter() - began,
+            notes=(*notes, note),
+        ),
+    )
+
+
+def _silent(done: int, total: int, text: str) -> None:
+    del done, total, text

@@ -1,0 +1,18 @@
+"""Simple methods that an expert would try first, beside which a model is scored."""
+
+from lln.fit.baselines import Analog, Persistence, Reference, TrainingMean
+from lln.forecaster.references.kernel import KernelRidgeReference
+from lln.forecaster.references.lags import AutoRegression, SeasonalNaive
+from lln.forecaster.references.reservoir import EchoState
+
+__all__ = ["REFERENCES", "Reference"]
+
+REFERENCES: dict[str, type[Reference]] = {
+    "persistence": Persistence,
+    "mean": TrainingMean,
+    "seasonal": SeasonalNaive,
+    "linear": AutoRegression,
+    "analog": Analog,
+    "kernel": KernelRidgeReference,
+    "esn": EchoState,
+}

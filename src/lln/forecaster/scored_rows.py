@@ -1,0 +1,108 @@
+"""Which rows a model is scored on: unseen ones, apart from those that trained and those that helped to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.checks import whole
+from lln.core.errors import InputError
+from lln.data.series import Dataset
+from lln.data.windows import HORIZON
+from lln.forecaster.fingerprint import Training
+from lln.step.frame import Array
+
+HELD_OUT, CHOOSING, TRAINING, NEW = "held-out rows", "choosing rows", "training data", "new data"
+
+
+class Window(NamedTuple):
+    """Where one scored rollout lies: its truth is rows first to first + steps - 1 of a trajectory."""
+
+    series: int
+    first: int
+    steps: int
+
+
+def windows_of(
+    dataset: Dataset, training: Training | None, history: int, steps: int | None, most: int | None
+) -> tuple[list[Window], str]:
+    """The windows to score, and what they are.
+
+    Rows that trained or helped to choose are left out. If that leaves nothing, the rows that chose are taken; if there
+    are none, all rows are taken and called training data. A window starts from the `history` rows before it, which may
+    have trained: they are given, not predicted.
+
+    Args:
+        dataset: what to score on.
+        training: fingerprint of the model's training data; None if every row is new.
+        history: rows given before each window.
+        steps: length of a window; None takes 500, or what there is.
+        most: at most so many windows, evenly chosen; None takes all.
+    """
+    trained, chose = marked_rows(dataset, training)
+    neither = [~(one | other) for one, other in zip(trained, chose, strict=True)]
+    shown = not all(rows.all() for rows in neither)
+    found, kind = _cut(dataset, [~rows for rows in neither], history, steps), HELD_OUT if shown else NEW
+    if not found and any(rows.any() for rows in chose):
+        found, kind = _cut(dataset, trained, history, steps), CHOOSING
+    if not found and shown:
+        found, kind = _cut(dataset, [np.zeros_like(rows) for rows in trained], history, steps), TRAINING
+    if not found:
+        least = history + (1 if steps is None else steps)
+        raise InputError(
+            f"{dataset.source}: no {least} neighbouring rows without a gap to score ({history} to start from, then the "
+            "truth); give longer data or fewer steps"
+        )
+    return _thinned(found, most), kind
+
+
+def marked_rows(dataset: Dataset, training: Training | None) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+    """Which rows of each trajectory trained, and which of the others helped to choose, (time,) each."""
+    if training is None:
+        none = [np.zeros(len(one), dtype=bool) for one in dataset.series]
+        return none, none
+    return [training.seen(one) for one in dataset.series], [training.chose(one) for one in dataset.series]
+
+
+def choosing_windows(
+    dataset: Dataset, training: Training, history: int, steps: int | None, most: int | None
+) -> list[Window]:
+    """Windows on the rows that helped to choose, which are scored apart; none where there are none."""
+    chose = [training.chose(one) for one in dataset.series]
+    if not any(rows.any() for rows in chose):
+        return []
+    return _thinned(_cut(dataset, [~rows for rows in chose], history, steps), most)
+
+
+def _thinned(found: list[Window], most: int | None) -> list[Window]:
+    if most is None or len(found) <= whole("windows", most, 1):
+        return found
+    return [found[int(k)] for k in np.linspace(0, len(found) - 1, most).round()]
+
+
+def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None) -> list[Window]:
+    """Unseen runs of rows without a gap, cut into windows; leftovers shorter than half the longest are dropped."""
+    length = HORIZON if steps is None else whole("steps", steps, 1)
+    pieces: list[Window] = []
+    for index, first, last in dataset.stretches(history + 1):
+        fresh = np.flatnonzero(np.diff(np.r_[True, seen[index][first + history : last], True].astype(np.int8)))
+        for begin, end in fresh.reshape(-1, 2) + first + history:
+            pieces += [Window(index, k, min(length, int(end) - k)) for k in range(int(begin), int(end), length)]
+    longest = max((piece.steps for piece in pieces), default=0)
+    least = longest / 2 if steps is None else length
+    return [piece for piece in pieces if piece.steps >= least]
+
+
+def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> tuple[Array, Array | None]:
+    """Given and true states (W, H + steps, n), and the inputs of each step (W, steps, m)."""
+    rows, inputs = [], []
+    for index, first, steps in windows:
+        series = dataset.series[index]
+        rows.append(np.asarray(series.rows(first - history, first + steps), dtype=np.float64))
+        known = series.input_rows(first - 1, first + steps - 1)
+        if known is not None:
+            inputs.append(np.asarray(known, dtype=np.float64))
+    return np.stack(rows), np.stack(inputs) if inputs else None

@@ -1,0 +1,125 @@
+"""From a file as people have it to a plotted forecast with intervals and real dates, in three lines."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import lln
+from lln.data.series import Series
+
+PARTS = {"parts": ["linear"]}  # what a short series gets in any case; it keeps the tests fast
+
+
+def values(dates):
+    """A trend and a yearly season."""
+    years = (dates - dates[0]).days.to_numpy() / 365.25
+    rng = np.random.default_rng(0)
+    return 100 + 5 * years + 10 * np.sin(2 * np.pi * years) + 0.2 * rng.standard_normal(len(dates))
+
+
+def monthly(folder):
+    dates = pd.date_range("2010-01-01", periods=120, freq="MS")
+    pd.DataFrame({"Month": dates.strftime("%Y-%m"), "region": "north", "sales": values(dates)}).to_csv(
+        folder / "sales.csv", index=False
+    )
+    return folder / "sales.csv", ["2020-01-01", "2020-02-01", "2020-03-01"], "sales"
+
+
+def business_days(folder):
+    dates = pd.bdate_range("2022-01-03", periods=260)
+    pd.DataFrame({"Date": dates.strftime("%d/%m/%Y"), "Close": values(dates)}).to_csv(
+        folder / "prices.csv", index=False
+    )
+    after = pd.bdate_range(dates[-1], periods=4)[1:]
+    return folder / "prices.csv", [str(day.date()) for day in after], "Close"
+
+
+def written_by_r(folder):
+    """As `write.csv` of R writes it: quoted names, a column of row names, NA for what is missing."""
+    dates = pd.date_range("2019-12-31", periods=80, freq="ME")
+    rows = [f'"{k + 1}","{day:%Y-%m-%d}",{value:.6f}' for k, (day, value) in enumerate(zip(dates, values(dates)))]  # noqa: B905
+    rows[3] = rows[3].rsplit(",", 1)[0] + ",NA"
+    (folder / "from_r.csv").write_text("\n".join(['"","date","price"', *rows]) + "\n")
+    return folder / "from_r.csv", ["2026-08-31", "2026-09-30", "2026-10-31"], "price"
+
+
+def netcdf(folder):
+    """CF attributes: packed values, a fill value, days since a date."""
+    dates = pd.date_range("2001-01-01", periods=200, freq="D")
+    data = xr.Dataset(
+        {"t2m": ("time", 280 + values(dates) / 10, {"units": "K", "long_name": "temperature"})}, {"time": dates}
+    )
+    packed = {"t2m": {"dtype": "int16", "scale_factor": 0.001, "add_offset": 290.0, "_FillValue": -32768}}
+    packed["time"] = {"units": "days since 2000-01-01", "calendar": "standard", "dtype": "float64"}
+    data.to_netcdf(folder / "t2m.nc", engine="h5netcdf", encoding=packed)
+    return folder / "t2m.nc", ["2001-07-20", "2001-07-21", "2001-07-22"], "t2m"
+
+
+def time_zone(_):
+    dates = pd.date_range("2024-03-30", periods=150, freq="h", tz="Europe/Berlin")  # over the change of the clocks
+    table = pd.DataFrame({"load": np.sin(2 * np.pi * np.arange(150) / 24) + 3}, index=dates)
+    after = [str((dates[-1] + pd.Timedelta(hours=k)).tz_convert("UTC").tz_localize(None)) for k in (1, 2, 3)]
+    return table, after, "load"
+
+
+@pytest.mark.parametrize("make", [monthly, business_days, written_by_r, netcdf, time_zone])
+def test_three_lines_from_a_file_to_a_plotted_forecast_with_intervals(make, tmp_path):
+    data, dates, name = make(tmp_path)
+
+    model = lln.LensForecaster(**PARTS).fit(data)
+    forecast = model.rollout(steps=3, level=0.9)
+    figure = forecast.plot()
+
+    table = forecast.to_pandas()
+    assert list(table.columns) == [name, f"{name} lower", f"{name} upper"]
+    assert [str(day) for day in table.index[1:]] == [str(pd.Timestamp(day)) for day in dates]
+    assert (table[f"{name} lower"] < table[name])[1:].all()
+    assert (table[name] < table[f"{name} upper"])[1:].all()
+    axis = figure.axes[0]
+    assert name in axis.get_ylabel() or name in axis.get_title(loc="left")
+    assert [shade.get_label() for shade in axis.collections] == ["90% interval"]
+    assert isinstance(lln.as_dataset(data).series[0], Series)
+
+
+@pytest.mark.parametrize("make", [monthly, business_days, written_by_r, netcdf])
+def test_two_commands_do_the_same(make, tmp_path, monkeypatch, capsys):
+    import sys
+
+    from lln.cli import main
+
+    data, dates, name = make(tmp_path)
+    model, out, picture = tmp_path / "m.lln", tmp_path / "forecast.csv", tmp_path / "forecast.png"
+    for words in (
+        ["fit", data, "-o", model, "--parts", "linear"],
+        ["rollout", model, "--steps", "3", "--level", "0.9", "-o", out, "--plot", picture],
+    ):
+        monkeypatch.setattr(sys, "argv", ["lln", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code, capsys.readouterr().err
+    table = pd.read_csv(out)
+    assert {name, f"{name} lower", f"{name} upper"} <= set(table.columns)
+    assert [str(pd.Timestamp(day)) for day in table.iloc[1:, 0]] == [str(pd.Timestamp(day)) for day in dates]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_future_inputs_come_from_a_file_of_inputs_alone(tmp_path):
+    dates = pd.date_range("2015-01-01", periods=96, freq="MS")
+    push = np.sin(np.arange(96.0))
+    heat = np.zeros(96)
+    for k in range(95):
+        heat[k + 1] = 0.8 * heat[k] + push[k]
+    table = pd.DataFrame({"date": dates, "heat": heat, "push": push})
+    table.iloc[:84].to_csv(tmp_path / "past.csv", index=False)
+    table.iloc[84:][["date", "push"]].to_csv(tmp_path / "future.csv", index=False)  # it begins after the last state
+    table.iloc[80:][["date", "push"]].to_csv(tmp_path / "longer.csv", index=False)
+    table.iloc[86:][["date", "push"]].to_csv(tmp_path / "late.csv", index=False)
+    model = lln.LensForecaster(**PARTS).fit(tmp_path / "past.csv", inputs="push")
+    run = model.rollout(steps=12, inputs=tmp_path / "future.csv")
+    np.testing.assert_allclose(run.array[1:, 0], heat[84:], atol=1e-6)
+    np.testing.assert_array_equal(model.rollout(steps=12, inputs=tmp_path / "longer.csv").array, run.array)
+    with pytest.raises(lln.InputError, match="its rows begin 3 steps after the last state of training"):
+        model.rollout(steps=5, inputs=tmp_path / "late.csv")
+    with pytest.raises(lln.InputError, match="holds 13 rows of inputs, but 20 steps need one each"):
+        model.rollout(steps=20, inputs=tmp_path / "future.csv")
