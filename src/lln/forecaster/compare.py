@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.checks import finite, positive, whole
+from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError, choice
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.stream import moments
@@ -105,8 +105,8 @@ def compare(
     if len(set(every)) < len(every) or not every or not seeds:
         raise InputError(f"compare needs at least one model and one seed, each model once, got {every} and {seeds}")
     unit = positive("threshold", threshold)
-    steps = None if steps is None else whole("steps", steps, 1)
-    windows = None if windows is None else whole("windows", windows, 1)
+    steps = None if steps is None else check_int("steps", steps, 1)
+    windows = None if windows is None else check_int("windows", windows, 1)
     exponent = None if exponent is None else finite("exponent", exponent)
     base = _request(recipe)
     requests = {
@@ -219,7 +219,7 @@ class _Judged:
             raise InputError("starts are rows of the test data; give test, or leave starts out")
         if not self.whole:
             raise InputError("some rows of the test data are in the training data; leave them out, or leave starts out")
-        rows = [whole("start", row, 0) for row in starts]
+        rows = [check_int("start", row, 0) for row in starts]
         places = [(index, row) for index in range(len(self.data.series)) for row in rows]
         room = []
         for index, row in places:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.core.statistics import geometric_mean
 from lln.data.series import Dataset
@@ -128,7 +128,7 @@ def _best_depth(
     """The request with the depth whose held-out rollouts are best, in the geometric mean over seeds."""
 
     def deep(depth: int) -> Request:
-        return replace(request, recipe=replace(request.recipe, depth=whole("depth", depth, 1)))
+        return replace(request, recipe=replace(request.recipe, depth=check_int("depth", depth, 1)))
 
     def error(depth: int) -> float:
         fits = _fits(deep(depth), data, seeds, progress)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset
@@ -300,7 +300,7 @@ class LensForecaster(Estimator):
             leaving the region that training saw are outcomes, not errors.
         """
         self._fitted()
-        widths = None if level is None else half_widths(self.report_.intervals, level, whole("steps", steps, 1))
+        widths = None if level is None else half_widths(self.report_.intervals, level, check_int("steps", steps, 1))
         start, steps, known = self._given(x0, steps, inputs)
         run = self._judged(self.surrogate_, start, steps, known)
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
@@ -323,7 +323,7 @@ class LensForecaster(Estimator):
         start, steps, known = self._given(x0, steps, inputs)
         alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
         alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
-        count = len(alone) if n is None else whole("n", n, 1)
+        count = len(alone) if n is None else check_int("n", n, 1)
         if count > len(alone):
             raise InputError(
                 f"n = {count} members were asked for, but this model has {len(alone)}; fit with members={count}"
@@ -411,7 +411,7 @@ class LensForecaster(Estimator):
         dataset = self.layout_.read(trajectories, **data)
         true = true_system(dataset.system if system is None else system, self.n_features_in_)
         windows = dataset.windows(self.history_, WINDOWS)
-        return spectra_beside(self.surrogate_, windows, self.dt_, true, count=whole("count", count, 1))
+        return spectra_beside(self.surrogate_, windows, self.dt_, true, count=check_int("count", count, 1))
 
     def coverage(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> covering.Coverage | None:
         """Where hidden positions lie among the control points along a rollout; None for a model without lenses.
@@ -435,7 +435,7 @@ class LensForecaster(Estimator):
     def summary(self, width: int = WIDTH) -> str:
         """The data, the choices and the held-out errors of the fit, as text of at most `width` columns."""
         self._fitted()
-        return summary(self.layout_, self.recipe_, self.report_, self.training_, whole("width", width, 40))
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, check_int("width", width, 40))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
@@ -509,7 +509,7 @@ class LensForecaster(Estimator):
 
     def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:
         """The start of a rollout, its length and its known inputs, checked."""
-        start, steps = self._start(x0), whole("steps", steps, 1)
+        start, steps = self._start(x0), check_int("steps", steps, 1)
         present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
         return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present)
 

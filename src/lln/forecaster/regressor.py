@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.fit.bases import LensBasis, drawn_lenses
@@ -122,7 +122,7 @@ class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: i
         if self.width == "auto":
             width = int(min(1200, 2 * rows, max(50, math.sqrt(_OPERATIONS / (2 * rows)))))
         else:
-            width = whole("width", self.width, 1)  # type: ignore[arg-type]  # a text is refused there
+            width = check_int("width", self.width, 1)  # type: ignore[arg-type]  # a text is refused there
         return drawn_lenses(range(columns), columns, 1, max(width, 8), scale, subseed(self.random_state, "lenses"))
 
 

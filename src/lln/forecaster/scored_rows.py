@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
@@ -78,14 +78,14 @@ def choosing_windows(
 
 
 def _thinned(found: list[Window], most: int | None) -> list[Window]:
-    if most is None or len(found) <= whole("windows", most, 1):
+    if most is None or len(found) <= check_int("windows", most, 1):
         return found
     return [found[int(k)] for k in np.linspace(0, len(found) - 1, most).round()]
 
 
 def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None) -> list[Window]:
     """Unseen runs of rows without a gap, cut into windows; leftovers shorter than half the longest are dropped."""
-    length = HORIZON if steps is None else whole("steps", steps, 1)
+    length = HORIZON if steps is None else check_int("steps", steps, 1)
     pieces: list[Window] = []
     for index, first, last in dataset.stretches(history + 1):
         fresh = np.flatnonzero(np.diff(np.r_[True, seen[index][first + history : last], True].astype(np.int8)))

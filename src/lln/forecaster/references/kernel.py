@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.fit.analogs import Memory
 from lln.fit.baselines import Reference
@@ -94,4 +94,4 @@ class KernelRidgeReference(Reference):
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """Add the predicted increment at each step."""
-        return self._machine.rollout(window, whole("steps", steps, 1), inputs)
+        return self._machine.rollout(window, check_int("steps", steps, 1), inputs)

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.fit.baselines import Linear, Reference
 from lln.fit.seasons import linear_histories, seasons
@@ -31,7 +31,7 @@ class SeasonalNaive(Reference):
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
         """Repeat the last season of the window."""
         season = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        return np.take(season, np.arange(whole("steps", steps, 1)) % self.history, axis=-2)
+        return np.take(season, np.arange(check_int("steps", steps, 1)) % self.history, axis=-2)
 
 
 class AutoRegression(Linear):

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from lln.core.checks import whole
+from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.baselines import Reference
@@ -123,4 +123,4 @@ class EchoState(Reference):
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """Set the reservoir by the window, then feed its forecasts back."""
-        return self._reservoir.rollout(window, whole("steps", steps, 1), inputs)
+        return self._reservoir.rollout(window, check_int("steps", steps, 1), inputs)
