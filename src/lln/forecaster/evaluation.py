@@ -44,7 +44,6 @@ _WARNINGS = {
     CHOOSING: "These states helped to choose the model: the error on unseen data may be larger "
     "(more: lln explain scores-training).",
 }
-WINDOWS = 64
 _VISITED = 8_000_000
 
 
