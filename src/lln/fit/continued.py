@@ -10,6 +10,7 @@ from typing import Any
 from lln.data.series import Dataset
 from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms
 from lln.fit.defaults import VALIDATION
+from lln.fit.flows.search import FlowChoice
 from lln.fit.holdout import folds
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, FitReport, Recipe
@@ -43,6 +44,8 @@ def continue_fit(
     ready = kitchen.prepare(None, report.history)
     if "kind" in report.structure:
         choice = ClosedChoice(**report.structure)
+        if report.structure.get("flow"):
+            choice = replace(choice, flow=FlowChoice(**report.structure["flow"]))
         fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]
         forms = ClosedForms(kitchen, fold, ready.units.scale, recipe.seed, _silent, noisy=report.noisy)
         step = forms.step(choice, None, draws=DRAWS)

@@ -86,8 +86,9 @@ def _step(layout: Layout, report: FitReport) -> str:
 
 
 def _network(recipe: Recipe, report: FitReport) -> str:
-    if report.part == "polynomial" and not report.share:
-        return f"none: a polynomial of degree {report.degree} did best on held-out rollouts"
+    closed = {"polynomial": "polynomial", "flow": "polynomial vector field"}.get(report.part)
+    if closed is not None and not report.share:
+        return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
     if not report.model or not report.share:
         return "none: no network did better than the linear part on held-out rollouts"
     if report.part == "lens":
