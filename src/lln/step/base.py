@@ -98,6 +98,10 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         check_memory(
             f"a rollout of {steps:,} steps", (*window.shape[:-2], steps, window.shape[-1]), copies=ROLLOUT_COPIES
         )
+        return self._states(window, steps, inputs)
+
+    def _states(self, window: Array, steps: int, inputs: NDArray[Any] | None) -> Array:
+        """As `rollout`; subclasses may have a way without torch."""
         with torch.no_grad():
             known = None if inputs is None else self._at(inputs)
             states: Array = self._roll(self._at(window), steps, known).cpu().numpy()

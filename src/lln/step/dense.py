@@ -6,7 +6,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
@@ -15,7 +17,7 @@ from lln.ops import StepProgram
 from lln.ops import roll as fused_rollout
 from lln.ops.cpu.step import serves
 from lln.step.base import Step
-from lln.step.frame import Frame, delay_features
+from lln.step.frame import Array, Frame, delay_features
 from lln.step.parts import part_name
 from lln.step.polynomial import FlowPart, PolynomialPart
 from lln.step.program import program_of
@@ -151,19 +153,21 @@ class DenseStep(Step[Frame, Any]):
             change = change + self.part(features)
         return change
 
-    def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
-        step, program = self.merged_step(), self.program()
-        if window.is_cuda or program is None or not serves(program):
-            return super(DenseStep, step)._roll(window, steps, inputs)
-        known = None
+    def _states(self, window: Array, steps: int, inputs: NDArray[Any] | None) -> Array:
+        program = self.program() if self.device.type == "cpu" else None
+        if program is None or not serves(program):
+            return super()._states(window, steps, inputs)
+        lead, known = window.shape[:-2], None
         if program.inputs:
             if inputs is None:
                 raise InputError(f"the model knows {program.inputs} inputs, but none were given")
-            given = inputs[..., :steps, :]
-            known = given.expand(*window.shape[:-2], -1, -1).reshape(-1, *given.shape[-2:]).numpy()
-        rows = window.reshape(-1, *window.shape[-2:]).numpy()
-        states, _ = fused_rollout(program, rows, steps, known)
-        return torch.from_numpy(states).reshape(*window.shape[:-2], steps, window.shape[-1])
+            given = np.asarray(inputs)[..., :steps, :]
+            known = np.broadcast_to(given, (*lead, *given.shape[-2:])).reshape(-1, *given.shape[-2:])
+        states, _ = fused_rollout(program, window.reshape(-1, *window.shape[-2:]), steps, known)
+        return states.reshape(*lead, steps, window.shape[-1])
+
+    def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
+        return super(DenseStep, self.merged_step())._roll(window, steps, inputs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_merged": None, "_program": None}

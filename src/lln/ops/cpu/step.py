@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,11 +40,13 @@ def roll(
     if not batch or not steps:
         return states, diverged
     packed = _packed(program, batch, forced_level())
-    z = (window - program.mean) / program.scale
-    lags = np.ascontiguousarray(np.diff(z, axis=1)[:, ::-1])
+    lags = np.empty(0)
+    if program.history > 1:
+        z = (window - program.mean) / program.scale
+        lags = np.ascontiguousarray(np.diff(z, axis=1)[:, ::-1])
     known = np.empty(0) if inputs is None else inputs
     moving = (np.ascontiguousarray(window[:, -1]), lags, known, states, diverged)
-    pointers = [array.ctypes.data for array in (*moving, *packed.arrays)]
+    pointers = [*map(_address, moving), *packed.addresses]
     sizes = packed.sizes(batch, steps)
     rows = packed.shape.rows
 
@@ -52,13 +54,27 @@ def roll(
         address, _owner = scratch(8 * packed.room)
         packed.function(*pointers, address, *sizes, first, last)
 
+    if threads == 1 or batch <= rows:
+        call(0, batch)
+        return _blanked(states, diverged)
+
     threads = max(1, min(threads, batch * steps * packed.work // _THREAD_WORK))
     share = -(-batch // threads)
     share += -share % rows
     run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
+    return _blanked(states, diverged)
+
+
+def _blanked(states: Array, diverged: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
+    """NaN from where a start diverged."""
     for start in np.flatnonzero(diverged >= 0):
         states[start, diverged[start] :] = np.nan
     return states, diverged
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Where the numbers begin; `array.ctypes` takes several times as long."""
+    return int(array.__array_interface__["data"][0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +99,19 @@ class _Packed:
     room: int
     work: int
 
+    @cached_property
+    def addresses(self) -> list[int]:
+        """Where the arrays are."""
+        return [_address(array) for array in self.arrays]
+
     def sizes(self, batch: int, steps: int) -> list[int]:
         """The integers of a call but the rows, in the order of `StepShape.sizes`."""
+        before, after = self._fixed_sizes
+        return [batch, *before, steps, *after]
+
+    @cached_property
+    def _fixed_sizes(self) -> tuple[list[int], list[int]]:
+        """Those between the number of starts and that of steps, and those behind."""
         program, shape = self.program, self.shape
         lenses = [
             number
@@ -92,22 +119,16 @@ class _Packed:
             for number in (_padded_size(block.coefficients.shape[1], shape.width(lens)), block.coefficients.shape[0])
         ]
         flow = program.flow
-        return [
-            batch,
+        before = [
             program.size,
             _padded_size(program.size, shape.outputs),
             (program.history - 1) * program.size,
             program.features,
             _padded_size(program.features, 4),
             program.inputs,
-            steps,
-            _terms(program.polynomial),
-            _terms(_field(program)),
-            0 if flow is None else flow.substeps,
-            *lenses,
-            *self.offsets,
-            self.room,
         ]
+        terms = [_terms(program.polynomial), _terms(_field(program)), 0 if flow is None else flow.substeps]
+        return before, [*terms, *lenses, *self.offsets, self.room]
 
 
 @lru_cache(maxsize=8)
