@@ -84,7 +84,8 @@ function sum(terms: Term[], names: string[]): string {
   return terms
     .map(({ weight, powers }, k) => {
       const sign = weight < 0 ? "− " : k ? "+ " : "";
-      return `${sign}${[short(Math.abs(weight)), monomial(powers, names)].filter(Boolean).join(" ")}`;
+      const [size, factors] = [short(Math.abs(weight)), monomial(powers, names)];
+      return `${sign}${factors && size === "1" ? factors : `${size} ${factors}`.trim()}`;
     })
     .join(" ");
 }
