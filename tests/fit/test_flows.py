@@ -120,7 +120,7 @@ def test_a_chaotic_system_is_forecast_for_eleven_lyapunov_times():
     assert valid_steps(found, states, 500, 700) > 500
 
 
-@pytest.mark.parametrize("size", [10, 36])
+@pytest.mark.parametrize("size", [10, pytest.param(36, marks=pytest.mark.slow)])
 def test_a_ring_of_coordinates_shares_its_weights(size):
     start = 8 + RNG.normal(size=size)
     states = integrate(lorenz_96, start, 1100, 0.05, substeps=2)[200:]
@@ -144,6 +144,7 @@ def test_coordinates_that_differ_are_no_ring():
     assert not any(row.get("radius") for row in found.report.candidates if row.get("part") == "flow")
 
 
+@pytest.mark.slow
 def test_energy_is_kept_over_ten_thousand_steps():
     states = integrate(henon_heiles, [0.1, 0.3, 0.2, 0.1], 2000, 0.1)
     found = fit(states, ("linear", "polynomial", "flow", "lens"))
@@ -169,6 +170,7 @@ def test_known_inputs_enter_the_vector_field():
     assert np.abs(predicted - states[401:491]).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_noise_does_not_make_a_vector_field_worse_than_the_other_forms():
     clean = integrate(lorenz, [1.0, 1.0, 20.0], 1400, 0.025)[200:]
     states = clean + 0.01 * clean.std(axis=0) * RNG.normal(size=clean.shape)
