@@ -47,13 +47,14 @@ bench-peers: $(STAMP) ## rollouts beside other packages, which are installed bes
 	$(BIN)/python -m benchmarks.speed --only peers
 
 ACCURACY := .venv-accuracy
-bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems and measured series, beside tuned baselines (an hour)
+bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems, problems with noise and measured series, beside tuned baselines (an hour)
 	test -x $(ACCURACY)/bin/python || { $(PYTHON) -m venv $(ACCURACY) && $(ACCURACY)/bin/python -m pip install --quiet dysts; }
 	test -f benchmarks/accuracy/data/dysts-I-Z.npz || $(ACCURACY)/bin/python benchmarks/accuracy/data.py
 	test -d benchmarks/accuracy/packages/sktime || $(BIN)/python -m pip install --quiet --no-deps \
 	  --target benchmarks/accuracy/packages statsmodels sktime vega_datasets
 	$(BIN)/python -m benchmarks.accuracy.systems
 	$(BIN)/python -m benchmarks.accuracy.series
+	$(BIN)/python -m benchmarks.accuracy.problems
 
 APE := .venv-apebench
 bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of its own; a GPU makes it minutes)

@@ -28,6 +28,8 @@ from lln.train.readout import ReadoutFit
 
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 REACHES = (1, 2, 3)
+WEAK = (1e-4, 1e-2, 1e-1)
+STRONG = (1.0, 10.0)  # ridges of noisy data
 _LEAST_POINTS = 12
 ALIKE = math.log(1.05)  # of errors that differ by less, the simpler model's counts as lower
 _LOCAL_HISTORY = 3  # longest history of a map that looks at neighbours only
@@ -100,14 +102,14 @@ class LinearChoice:
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        rows = [[*_triple(c), self.geometric[c], self.arithmetic[c]] for c in self.geometric]
+        rows = [[*_values(c), self.geometric[c], self.arithmetic[c]] for c in self.geometric]
         return {"leads": [list(one) for one in self.leads], "rows": rows}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
         """What `record` wrote down."""
-        geometric = {Candidate(*row[:3]): row[3] for row in record["rows"]}
-        arithmetic = {Candidate(*row[:3]): row[4] for row in record["rows"]}
+        geometric = {Candidate(*row[:7]): row[7] for row in record["rows"]}
+        arithmetic = {Candidate(*row[:7]): row[8] for row in record["rows"]}
         return cls([tuple(one) for one in record["leads"]], geometric, arithmetic)
 
 
@@ -127,14 +129,24 @@ def choose_linear(
     scale: Array,
     mapper: Mapper = serial,
     late: Callable[[], bool] = lambda: False,
+    seasons: Sequence[int] | None = None,
 ) -> LinearChoice:
-    """Try every linear map on every fold; `mapper` calls one piece for each fold and history.
+    """Try every linear map on every fold.
 
-    Once `late` says so, no longer history is tried.
+    Args:
+        kitchen: prepares the data.
+        folds: ways to hold data out.
+        histories: numbers of states that a map looks at.
+        reaches: how far a map looks on a grid.
+        ridges: to try.
+        scale: what counts as one in a score, (n,).
+        mapper: calls one piece for each fold and history.
+        late: once it says so, no longer history is tried.
+        seasons: in steps; maps are also shrunk towards the last season and the last changes. None for none of this.
     """
     geometric: dict[Candidate, list[list[float]]] = {}
     arithmetic: dict[Candidate, list[list[float]]] = {}
-    pieces = (_LinearPiece(fold, history, reaches, ridges, scale) for history in histories for fold in folds)
+    pieces = (_LinearPiece(fold, history, reaches, ridges, scale, seasons) for history in histories for fold in folds)
     found = mapper(_linear_errors, kitchen, pieces)
     for _ in histories:
         for _ in folds:
@@ -155,6 +167,7 @@ class _LinearPiece:
     reaches: Sequence[int | None]
     ridges: Sequence[float | None]
     scale: Array
+    seasons: Sequence[int] | None
 
 
 def _linear_errors(kitchen: Kitchen, piece: _LinearPiece) -> list[tuple[Candidate, list[float], list[float]]]:
@@ -165,12 +178,28 @@ def _linear_errors(kitchen: Kitchen, piece: _LinearPiece) -> list[tuple[Candidat
     windows = load(kitchen.dataset, piece.fold, history, piece.scale)
     for reach in piece.reaches if history <= _LOCAL_HISTORY else (None,):
         tried = [Candidate(history, reach, r) for r in piece.ridges if r is not None or reach is None]
+        if piece.seasons is not None and reach is None and len(piece.ridges) > 1:
+            tried += _shrunk(history, piece.seasons)
         if not tried:
             continue
         frames = [ready.linear(candidate) for candidate in tried]
         for candidate, predicted in zip(tried, roll_linear(frames, windows), strict=True):
             errors = windows.errors(predicted)
             found.append((candidate, errors.by_lead().tolist(), errors.by_lead(noisy=True).tolist()))
+    return found
+
+
+def _shrunk(history: int, seasons: Sequence[int]) -> list[Candidate]:
+    """Linear maps near a naive forecast, down to the forecast itself."""
+    found = [Candidate(history, None, ridge) for ridge in STRONG]
+    # Each naive forecast with the history that it needs.
+    kinds = [("last", 0, 1)]
+    kinds += [("season", season, season) for season in seasons if season > 1]
+    kinds += [("change", season, season + 1) for season in (1, *seasons)]
+    for naive, season, least in kinds:
+        ridges: tuple[float | None, ...] = (math.inf, None) if history == least else ()
+        ridges = (*WEAK, *STRONG, *ridges) if history >= max(least, 2) else ridges
+        found += [Candidate(history, None, r, naive=naive, season=season, level=False) for r in ridges]
     return found
 
 
@@ -191,8 +220,9 @@ def network_candidates(
     return list(dict.fromkeys(chosen))
 
 
-def _triple(candidate: Candidate) -> list[float | None]:
-    return [candidate.history, candidate.reach, candidate.ridge]
+def _values(candidate: Candidate) -> list[Any]:
+    one = candidate
+    return [one.history, one.reach, one.ridge, one.blended, one.naive, one.season, one.level]
 
 
 def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:

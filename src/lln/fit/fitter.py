@@ -33,15 +33,15 @@ from lln.fit.choose import (
 )
 from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.holdout import Fold, folds, load, roll_linear
-from lln.fit.linear import spectral_radius
+from lln.fit.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe
 from lln.fit.paper import fit_paper
+from lln.fit.parsimony import choose_on_noise
 from lln.fit.prepare import Candidate, Kitchen
 from lln.fit.reporting import report_of
 from lln.fit.scores import RolloutErrors, better_by, horizon_of
-from lln.fit.seasons import linear_histories, nonlinear_histories
+from lln.fit.seasons import linear_histories, nonlinear_histories, seasons
 from lln.fit.skill import measure_skill
 from lln.fit.stability import settled
 from lln.fit.time_limit import TimeLimit
@@ -55,18 +55,16 @@ __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "
 CLOSED_FORMS = ("polynomial", "flow", "lens")
 _FIRST_STEPS = 64  # closed forms are told apart over so many steps first
 _LONGER = 4  # closed forms that are rolled out further
-_STEADY = 40  # linear maps, the best first, among which one that does not grow is sought
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
+_SERIES = 20_000  # rows up to which linear maps are also shrunk towards seasons and changes
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 # Held-out rollouts are few; a network must do clearly better than the linear part there to be believed elsewhere.
 MARGIN = math.log(1.5)
-# Once everything trains, rollouts over what was held out should go no worse than before; the best of many settings was
-# lucky too, so some of that is lost again.
+# Rollouts over held-out rows may get this much worse once these train too: the best of many settings was lucky.
 _WORSE = math.log(3.0)
-_LONG_RUN = 1.0 + 1e-6
 _PERFECT = math.log(1e-18)  # rounding is all that is left to learn
 # Shares of a time limit: linear maps and closed forms end by then, and no network starts later.
 _LINEAR_BY, _CLOSED_BY, _TRAINED_FROM = 0.25, 0.6, 0.85
@@ -161,9 +159,10 @@ class _Fitting:
         self.kitchen = Kitchen(dataset)
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
-        ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
-        self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.noise = estimate_noise(dataset)
+        validation, noisy = recipe.validation or VALIDATION, self.noise.matters
+        ways = folds(dataset, validation, self.histories[-1], earlier=noisy)
+        self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[Candidate, list[int]] = {}
         self.closed = self._forms(self.fold)
@@ -193,7 +192,10 @@ class _Fitting:
         self.progress(Event(Phase.LINEAR, 0, 1))
         reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
         late = partial(self.limit.passed, _LINEAR_BY)
-        choice = choose_linear(self.kitchen, self.ways, self.histories, reaches, ridges, self.scale, self.mapper, late)
+        short = self.noise.matters and self.recipe.ridge == "auto" and self.dataset.rows <= _SERIES
+        found = seasons(self.dataset) if short else None
+        ways, mapper = self.ways, self.mapper
+        choice = choose_linear(self.kitchen, ways, self.histories, reaches, ridges, self.scale, mapper, late, found)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -204,7 +206,7 @@ class _Fitting:
         if not kinds or linear.last[linear.best] < _PERFECT:
             return []
         asked = self.recipe.history
-        histories = nonlinear_histories(self.dataset) if asked == "auto" else (int(asked),)
+        histories = nonlinear_histories(self.dataset, noisy=self.noise.matters) if asked == "auto" else (int(asked),)
         # Screening takes pairs within the held-out rows; a single held-out row has none.
         histories = tuple(one for one in histories if self.kitchen.transitions(self.fold.held_out, one))
         if not histories:
@@ -242,7 +244,9 @@ class _Fitting:
             self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
-        return self._steady(linear) if noisy else linear
+        if not noisy:
+            return linear
+        return replace(linear, chosen=choose_on_noise(self.kitchen, self.ways, linear, self.scale))
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
         """The least one-step error on held-out rows, against the change of one step."""
@@ -256,14 +260,6 @@ class _Fitting:
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
         frame = self.kitchen.prepare(self.fold.train, candidate.history).linear(candidate)
         return windows.errors(roll_linear([frame], windows)[0])
-
-    def _steady(self, choice: LinearChoice) -> LinearChoice:
-        """Leave out linear maps that grow in the long run, which noise makes, if any of those that remain is good."""
-        for candidate in choice.ranked()[:_STEADY]:
-            frame = self.kitchen.prepare(None, candidate.history).linear(candidate)
-            if spectral_radius(frame) <= _LONG_RUN:
-                return replace(choice, chosen=candidate)
-        return choice
 
     def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Decision:
         """The best model without a trained network."""
@@ -466,9 +462,8 @@ class _Fitting:
             closed=decision.closed,
         )
         learned = self._before_refit(surrogate, decision, group)
-        skill = measure_skill(
-            self.dataset, replace(self.fold, steps=self.longest), self.scale, learned, self._plain(linear)
-        )
+        fold, plain = replace(self.fold, steps=self.longest), self._plain(linear)
+        skill = measure_skill(self.dataset, fold, self.scale, learned, plain, self._earlier(decision, group))
         report = skill.into(fit.report, noisy=self.noise.matters)
         return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
 
@@ -477,11 +472,23 @@ class _Fitting:
         train = self.fold.train
         if not self.recipe.refit:
             return surrogate
+        if decision.setting is None:
+            return self._learned(train, decision, group)
+        return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
+
+    def _earlier(self, decision: Decision, group: int) -> list[tuple[Fold, DenseStep]]:
+        """The chosen model trained on the rows before each earlier block of held-out rows, unless it is a network."""
+        if decision.setting is not None:
+            return []
+        last = self.fold.held_out
+        blocks = [fold for fold in self.ways if all(a[2] <= b[1] for a, b in zip(fold.held_out, last, strict=False))]
+        return [(fold, self._learned(fold.train, decision, group)) for fold in blocks]
+
+    def _learned(self, train: tuple[Part, ...], decision: Decision, group: int) -> DenseStep:
+        """The chosen model without a trained network, from some parts of the data."""
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
-        if decision.setting is None:
-            return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
-        return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
+        return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
 
     def _plain(self, linear: LinearChoice) -> DenseStep:
         """The best linear map of the rows that trained."""

@@ -19,6 +19,8 @@ WINDOWS = 16
 FEW_WINDOWS = 6  # of data that does not fit into memory, where the rollouts that judge must be small too
 FOLDS = 4
 MOST_HISTORY = 3
+_SHORT = 2000  # rows up to which earlier blocks are held out too
+_BLOCKS = 2
 _LONGEST = 0.6  # of what is held out: the rest makes room for several starts
 
 
@@ -70,7 +72,7 @@ class Windows:
         return np.reshape([self.errors(one).score(noisy=self.noisy) for one in flat], lead)
 
 
-def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> list[Fold]:
+def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY, *, earlier: bool = False) -> list[Fold]:
     """Ways to hold data out, the most demanding last: whole trajectories where there are several, else the end.
 
     With three trajectories or more each fold holds out whole ones. With fewer, each fold cuts the end off, by a
@@ -80,6 +82,8 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
         dataset: all of it.
         validation: largest fraction to hold out.
         history: longest window from which a rollout will start.
+        earlier: whether a short trajectory is also cut earlier, so that more rows judge. These folds come first; each
+            trains on the rows before those that it holds out.
     """
     if dataset.rows == 1:
         raise InputError(f"{dataset.source}: 1 sample has no next state; give a trajectory", topic="too-few")
@@ -94,6 +98,8 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
     cut = _whole_trajectories if len(whole) >= 3 else _ends
     made = cut(dataset, whole, validation, history)
     found = [fold for fold in made if fold is not None]
+    if earlier and cut is _ends and not dataset.lazy and dataset.rows <= _SHORT:
+        found = [*_blocks(dataset, validation, history), *found]
     if not found:
         raise InputError(
             f"{dataset.source}: {dataset.rows} states are too few to hold some out; give at least {10 * length}",
@@ -126,6 +132,21 @@ def _ends(dataset: Dataset, whole: list[int], validation: float, history: int) -
             out.append((index, cut, len(one)))
         made.append(_fold(dataset, tuple(train), tuple(out), history))
     return made
+
+
+def _blocks(dataset: Dataset, validation: float, history: int) -> list[Fold]:
+    """Folds that hold out the rows before the last fold's, in blocks as long as its own."""
+    made = []
+    for block in range(_BLOCKS, 0, -1):
+        train, out = [], []
+        for index, one in enumerate(dataset.series):
+            size = round(validation * len(one))
+            last = len(one) - block * size
+            train.append((index, 0, last - size))
+            out.append((index, last - size, last))
+        if dataset.select(tuple(train)).transitions(history) > 2 * history:
+            made.append(_fold(dataset, tuple(train), tuple(out), history))
+    return [fold for fold in made if fold is not None]
 
 
 def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], history: int) -> Fold | None:

@@ -1,22 +1,28 @@
-"""Prediction intervals from held-out rollouts: how far they erred at each lead time, without any assumption on why.
+"""Prediction intervals from held-out rollouts, without any assumption on the distribution of their errors.
 
-Split conformal prediction: the half width at a level is the order statistic of the held-out errors that a new error
-stays below with that probability, if it comes from the same distribution.
+Errors are divided by their root mean square at each lead time. The half width at a level is a quantile of these ratios,
+taken over all windows and neighbouring lead times, times that root mean square. Windows of a short held-out part
+overlap, so the root mean square rests on few independent errors; Student's t widens the intervals accordingly.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
 
 from lln.step.frame import Array
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _POINTS = 24  # lead times at which widths are kept
+_LOST = 1e3  # standard deviations: larger errors count as this
+_FEWEST = 2.0  # independent errors that are assumed at least
+_CHOSEN = 2.0  # windows that overlap count by this much less: the model was chosen on the same rows
+_NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 
 
@@ -38,42 +44,61 @@ class Intervals:
     scale: Array
 
     @classmethod
-    def of(cls, predicted: Array, truth: Array, scale: Array, independent: float = np.inf) -> Intervals:
+    def of(cls, predicted: Array, truth: Array, scale: Array, rows: float = np.inf) -> Intervals:
         """From rollouts and what came, both (windows, steps, n).
 
         Args:
             predicted: states of the rollouts.
             truth: what came.
             scale: standard deviations, (n,).
-            independent: how many windows would not overlap; few of them make the intervals wider.
+            rows: number of rows that the windows are taken from; infinite for windows that do not overlap.
         """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
         error = np.abs(predicted - truth)[:, leads - 1]
-        error = np.where(np.isfinite(error), error, np.inf)
+        error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
         if truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
-        error = np.sort(error, axis=0)
-        count = len(error)
-        wider = 1.0 + 1.0 / max(1.0, min(independent, len(truth)))
-        places = [min(count, math.ceil(count * wider * level)) - 1 for level in LEVELS]
-        # A wider interval never becomes narrower again further ahead: few windows would make it jitter.
-        widths = np.maximum.accumulate(np.minimum(error[places], 1e300), axis=1)
+        size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
+        size = np.maximum.accumulate(size, axis=0)
+        independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
+        levels = np.asarray(LEVELS)[:, None]
+        wider = t.ppf((1 + levels) / 2, independent) / norm.ppf((1 + levels) / 2) * np.sqrt(1 + 1 / independent)
+        quantiles = np.stack([
+            np.quantile(_pooled(error / size, leads, lead), LEVELS, axis=0, method="higher") for lead in leads
+        ], axis=1)  # fmt: skip
+        # An interval never becomes narrower further ahead: few windows would make it jitter.
+        widths = np.maximum.accumulate(quantiles * size * wider[..., None], axis=1)
         return cls(tuple(leads.tolist()), LEVELS, widths, scale)
 
     def at(self, level: float, steps: int) -> Array:
-        """Half widths (steps, n) at a level between the least and the greatest kept; the last width holds beyond."""
+        """Half widths (steps, n) at a level between the least and the greatest kept.
+
+        Beyond the last lead time widths go on to grow as they did over its second half, at most as those of a random
+        walk do.
+        """
         ahead = np.arange(1, steps + 1)
         rows = np.stack([
             [np.interp(ahead, self.leads, self.widths[q, :, k]) for k in range(self.widths.shape[2])]
             for q in range(len(self.levels))
         ])  # fmt: skip
+        rows = rows * self._growth(ahead)
         upper = min(int(np.searchsorted(self.levels, level)), len(self.levels) - 1)
         lower = max(upper - 1, 0)
         span = self.levels[upper] - self.levels[lower]
         part = 1.0 if span == 0 else min(1.0, (level - self.levels[lower]) / span)
         widths = (rows[lower] + part * (rows[upper] - rows[lower])).T
         return np.asarray(widths * self.scale if widths.shape[1] != len(self.scale) else widths)
+
+    def _growth(self, ahead: NDArray[np.int64]) -> Array:
+        """By how much widths exceed those of the last lead time, (levels, n, steps); ones up to there."""
+        last = self.leads[-1]
+        half = int(np.searchsorted(self.leads, last / 2))
+        if half >= len(self.leads) - 1 or ahead[-1] <= last:
+            return np.ones((1, 1, len(ahead)))
+        ratio = self.widths[:, -1] / np.maximum(self.widths[:, half], np.finfo(np.float64).tiny)
+        power = np.clip(np.log(np.maximum(ratio, 1.0)) / np.log(last / self.leads[half]), 0.0, 0.5)
+        return np.maximum(ahead / last, 1.0) ** power[..., None]
 
     def covered(self, predicted: Array, truth: Array, level: float) -> float:
         """The fraction of states (windows, steps, n) within the interval at `level`."""
@@ -97,14 +122,22 @@ class Intervals:
         return cls(leads, levels, widths, scale)
 
 
-def measured_coverage(predicted: Array, truth: Array, scale: Array, level: float = 0.9) -> float | None:
+def measured_coverage(
+    predicted: Array, truth: Array, scale: Array, level: float = 0.9, rows: float = np.inf
+) -> float | None:
     """How much of every other stretch of windows is covered by intervals from the rest; None for too few windows."""
     count = len(truth)
     if count < 8:
         return None
     first = np.arange(count) * 4 // count % 2 == 0
-    halves = (first, ~first)
-    found = [
-        Intervals.of(predicted[one], truth[one], scale).covered(predicted[~one], truth[~one], level) for one in halves
-    ]
+    found = []
+    for one in (first, ~first):
+        intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2)
+        found.append(intervals.covered(predicted[~one], truth[~one], level))
     return float(np.mean(found))
+
+
+def _pooled(ratios: Array, leads: NDArray[np.int64], lead: int) -> Array:
+    """The ratios (windows, leads, n) at lead times near `lead`, (windows x leads, n)."""
+    near = (leads <= _NEAR * lead) & (leads >= lead / _NEAR)
+    return ratios[:, near].reshape(-1, ratios.shape[2])

@@ -99,6 +99,7 @@ class Regression:
         change: mean increment, (n,).
         gram: mean of centred f f^T, (F, F).
         cross: mean of centred f y^T, (F, n).
+        variance: mean of the squared centred increments, (n,).
         rows: centred features times the root of their weight over the total, (P, F); None if only sums are known.
         values: increments likewise, (P, n).
     """
@@ -108,6 +109,7 @@ class Regression:
     change: Array
     gram: Array
     cross: Array
+    variance: Array
     rows: Array | None = None
     values: Array | None = None
 
@@ -116,16 +118,42 @@ class Regression:
         """Below this a ridge makes no difference that could be trusted."""
         return 0.0 if self.rows is not None else LEAST_RIDGE_OF_SUMS
 
-    def solve(self, ridge: float, allowed: Mask | None = None) -> tuple[Array, Array]:
+    def solve(self, ridge: float, allowed: Mask | None = None, prior: Array | None = None) -> tuple[Array, Array]:
         """Matrix (n, F) and offset (n,).
 
         Args:
-            ridge: weight of the squared entries of the matrix against the mean squared error.
+            ridge: weight of the squared entries of the matrix against the mean squared error; an infinite one leaves
+                `prior` and an offset.
             allowed: which features each coordinate may use, (n, F); None for all.
+            prior: the matrix from which entries differ as little as possible, (n, F); None for zeros. It is used with
+                all features only.
         """
         ridge = max(ridge, self.least_ridge)
-        matrix = self._dense(ridge) if allowed is None else self._local(ridge, allowed)
+        matrix = self._dense(ridge, prior) if allowed is None else self._local(ridge, allowed)
         return matrix, self.change - matrix @ self.centre
+
+    def solve_changes(self, ridge: float, prior: Array | None = None) -> tuple[Array, Array]:
+        """The same from past changes and inputs alone: the columns of the present state are zero."""
+        n = len(self.change)
+        squares, directions = self._changes
+        start = np.zeros((n, len(self.cross))) if prior is None else prior
+        rest = self.cross[n:] - self.gram[n:, n:] @ start[:, n:].T
+        inverse = _inverse(squares, max(ridge, LEAST_RIDGE_OF_SUMS))[:, None]
+        matrix = start.copy()
+        matrix[:, n:] += (directions @ (inverse * (directions.T @ rest))).T
+        return matrix, self.change - matrix @ self.centre
+
+    def freedom(self, ridge: float, *, level: bool = True) -> float:
+        """Effective number of fitted coefficients of one coordinate at `ridge`."""
+        squares = self._spectrum[0] if level else self._changes[0]
+        return float(np.sum(squares * _inverse(squares, max(ridge, self.least_ridge))))
+
+    def unexplained(self, matrix: Array, offset: Array) -> Array:
+        """Mean squared one-step error of a linear map on the rows of the fit, (n,), in standardised units."""
+        spread = self.variance - 2 * np.sum(matrix.T * self.cross, axis=0)
+        spread += np.sum((matrix @ self.gram) * matrix, axis=1)
+        shift = self.change - matrix @ self.centre - offset
+        return np.asarray(np.maximum(spread, 0.0) + shift**2)
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:
@@ -141,10 +169,20 @@ class Regression:
         left, singular, right = np.linalg.svd(rows, full_matrices=False)
         return singular**2, right.T, singular[:, None] * (left.T @ values)
 
-    def _dense(self, ridge: float) -> Array:
+    @cached_property
+    def _changes(self) -> tuple[Array, Array]:
+        """Squared singular values and directions of the features but for the present state."""
+        n = len(self.change)
+        values, vectors = np.linalg.eigh(self.gram[n:, n:])
+        return np.maximum(values, 0.0), vectors
+
+    def _dense(self, ridge: float, prior: Array | None = None) -> Array:
         squares, directions, along = self._spectrum
-        matrix: Array = (directions @ (_inverse(squares, ridge)[:, None] * along)).T
-        return matrix
+        inverse = _inverse(squares, ridge)[:, None]
+        if prior is None:
+            return np.asarray((directions @ (inverse * along)).T)
+        rest = along - squares[:, None] * (directions.T @ prior.T)
+        return np.asarray(prior + (directions @ (inverse * rest)).T)
 
     def _local(self, ridge: float, allowed: Mask) -> Array:
         matrix = np.zeros((self.cross.shape[1], self.cross.shape[0]))
@@ -172,11 +210,11 @@ def regression_of_pairs(units: Units, features: Array, increments: Array, weight
     centre, change = share @ features, share @ increments
     root = np.sqrt(share)[:, None]
     rows, values = (features - centre) * root, (increments - change) * root
-    gram, cross = rows.T @ rows, rows.T @ values
+    gram, cross, variance = rows.T @ rows, rows.T @ values, np.sum(values**2, axis=0)
     # With very many rows the sums are exact enough and far cheaper.
     if len(rows) * float(rows.shape[1]) ** 2 > _SVD_COST:
-        return Regression(units, centre, change, gram, cross)
-    return Regression(units, centre, change, gram, cross, rows, values)
+        return Regression(units, centre, change, gram, cross, variance)
+    return Regression(units, centre, change, gram, cross, variance, rows, values)
 
 
 def regression_of_moments(units: Units, sums: Moments) -> Regression:
@@ -187,7 +225,9 @@ def regression_of_moments(units: Units, sums: Moments) -> Regression:
     scatter = sums.scatter / sums.weight
     gram = scatter[:count, :count] / np.outer(unit, unit)
     cross = scatter[:count, count:] / np.outer(unit, units.scale)
-    return Regression(units, (sums.mean[:count] - shift) / unit, sums.mean[count:] / units.scale, gram, cross)
+    centre, change = (sums.mean[:count] - shift) / unit, sums.mean[count:] / units.scale
+    variance = np.diagonal(scatter)[count:] / units.scale**2
+    return Regression(units, centre, change, gram, cross, variance)
 
 
 def neighbours(dataset: Dataset, reach: int) -> Mask:

@@ -181,8 +181,8 @@ class FitReport:
         ridge: of the linear part; None without one.
         reach: how many points of the grid away it looks; None for all.
         share: of the network's correction; 0 if the linear part alone did better.
-        part: which kind of part forecasts: "persistence", "linear", "polynomial", "flow", "lens" (in closed form)
-            or "network".
+        part: which kind of part forecasts: "persistence", "drift", "last change", "seasonal naive", "linear",
+            "polynomial", "flow", "lens" (in closed form) or "network".
         degree: of a polynomial part or of a polynomial vector field.
         lead_times: in steps, at which held-out rollouts were scored.
         skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,18 +39,32 @@ class Candidate:
     Attributes:
         history: states that a step looks at.
         reach: how many points of a grid away a coordinate may look; None for all of them.
-        ridge: of the linear part; None leaves it out.
+        ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
+            offset, None for the naive forecast alone.
         blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
+        naive: the naive forecast: "last" (the last state), "season" (the state one season before the next), "change"
+            (the last state and the change of one season ago).
+        season: in steps; 0 for "last".
+        level: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
     """
 
     history: int
     reach: int | None
     ridge: float | None
     blended: bool = False
+    naive: str = "last"
+    season: int = 0
+    level: bool = True
 
-    def record(self) -> dict[str, float | None]:
+    def record(self) -> dict[str, Any]:
         """As plain values."""
-        plain = {"history": self.history, "reach": self.reach, "ridge": self.ridge}
+        finite = self.ridge is not None and math.isfinite(self.ridge)
+        plain: dict[str, Any] = {
+            "history": self.history, "reach": self.reach, "ridge": self.ridge if finite else None,
+        }  # fmt: skip
+        if self.naive != "last":
+            plain |= {"naive": self.naive, "season": self.season}
+        plain |= {} if self.level else {"level": False}
         return {**plain, "blended": True} if self.blended else plain
 
 
@@ -84,14 +99,18 @@ class Prepared:
 
     def linear(self, candidate: Candidate) -> Frame:
         """The frame with its linear part and no network."""
+        prior = None if candidate.naive == "last" else naive_matrix(self.units, candidate)
         if candidate.ridge is None:
-            return self.units.frame()
+            return self.units.frame(prior)
         near = self.near(candidate.reach)
         allowed = None if near is None else allowed_features(near, candidate.history, self.dataset.inputs)
         ridges = [candidate.ridge]
         if candidate.blended:
             ridges += [ridge for ridge in (candidate.ridge / 10, candidate.ridge * 10) if ridge >= 0.9 * RIDGES[0]]
-        solved = [self.regression.solve(ridge, allowed) for ridge in ridges]
+        if not candidate.level:
+            solved = [self.regression.solve_changes(candidate.ridge, prior)]
+        else:
+            solved = [self.regression.solve(ridge, allowed, prior) for ridge in ridges]
         matrix, offset = (sum(parts[1:], start=parts[0]) / len(parts) for parts in zip(*solved, strict=True))
         return self.units.frame(matrix, offset)
 
@@ -101,13 +120,7 @@ class Prepared:
             _, rest = residuals(replace(frame, gain=np.zeros(frame.size)), self.held)
             share = _share(self.held)
             return replace(frame, gain=np.sqrt(share @ rest**2))
-        assert self.sums is not None
-        part, count = self.regression, self.sums.features
-        spread = np.diagonal(self.sums.scatter)[count:] / self.sums.weight / self.units.scale**2
-        explained = 2 * np.sum(frame.matrix.T * part.cross, axis=0)
-        squared = np.sum((frame.matrix @ part.gram) * frame.matrix, axis=1)
-        shift = part.change - frame.matrix @ part.centre - frame.offset
-        return replace(frame, gain=np.sqrt(np.maximum(spread - explained + squared, 0.0) + shift**2))
+        return replace(frame, gain=np.sqrt(self.regression.unexplained(frame.matrix, frame.offset)))
 
     def unexplained(self, frame: Frame) -> float:
         """What the linear part leaves of the change, root mean square against root mean square, median over columns."""
@@ -173,6 +186,19 @@ def prepare(dataset: Dataset, history: int) -> Prepared:
     made = regression_of_pairs(units, rows, held.increments / units.scale, held.weights)
     present = held.window[:, -1]
     return Prepared(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
+
+
+def naive_matrix(units: Units, candidate: Candidate) -> Array:
+    """The naive forecast of `candidate` as a map from features to standardised increments, (n, F)."""
+    n, season = len(units.mean), candidate.season
+    matrix = np.zeros((n, n * units.history + len(units.input_mean)))
+    # Feature block j holds the change from j steps ago to j - 1 steps ago, divided by its scale.
+    if candidate.naive == "season":
+        for j in range(1, season):
+            matrix[:, j * n : (j + 1) * n] = -np.diag(units.difference_scale[j - 1])
+    else:
+        matrix[:, season * n : (season + 1) * n] = np.diag(units.difference_scale[season - 1])
+    return matrix
 
 
 def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -65,8 +66,8 @@ def report_of(
         options = {"horizon": config["optical_length"], **{name: config[name] for name in ("width", "depth", "basis")}}
         each, share = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if share else "linear"
-    if part == "linear" and not frame.matrix.any():
-        part = "drift" if frame.offset.any() else "persistence"
+    if part == "linear" and (candidate.ridge is None or math.isinf(candidate.ridge) or not frame.matrix.any()):
+        part = _naive_part(candidate, drifts=bool(frame.offset.any()))
     report = FitReport(
         n=dataset.size,
         trajectories=len(dataset.series),
@@ -77,7 +78,7 @@ def report_of(
         noisy=noise.matters,
         candidates=list(tried),
         history=candidate.history,
-        ridge=candidate.ridge if closed is None else closed.ridge,
+        ridge=candidate.record()["ridge"] if closed is None else closed.ridge,
         reach=candidate.reach,
         share=share,
         part=part,
@@ -110,10 +111,18 @@ def report_of(
     return Fit(surrogate, filled_in(recipe, report), report)
 
 
+def _naive_part(candidate: Candidate, *, drifts: bool) -> str:
+    if candidate.naive == "last":
+        return "drift" if drifts else "persistence"
+    return "last change" if candidate.season == 1 else "seasonal naive"
+
+
 def _linear_parameters(ready: Prepared, candidate: Candidate) -> int:
     if candidate.ridge is None:
         return 0
     n, near = ready.dataset.size, ready.near(candidate.reach)
+    if math.isinf(candidate.ridge):
+        return n
     matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
     return matrix + n * ready.dataset.inputs + n
 
@@ -138,6 +147,8 @@ _USES = {
     "dynamics; give it more data or longer trajectories.",
     "drift": "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
     "learned no dynamics; give it more data or longer trajectories.",
+    "last change": "Nothing that was tried beat repeating the last change on held-out rollouts: this model does that.",
+    "seasonal naive": "Nothing that was tried beat the last season on held-out rollouts: this model repeats it.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "flow": "A polynomial vector field did best on held-out rollouts; no network is used (more: lln explain "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lln.data.series import Dataset
 from lln.step.frame import Array
@@ -15,6 +16,8 @@ _OPERATIONS = 1.2e9  # of one decomposition
 _ROWS_PER_FEATURE = 4
 _LARGE = 200_000  # pairs: every pass counts
 _NOTICEABLE = 0.3  # autocorrelation at a season
+_MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of its multiple counts as it
+_PART = 0.6  # the same for a season within a season
 _ROWS = 20_000
 
 
@@ -36,11 +39,11 @@ def linear_histories(dataset: Dataset) -> tuple[int, ...]:
     return tuple(kept[:4] if dataset.lazy or dataset.rows > _LARGE else kept)
 
 
-def nonlinear_histories(dataset: Dataset) -> tuple[int, ...]:
-    """Numbers of states that a nonlinear part may look at: more where there are few coordinates."""
+def nonlinear_histories(dataset: Dataset, *, noisy: bool = False) -> tuple[int, ...]:
+    """Numbers of states that a nonlinear part may look at: more for few coordinates, or for noise."""
     longest = max((last - first for _, first, last in dataset.stretches(1)), default=1)
     kept = [h for h in NONLINEAR if h == 1 or (dataset.size * h <= 24 and 8 * h <= longest)]
-    return tuple(kept[:3] if dataset.size > 1 else kept)
+    return tuple(kept[:3] if dataset.size > 1 and not noisy else kept)
 
 
 def longest_history(dataset: Dataset, history: int | str = "auto") -> int:
@@ -65,7 +68,7 @@ def seasons(dataset: Dataset, most: int = 2) -> list[int]:
 
 
 def _peaks(change: Array) -> list[tuple[int, float]]:
-    """The strongest local maximum of the autocorrelation beyond its first zero, if it is noticeable."""
+    """The strongest noticeable maximum of the autocorrelation beyond its first zero, and the strongest before that."""
     centred = change - change.mean()
     power = float(centred @ centred)
     if not np.isfinite(power) or power <= 0:
@@ -81,7 +84,22 @@ def _peaks(change: Array) -> list[tuple[int, float]]:
     tops = tops[tops > below[0]]
     if not len(tops):
         return []
-    # Correcting for the shrinking overlap, so that a full year is not beaten by its neighbour.
+    # Corrected for the shrinking overlap, so that a full year is not beaten by its neighbour; of multiples the first.
     whole = correlation[tops] * count / (count - tops)
-    best = int(tops[np.argmax(whole)])
-    return [(best, float(correlation[best]))]
+    best = _first(tops, whole, _MULTIPLE)
+    found = [(best, float(correlation[best]))]
+    # A day within a week: a shorter season that the longer one contains.
+    within = tops[tops <= best // 2]
+    if len(within):
+        top = _first(within, correlation[within], _PART)
+        # The top is flat where the season is smooth: the longer season is a multiple of the shorter one.
+        shorter = next((lag for lag in (top, top + 1, top - 1) if best % lag == 0), top)
+        found.append((shorter, float(correlation[shorter])))
+    return found
+
+
+def _first(lags: NDArray[np.intp], strength: Array, part: float) -> int:
+    """The first lag about as strong as the strongest, or a stronger one right behind it."""
+    first = lags[np.argmax(strength > part * strength.max())]
+    near = (lags >= first) & (lags <= 1.25 * first)
+    return int(lags[near][np.argmax(strength[near])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,7 +71,12 @@ class Skill:
 
 
 def measure_skill(
-    dataset: Dataset, fold: Fold, scale: Array, model: Step[Any, Any], linear: Step[Any, Any] | None = None
+    dataset: Dataset,
+    fold: Fold,
+    scale: Array,
+    model: Step[Any, Any],
+    linear: Step[Any, Any] | None = None,
+    earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
 ) -> Skill:
     """Roll out a model that did not see the held-out rows, from many starts among them.
 
@@ -80,6 +86,7 @@ def measure_skill(
         scale: standard deviations, (n,).
         model: trained without the held-out rows.
         linear: the best linear map, as a reference.
+        earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
     """
     longest = max(model.frame.history, 1 if linear is None else linear.frame.history)
     season = next(iter(seasons(dataset, 1)), 0)
@@ -96,9 +103,20 @@ def measure_skill(
     if 1 < season <= longest:
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
-    covered = measured_coverage(predicted, windows.truth, scale)
-    independent = sum(last - first for _, first, last in many.held_out) / many.steps
-    return Skill(errors, Intervals.of(predicted, windows.truth, scale, independent), covered)
+    pairs, rows = [(predicted, windows.truth)], float(_held(many))
+    for other, step in earlier:
+        more = rolling(dataset, other, longest, steps, count)
+        if more.steps == steps:
+            found = load(dataset, more, longest, scale)
+            pairs.insert(0, (_rolled(step, found), found.truth))
+            rows += _held(more)
+    every = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
+    covered = measured_coverage(every[0], every[1], scale, rows=rows)
+    return Skill(errors, Intervals.of(every[0], every[1], scale, rows), covered)
+
+
+def _held(fold: Fold) -> int:
+    return sum(last - first for _, first, last in fold.held_out)
 
 
 def _rolled(model: Step[Any, Any], windows: Windows) -> Array:

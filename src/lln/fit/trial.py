@@ -271,4 +271,6 @@ def rate_of(model: str) -> float:
 
 
 def _title(candidate: Candidate) -> str:
-    return f"H{candidate.history} reach {candidate.reach} ridge {candidate.ridge}"
+    naive = "" if candidate.naive == "last" else f" {candidate.naive} {candidate.season}"
+    level = "" if candidate.level else " changes"
+    return f"H{candidate.history} reach {candidate.reach} ridge {candidate.ridge}{naive}{level}"

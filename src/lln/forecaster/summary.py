@@ -76,6 +76,8 @@ def _noise(report: FitReport) -> str:
 
 def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
+    if report.part in ("persistence", "drift", "last change", "seasonal naive"):
+        return f"looks at {looks}; {report.part} alone, no linear part"
     if report.ridge is None:
         return f"looks at {looks}; no linear part"
     near = "" if report.reach is None else f" within {report.reach} grid points"
