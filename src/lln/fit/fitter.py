@@ -194,8 +194,8 @@ class _Fitting:
         late = partial(self.limit.passed, _LINEAR_BY)
         short = self.noise.matters and self.recipe.ridge == "auto" and self.dataset.rows <= _SERIES
         found = seasons(self.dataset) if short else None
-        ways, mapper = self.ways, self.mapper
-        choice = choose_linear(self.kitchen, ways, self.histories, reaches, ridges, self.scale, mapper, late, found)
+        options = (self.histories, reaches, ridges, self.scale, self.mapper, late, found)
+        choice = choose_linear(self.kitchen, self.ways, *options)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice

@@ -19,7 +19,7 @@ WINDOWS = 16
 FEW_WINDOWS = 6  # of data that does not fit into memory, where the rollouts that judge must be small too
 FOLDS = 4
 MOST_HISTORY = 3
-_SHORT = 2000  # rows up to which earlier blocks are held out too
+_SHORT = 1000  # rows up to which earlier blocks are held out too
 _BLOCKS = 2
 _LONGEST = 0.6  # of what is held out: the rest makes room for several starts
 

@@ -19,7 +19,7 @@ from lln.fit.prepare import Candidate, Kitchen
 from lln.fit.scores import RolloutErrors, better_by
 from lln.step.frame import Array
 
-_MOST = 120  # candidates, the best first, that are compared
+_MOST = 80  # candidates, the best first, that are compared
 _ALIKE = 0.2  # of log errors that differ by more, the lower one is better whatever its standard error
 _LONG_RUN = 1.0 + 1e-6  # spectral radius of a map that does not grow
 _GROWTH = 2.0  # a map may grow by this exponent over the rows of the data
