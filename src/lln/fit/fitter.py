@@ -33,7 +33,7 @@ from lln.fit.choose import (
 )
 from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.holdout import Fold, Part, folds, load, roll_linear
+from lln.fit.holdout import Fold, Part, earlier_blocks, folds, load, roll_linear
 from lln.fit.noise import estimate_noise
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe
 from lln.fit.paper import fit_paper
@@ -160,8 +160,7 @@ class _Fitting:
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
-        validation, noisy = recipe.validation or VALIDATION, self.noise.matters
-        ways = folds(dataset, validation, self.histories[-1], earlier=noisy)
+        ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1], earlier=self.noise.matters)
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[Candidate, list[int]] = {}
@@ -244,9 +243,8 @@ class _Fitting:
             self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
-        if not noisy:
-            return linear
-        return replace(linear, chosen=choose_on_noise(self.kitchen, self.ways, linear, self.scale))
+        chosen = choose_on_noise(self.kitchen, self.ways, linear, self.scale) if noisy else None
+        return replace(linear, chosen=chosen)
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
         """The least one-step error on held-out rows, against the change of one step."""
@@ -478,10 +476,7 @@ class _Fitting:
 
     def _earlier(self, decision: Decision, group: int) -> list[tuple[Fold, DenseStep]]:
         """The chosen model trained on the rows before each earlier block of held-out rows, unless it is a network."""
-        if decision.setting is not None:
-            return []
-        last = self.fold.held_out
-        blocks = [fold for fold in self.ways if all(a[2] <= b[1] for a, b in zip(fold.held_out, last, strict=False))]
+        blocks = earlier_blocks(self.ways) if decision.setting is None else []
         return [(fold, self._learned(fold.train, decision, group)) for fold in blocks]
 
     def _learned(self, train: tuple[Part, ...], decision: Decision, group: int) -> DenseStep:

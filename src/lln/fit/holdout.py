@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,6 +148,12 @@ def _blocks(dataset: Dataset, validation: float, history: int) -> list[Fold]:
         if dataset.select(tuple(train)).transitions(history) > 2 * history:
             made.append(_fold(dataset, tuple(train), tuple(out), history))
     return [fold for fold in made if fold is not None]
+
+
+def earlier_blocks(ways: Sequence[Fold]) -> list[Fold]:
+    """The folds whose held-out rows lie before those of the last one."""
+    last = ways[-1].held_out
+    return [fold for fold in ways if all(a[2] <= b[1] for a, b in zip(fold.held_out, last, strict=False))]
 
 
 def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], history: int) -> Fold | None:
