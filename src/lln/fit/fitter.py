@@ -61,8 +61,7 @@ _FEW = 200  # pairs: with less and with noise, what bends beats what does not by
 _SERIES = 20_000  # rows up to which linear maps are also shrunk towards seasons and changes
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
-# Held-out rollouts are few; a network must do clearly better than the linear part there to be believed elsewhere.
-MARGIN = math.log(1.5)
+MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must do better than the linear part there
 # Rollouts over held-out rows may get this much worse once these train too: the best of many settings was lucky.
 _WORSE = math.log(3.0)
 _PERFECT = math.log(1e-18)  # rounding is all that is left to learn
@@ -191,8 +190,8 @@ class _Fitting:
         self.progress(Event(Phase.LINEAR, 0, 1))
         reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
         late = partial(self.limit.passed, _LINEAR_BY)
-        short = self.noise.matters and self.recipe.ridge == "auto" and self.dataset.rows <= _SERIES
-        found = seasons(self.dataset) if short else None
+        noisy = self.noise.matters and self.recipe.ridge == "auto"
+        found = seasons(self.dataset) if noisy and self.dataset.rows <= _SERIES else None
         options = (self.histories, reaches, ridges, self.scale, self.mapper, late, found)
         choice = choose_linear(self.kitchen, self.ways, *options)
         self.kept.put("linear", choice.record())
