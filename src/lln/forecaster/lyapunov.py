@@ -116,6 +116,8 @@ def growth_rate(surrogate: Any, windows: Array, dt: float) -> float | None:
             apart = after - states[:, first + _BLOCK : first + _BLOCK + history]
             growth.append(np.log(_size(apart / scale) / _NUDGE).ravel())
     rates = np.asarray(growth)[blocks // 4 :].mean(axis=0)  # of each rollout, once directions have turned
+    if not np.isfinite(rates).all():  # a rollout left the range of numbers
+        return None
     total, error = float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(len(rates))) if len(rates) > 1 else np.inf
     if not np.isfinite(total) or total * 0.75 * blocks < _GROWTH or total < 3.0 * error:
         return None
