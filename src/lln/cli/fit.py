@@ -61,7 +61,8 @@ def fit(
     dataset = read_data(data, selection)
     training = dataset.split(test)[0] if test else dataset
     if terminal:
-        echo(f"fitting {training.rows:,} states of {dataset.size:,} coordinates", dim=True, err=True)
+        many = f"{dataset.size:,} coordinates" if dataset.size > 1 else "one coordinate"
+        echo(f"fitting {training.rows:,} states of {many}", dim=True, err=True)
     with _threads(threads, dataset.size):
         train(forecaster, training, out, resume=resume, scheduler=scheduler)
     _show(forecaster, dataset, data[0], out, as_json)
@@ -128,8 +129,9 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
         return
     from lln.cli.console import echo, say, text_width
 
-    for note in dataset.notes:
-        say(note)
+    if not sys.stdout.isatty():  # on a terminal the summary below shows them
+        for note in dataset.notes:
+            say(note)
     echo(forecaster.summary(text_width()), dim=True)
     sentence, colour = verdict(forecaster)
     if sentence:
@@ -137,7 +139,11 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
     echo(f"wrote {out}")
     if sys.stdout.isatty():
         echo(f"next: lln evaluate {out} {data}", dim=True)
-        echo(f"      lln rollout {out} --steps 500 --level 0.9 -o forecast.csv --plot forecast.png", dim=True)
+        steps = forecaster.report_.lead_times[-1] if forecaster.report_.lead_times else 500
+        interval = "" if forecaster.space_ else " --level 0.9"
+        known = " --future INPUTS" if forecaster.input_names_ else ""
+        suffix = "nc" if forecaster.space_ else "csv"
+        echo(f"      lln rollout {out} --steps {steps}{interval}{known} -o forecast.{suffix}", dim=True)
         echo(f"      lln page {out} --open", dim=True)
 
 

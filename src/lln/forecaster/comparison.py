@@ -224,7 +224,7 @@ class Comparison:
                 said.append(f"{one.name}: {_article(kinds)} did best on held-out rollouts, so no network is used in it")
         close = [
             one.name for one in self.scores[1:]
-            if (beside := self.against_best(one.name))[0] - 1.0 < _SURE * beside[1] and math.isfinite(beside[1])
+            if (beside := self.against_best(one.name))[0] * math.log(beside[0]) < _SURE * beside[1] < math.inf
         ]  # fmt: skip
         if close:
             said.append(f"not clearly worse than {self.best.name} on these rollouts: {', '.join(close)}")

@@ -117,7 +117,8 @@ def _parameters(report: FitReport) -> str:
 def _held_out(report: FitReport) -> str:
     if math.isnan(report.held_out_nmse):
         return ""
-    tried = f"; {len(report.candidates)} candidates tried" if report.candidates else ""
+    count = len(report.candidates)
+    tried = f"; {count} candidate{'s' if count > 1 else ''} tried" if count else ""
     beside = "" if math.isnan(report.linear_nmse) else f" (linear part alone {report.linear_nmse:.3g})"
     return f"normalised mean square error {report.held_out_nmse:.3g}{beside} over {report.held_out_steps} steps{tried}"
 
