@@ -98,7 +98,7 @@ class Intervals:
             return np.ones((1, 1, len(ahead)))
         ratio = self.widths[:, -1] / np.maximum(self.widths[:, half], np.finfo(np.float64).tiny)
         power = np.clip(np.log(np.maximum(ratio, 1.0)) / np.log(last / self.leads[half]), 0.0, 0.5)
-        return np.maximum(ahead / last, 1.0) ** power[..., None]
+        return np.asarray(np.maximum(ahead / last, 1.0) ** power[..., None])
 
     def covered(self, predicted: Array, truth: Array, level: float) -> float:
         """The fraction of states (windows, steps, n) within the interval at `level`."""
