@@ -65,7 +65,7 @@ def test_explain_prints_prose_without_examples_and_fits_the_terminal(lln):
     assert "`--resample` interpolates" in " ".join(text)
     assert "```" not in done.out
     assert max(map(len, text)) <= 80
-    assert "a system that is forced (tutorials/forcing.md)" in " ".join(lln("explain", "inputs-needed").out.split())
+    assert "See known inputs (tutorials/forcing.md)" in " ".join(lln("explain", "inputs-needed").out.split())
 
 
 def test_explain_alone_lists_every_topic(lln):
