@@ -43,7 +43,7 @@ _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below whi
 _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
 _TELLING = 400  # rows below which that ratio tells nothing
 _SETTINGS = 3  # of each kind that go on to rollouts
-_SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.4, 0.5, 0.75  # of a time limit
+_SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
 
 
 @dataclass(frozen=True)

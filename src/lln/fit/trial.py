@@ -37,7 +37,7 @@ LENS_RATE = 1e-2
 COMPARATOR_RATE = 2e-3
 STOPS = (0.6, 0.8, 1.0)
 # Of the time that is left when each begins. Judging takes some too, and fine-tuning about as much as training.
-_SHARE_OF_TIME = {Phase.SCREENING: 0.25, Phase.CHOOSING: 0.4, Phase.REFIT: 0.85}
+_SHARE_OF_TIME = {Phase.SCREENING: 0.25, Phase.CHOOSING: 0.4, Phase.REFIT: 0.65}
 _JUDGING = 0.3
 _START_READOUT = 1e-7
 _ROWS = 16384
