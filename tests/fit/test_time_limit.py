@@ -36,11 +36,11 @@ def test_shares_of_a_limit_pass_one_after_the_other():
 @pytest.mark.parametrize(
     ("states", "options"),
     [
-        (coupled, {}),
+        (coupled, {"parts": ("linear", "polynomial", "lens")}),
         (coupled, {"parts": ("linear", "lens")}),
         (lambda: lorenz(3000), {"parts": ("linear", "network"), "epochs": 10_000}),
     ],
-    ids=["default", "lenses", "networks"],
+    ids=["closed forms", "lenses", "networks"],
 )
 def test_the_limit_is_kept_within_a_tenth(states, options):
     data = states()
