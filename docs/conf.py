@@ -24,6 +24,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+napoleon_use_ivar = True  # an attribute with a default is described once
 autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
