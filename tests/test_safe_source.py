@@ -37,7 +37,7 @@ NETWORK_MODULES = {
     *("webbrowser", "websockets", "xmlrpc"),
 }
 NETWORK = {
-    "search/storage.py": "the database of a search, at the address that --storage names",
+    "tuning/storage.py": "the database of a search, at the address that --storage names",
     "view/page/inline.py": "opens a page on this machine in the user's browser",
     "core/workers/dask.py": "the scheduler, at the address that --scheduler names",
 }

@@ -180,7 +180,7 @@ def test_parameters_can_be_read_set_and_cloned():
     twin = clone(fitted())
     assert twin.get_params() == fitted().get_params()
     assert not hasattr(twin, "surrogate_")
-    with pytest.raises(ValueError, match="Invalid parameter 'breadth'"):
+    with pytest.raises(ValueError, match="has no parameter 'breadth'"):
         forecaster.set_params(breadth=1)
 
 

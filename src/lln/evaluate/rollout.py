@@ -165,7 +165,9 @@ def judged(states: Array, *, limit: float = math.inf, region: Region | None = No
         limit: a coordinate beyond this, in absolute value, counts as divergence.
         region: where states are expected; None asks no such question.
     """
-    rows = states.reshape(-1, *states.shape[-2:])
+    if region is not None:
+        region.check(states)
+    rows = states.reshape(math.prod(states.shape[:-2]), *states.shape[-2:])
     outcomes = [Outcome()] * len(rows)
     others = np.flatnonzero(~_stay_inside(rows, limit, region))
     if len(others):
@@ -190,9 +192,8 @@ def _stay_inside(rows: Array, limit: float, region: Region | None) -> NDArray[np
     largest = min(limit, float(np.finfo(rows.dtype).max))
     low, high = np.full(n, -largest), np.full(n, largest)
     if region is not None:
-        region.check(rows)
         low, high = np.maximum(low, region.low), np.minimum(high, region.high)
-    flat = rows.reshape(len(rows), -1)
+    flat = rows.reshape(len(rows), steps * n)
     return np.asarray(((flat >= np.tile(low, steps)) & (flat <= np.tile(high, steps))).all(axis=1))
 
 

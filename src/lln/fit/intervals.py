@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 from lln.step.frame import Array
 
@@ -63,7 +63,7 @@ class Intervals:
         size = np.maximum.accumulate(size, axis=0)
         independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
-        wider = t.ppf((1 + levels) / 2, independent) / norm.ppf((1 + levels) / 2) * np.sqrt(1 + 1 / independent)
+        wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2) * np.sqrt(1 + 1 / independent)
         quantiles = np.stack([
             np.quantile(_pooled(error / size, leads, lead), LEVELS, axis=0, method="higher") for lead in leads
         ], axis=1)  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from pickle import PicklingError
 from typing import Any, Protocol, Self, TypeVar
 
 from lln.core.errors import InputError, reason
@@ -84,7 +83,9 @@ class DaskMap:
                 return data
         try:
             data = self._client.scatter(shared, broadcast=True, hash=False)
-        except (PicklingError, TypeError, AttributeError) as error:
+        except (OSError, CancelledError):
+            raise
+        except Exception as error:  # each kind of object fails to be serialised in its own way
             raise InputError(
                 f"the data cannot be sent to a cluster ({reason(error)}); read it into memory, or use no scheduler"
             ) from error
