@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.flows.library import Library
@@ -186,3 +187,14 @@ def test_a_piece_of_several_steps_is_fitted_as_a_whole():
     one = replace(pieces, states=pieces.states[:, :2])
     alone = fitted(field.library, one, 2, 1e-14)
     assert np.square(errors(field, pieces)).sum() <= np.square(errors(alone, pieces)).sum()
+
+
+def test_fields_whose_flow_overflows_are_dropped_without_a_word():
+    # One step of the Henon map is far from the flow of any polynomial field: descents overflow on the way.
+    states = np.empty((300, 2))
+    states[0] = 0.1, 0.1
+    for k in range(299):
+        states[k + 1] = 1 - 1.4 * states[k, 0] ** 2 + states[k, 1], 0.3 * states[k, 0]
+    for factor in (1.0, 1e60):
+        model = LensForecaster(parts=("linear", "polynomial", "flow")).fit(factor * states, dt=1.0)
+        assert model.report_.part == "polynomial"

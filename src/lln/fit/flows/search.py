@@ -125,16 +125,22 @@ class FlowForms:
             choice, error = replace(choice, substeps=substeps), tried
         return choice, error
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _truncation(self, choice: FlowChoice) -> float:
         """Mean squared difference of flows with one Runge-Kutta step and with those of `choice`, on held-out rows."""
         field, (pieces, ratio) = self.field(choice, RIDGES[0], self.train), self._judges(choice)
         apart = errors(field, pieces) - errors(replace(field, substeps=1), pieces)
         return float(np.mean(np.square(apart * ratio)))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def error(self, choice: FlowChoice) -> float:
         """Mean squared one-step error on held-out rows, in the units of all closed forms."""
         pieces, ratio = self._judges(choice)
-        error = float(np.mean(np.square(errors(self.field(choice, RIDGES[0], self.train), pieces) * ratio)))
+        try:
+            found = errors(self.field(choice, RIDGES[0], self.train), pieces) * ratio
+        except (ValueError, np.linalg.LinAlgError):  # products of the states are not finite, or all alike
+            return np.inf
+        error = float(np.mean(np.square(found)))
         return error if np.isfinite(error) else np.inf
 
     def _judges(self, choice: FlowChoice) -> tuple[Pieces, Array]:

@@ -91,7 +91,6 @@ class VectorField:
         assert slopes is not None
         return after, slopes
 
-    @np.errstate(over="ignore", invalid="ignore")  # a flow that leaves the numbers is judged by its error
     def _run(self, states: Array, by_weights: Array | None, inputs: Array) -> tuple[Array, Array | None]:
         h = 1.0 / self.substeps
         for _ in range(self.substeps):
@@ -122,6 +121,7 @@ class VectorField:
         return slope, through.reshape(by_weights.shape)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def errors(field: VectorField, pieces: Pieces) -> Array:
     """Residuals of the states behind the first, (P, S, n), each times the root of its weight."""
     root, state, found = np.sqrt(pieces.weights)[:, None], pieces.states[:, 0], []
@@ -131,6 +131,7 @@ def errors(field: VectorField, pieces: Pieces) -> Array:
     return np.stack(found, axis=1)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def fitted(library: Library, pieces: Pieces, substeps: int, ridge: float, start: Array | None = None) -> VectorField:
     """The vector field with the least error of its flow over `pieces`.
 
@@ -189,11 +190,16 @@ def _descend(field: VectorField, pieces: Pieces, ridge: float) -> VectorField:
             break
         left, right = factor[:, :-1], factor[:, -1:]
         top = float(np.linalg.norm(left)) if turn == 0 else top
+        if not math.isfinite(top**2):
+            break
         at = (field.weights[field.used] * sizes)[:, None]
         cost = before = float(np.sum(np.square(right))) + ridge * top**2 * float(np.sum(np.square(at)))
         while damping < _MOST_DAMPING:
             held = math.sqrt(ridge + damping) * top
-            change = _solved(left, right, held * eye, -(ridge / (ridge + damping)) * held * at)
+            try:
+                change = _solved(left, right, held * eye, -(ridge / (ridge + damping)) * held * at)
+            except (ValueError, np.linalg.LinAlgError):  # not finite, or singular
+                return field
             weights = field.weights.copy()
             weights[field.used] += change[:, 0] / sizes
             tried = replace(field, weights=weights)
@@ -207,6 +213,7 @@ def _descend(field: VectorField, pieces: Pieces, ridge: float) -> VectorField:
     return field
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def squared_error(field: VectorField, pieces: Pieces) -> float:
     """Sum of squared residuals; infinite where the flow does not stay finite."""
     blocks = _blocks(pieces, field.library.terms * len(field.library.place))
