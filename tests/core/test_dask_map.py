@@ -1,4 +1,6 @@
 import operator
+import subprocess
+import sys
 
 import pytest
 
@@ -43,3 +45,11 @@ def test_what_cannot_be_sent_is_refused(address):
 def test_the_serial_mapper_calls_only_what_is_asked_for():
     values = serial(operator.truediv, 6, [2, 0])
     assert next(values) == 3
+
+
+def test_a_wrong_address_is_one_sentence_and_nothing_else():
+    code = "from lln.core.errors import InputError\nfrom lln.core.workers.dask import connect\n"
+    code += "try:\n    connect('nowhere')\nexcept InputError as error:\n    print(error)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("no Dask scheduler answers at 'nowhere': missing port number")
+    assert done.stderr == ""

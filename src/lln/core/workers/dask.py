@@ -80,8 +80,10 @@ class DaskPool:
 
 def connect(address: str) -> Any:
     """A client of the scheduler at `address`."""
+    distributed = _distributed()
     try:
-        return _distributed().Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        distributed.comm.get_address_host_port(address)  # a client of a wrong address prints a traceback as it ends
+        return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from None
 
