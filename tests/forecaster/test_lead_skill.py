@@ -147,3 +147,9 @@ def test_skill_needs_room():
     model = LensForecaster(**LINEAR).fit(oscillation(100), dt=1.0)
     dataset = model.layout_.read(oscillation(100))
     assert lead_skill(model.surrogate_, dataset, ((0, 0, 1),)) is None
+
+
+def test_an_unknown_baseline_is_refused():
+    model = LensForecaster(**LINEAR).fit(oscillation(100), dt=1.0)
+    with pytest.raises(ValueError, match="unknown baseline 'kernle'; did you mean 'kernel'"):
+        model.evaluate(oscillation(100), baselines=["persistence", "kernle"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.core.errors import choice
 from lln.core.text import human_time
 from lln.data.series import Dataset
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
@@ -292,8 +293,8 @@ def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str):
-        return {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
-    return tuple(names)
+        names = {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
+    return tuple(choice("baseline", name, BASELINES) for name in names)
 
 
 def evaluation(

@@ -46,6 +46,8 @@ def rollout_data(
     run_from: Any = forecaster.sample if sample else partial(forecaster.rollout, level=level)
     if given is not None and future is not None:
         raise InputError("--future gives inputs after the training data, but --from starts elsewhere; leave one out")
+    if future is not None and not forecaster.input_names_:
+        raise InputError("--future gives known inputs, but this model was fitted without any; leave it out")
     if given is None:
         if forecaster.input_names_ and future is None:
             raise _needs_inputs(forecaster, steps)
