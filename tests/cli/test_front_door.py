@@ -19,6 +19,11 @@ def test_version():
     assert done.stdout.strip() == f"lln {lln.__version__}"
 
 
+def test_the_package_runs_as_the_command():
+    done = subprocess.run([sys.executable, "-m", "lln", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"lln {lln.__version__}"
+
+
 def test_no_arguments_show_help():
     done = CliRunner().invoke(app_module.app, [])
     assert "Usage" in done.output

@@ -58,8 +58,8 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
     lines = {
         "file": f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}",
         "written by": f"lln {found['lln']} with {versions}",
-        "states": f"{layout.size} coordinates: {layout.listing()}",
-        "time step": f"{layout.dt:g} {layout.time_unit}".rstrip(),
+        "states": f"{layout.size} {'coordinate' if layout.size == 1 else 'coordinates'}: {layout.listing()}",
+        "time step": layout.step_length,
     }
     if layout.input_names:
         lines["inputs"] = ", ".join(layout.input_names)

@@ -20,7 +20,10 @@ def page(
     data: Annotated[
         Path | None, typer.Option("--data", help="Trajectories to start from and to compare rollouts with.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="States after the start.")] = 500,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="States after the start.", show_default="4 times the held-out rollouts, 50 to 500"),
+    ] = None,
     members: Annotated[
         int | None, typer.Option(min=1, help="Number of networks of the ensemble to include.", show_default="all")
     ] = None,

@@ -55,7 +55,7 @@ def rollout(
             save_figure(run.plot(), plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
-    echo(f"wrote {out}: {each}, dt = {forecaster.dt_:g} ({taken()})")
+    echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
     if plot is not None:
         echo(f"wrote {plot}")
     for series, outcome in zip(dataset.series, outcomes, strict=True):

@@ -41,10 +41,17 @@ def human_time(value: float, unit: str = "") -> str:
 
     >>> human_time(5.58e4, "seconds"), human_time(3.0, "days"), human_time(0.25)
     ('15.5 hours', '3 days', '0.25 time units')
+    >>> human_time(1.0, "months")
+    '1 month'
     """
     scale = _SECONDS.get(unit.lower())
     if scale is None:
-        return f"{value:.3g} {unit or 'time units'}"
+        return _counted(value, unit or "time units")
     seconds = value * scale
     size, name = next(((size, name) for size, name in _UNITS if seconds >= size), _UNITS[-1])
-    return f"{seconds / size:.3g} {name}"
+    return _counted(seconds / size, name)
+
+
+def _counted(value: float, unit: str) -> str:
+    number = f"{value:.3g}"
+    return f"{number} {unit[:-1] if number == '1' and len(unit) > 2 and unit.endswith('s') else unit}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.core.text import human_time
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, unit_of
 from lln.step.frame import Array
@@ -72,6 +73,11 @@ class Layout:
     def time_unit(self) -> str:
         """The unit of the time step, "" if nobody told: of dates the seconds, not since when they are counted."""
         return self.units.get(self.time_name, "").partition(" since ")[0]
+
+    @property
+    def step_length(self) -> str:
+        """The time step in words: with its unit where that is known."""
+        return human_time(self.dt, self.time_unit) if self.time_unit else f"{self.dt:g}"
 
     def listing(self, most: int = 6) -> str:
         """The coordinates in words, for messages."""

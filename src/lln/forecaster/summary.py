@@ -53,7 +53,7 @@ def _data(layout: Layout, report: FitReport) -> str:
     trained = " trained" if report.held_out_rows else ""
     gaps = f"; {report.left_out:,} more touch a gap and were left out" if report.left_out else ""
     return (
-        f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.dt:g}; {report.pairs:,} pairs of "
+        f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.step_length}; {report.pairs:,} pairs of "
         f"neighbouring states{trained}{gaps}"
     )
 
@@ -101,7 +101,12 @@ def _network(recipe: Recipe, report: FitReport) -> str:
 
 
 def _many(report: FitReport) -> str:
-    names = (("width", report.width), ("depth", report.depth), ("basis", report.basis), ("horizon", report.horizon))
+    names = (
+        ("width", report.width),
+        ("depth", report.depth),
+        ("basis", report.basis),
+        ("optical length", report.horizon),
+    )
     sizes = ", ".join(f"{name} {value:g}" for name, value in names if value is not None)
     many = "one" if report.members == 1 else f"the mean of {report.members}"
     return f"{many} of kind {report.model!r} ({sizes})"

@@ -115,6 +115,14 @@ def test_steps_of_the_calendar_carry_their_dates():
     assert payload["timeUnit"] == "months"
 
 
+@pytest.mark.parametrize(("judged", "steps"), [(5, 50), (17, 68), (400, 500), (0, 500)])
+def test_a_rollout_on_the_page_is_a_few_times_as_long_as_the_fit_could_judge(judged: int, steps: int):
+    model = copy.copy(fitted())
+    model.report_ = replace(model.report_, held_out_steps=judged)
+    assert payload_of(forecaster_page(model))["steps"] == steps
+    assert payload_of(forecaster_page(model, steps=7))["steps"] == 7
+
+
 def test_data_of_another_system_and_too_many_members_are_refused():
     with pytest.raises(ValueError, match="2 features, but LensForecaster is expecting 3"):
         forecaster_page(fitted(), Dataset((Series(np.zeros((9, 2))),), 0.01))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Models of at most so many coordinates times history have their Lyapunov exponent estimated for the page.
 SMALL = 12
+# Rollouts on a page have at least so many steps, unless the caller asks for fewer.
+SHORTEST = 50
 
 
 def build_page(
@@ -88,7 +90,7 @@ def forecaster_page(
     data: Dataset | None = None,
     *,
     title: str | None = None,
-    steps: int = HORIZON,
+    steps: int | None = None,
     members: int | None = None,
 ) -> str:
     """The page of a fitted forecaster.
@@ -98,7 +100,7 @@ def forecaster_page(
         data: trajectories to compare rollouts with; the first rollout starts on rows that the model has not seen, if
             there are any. None starts where training ended, without a truth.
         title: title of the page; None takes the name of the training data.
-        steps: length of a rollout.
+        steps: length of a rollout; None takes four times the length of the held-out rollouts, from 50 to 500 steps.
         members: how many of the ensemble's networks go into the page; None takes all.
     """
     from lln.view.page.numbers import numbers_of, subtitle_of
@@ -130,13 +132,19 @@ def forecaster_page(
         runs,
         title=title or f"{kind_of_page}: {layout.source}",
         subtitle=subtitle_of(forecaster, surrogate),
-        steps=steps,
+        steps=_length(forecaster) if steps is None else steps,
         region=forecaster.region_,
         numbers=numbers_of(forecaster, surrogate, truth),
         notes=notes,
         lyapunov=lyapunov,
         system=system,
     )
+
+
+def _length(forecaster: LensForecaster) -> int:
+    """Steps of a rollout that are worth looking at: a few times what the fit could judge."""
+    judged = forecaster.report_.held_out_steps
+    return min(HORIZON, max(SHORTEST, 4 * judged)) if judged else HORIZON
 
 
 def has_lenses(surrogate: AnySurrogate) -> bool:

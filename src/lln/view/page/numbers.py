@@ -36,7 +36,7 @@ _KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convo
 def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:
     """The model in one line."""
     layout = forecaster.layout_
-    parts = [layout.listing(), f"time step {layout.dt:g}", _network_words(surrogate)]
+    parts = [layout.listing(), f"time step {layout.step_length}", _network_words(surrogate)]
     return " · ".join(parts)
 
 
@@ -49,7 +49,7 @@ def numbers_of(
         ("coordinates n", f"{frame.size}"),
         ("states a step looks at", f"{frame.history}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
-        ("time step", f"{layout.dt:g}"),
+        ("time step", layout.step_length),
         ("closed-form parts", ", ".join(_closed_forms(surrogate)) or "none"),
         *_network_rows(surrogate),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),

@@ -91,7 +91,11 @@ function pictures(state: State): View[] {
     element("start-panel").hidden = !grid.flat;
   }
   if (state.hasTruth) views.push(new ErrorView(state));
-  else element("error-panel").hidden = element("truth-key").hidden = true;
+  else {
+    element("error-panel").hidden = true;
+    element("baseline-key").hidden = true;
+    element("truth-key").hidden = state.row === 0;
+  }
   const lens = lensOf(payload);
   if (lens) views.push(new BenchView(state, lens));
   else element("bench").hidden = true;

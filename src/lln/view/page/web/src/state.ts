@@ -144,6 +144,11 @@ export class State {
     return this.path[(this.history - 1 + step) * this.n + coordinate];
   }
 
+  /** A row of the data, so many rows before the start's. */
+  before(rows: number, coordinate: number): number {
+    return this.data.states[(this.row - rows) * this.n + coordinate];
+  }
+
   truth(step: number, coordinate: number): number {
     return this.reference.values[(this.reference.first + step) * this.n + coordinate];
   }

@@ -58,6 +58,8 @@ export interface AxisOptions {
   x?: string;
   y?: string;
   xTicks?: boolean;
+  /** words for a value of x, instead of the number */
+  xWord?: (value: number) => string;
   yCount?: number;
 }
 
@@ -72,10 +74,11 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
   context.textAlign = "center";
   context.textBaseline = "top";
   if (x) {
-    for (const value of ticks(x.low, x.high, (box.right - box.left) / 80)) {
+    const word = options.xWord ?? short;
+    for (const value of ticks(x.low, x.high, (box.right - box.left) / (options.xWord ? 110 : 80))) {
       const at = Math.round(x(value)) + 0.5;
       segment(context, at, box.top, at, box.bottom);
-      if (options.xTicks !== false) context.fillText(short(value), at, box.bottom + 5);
+      if (options.xTicks !== false) context.fillText(word(value), at, box.bottom + 5);
     }
   }
   context.textAlign = "right";

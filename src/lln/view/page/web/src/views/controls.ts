@@ -41,7 +41,8 @@ export class Controls implements View {
     this.play.setAttribute("aria-pressed", String(state.playing));
     write("play-word", state.playing ? "Pause" : "Play");
     element<HTMLButtonElement>("reset").disabled = !state.moved;
-    write("truth-word", state.reference.kind === "data" || state.reference.kind === "none" ? "truth" : state.reference.name);
+    const words = { data: "truth", none: "data before the start" };
+    write("truth-word", state.reference.kind in words ? words[state.reference.kind as keyof typeof words] : state.reference.name);
     if (state.dragging) write("status", "The start is being moved; the rollout follows.");
     else if (state.finished) write("status", this.status());
   }

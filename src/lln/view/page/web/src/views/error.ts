@@ -4,7 +4,7 @@ import { axes, clip, line, linear, mark, powerOfTen, segment, short, type Scale 
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
-import { element, named, span, type View } from "./view";
+import { dateWords, element, span, timeAxis, type View } from "./view";
 
 const FLOOR = 1e-12;
 
@@ -58,7 +58,8 @@ export class ErrorView implements View {
   private frame(box: { left: number; right: number; top: number; bottom: number }, y: Scale): void {
     const { surface, state } = this;
     axes(surface, box, this.x, null, {
-      x: named(state.payload.timeName, state.payload.timeUnit),
+      x: timeAxis(state.payload),
+      xWord: dateWords(state.payload),
       y: "error, in standard deviations of the training data",
     });
     const { context } = surface;

@@ -1,14 +1,16 @@
-// Every coordinate over time: truth, prediction and persistence. The start of each can be dragged up and down.
+// Every coordinate over time: the rows before the start, truth, prediction and persistence. The start of each can be dragged up and down.
 
 import { axes, clip, dot, handle, line, linear, mark, trail, type Box, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
 import { ranges } from "./ranges";
-import { element, named, type View } from "./view";
+import { dateWords, element, named, timeAxis, type View } from "./view";
 
 const ROW = 136;
 const TOUCH = 22;
+/** rows before the start are shown over at most this part of the steps after it */
+const PAST = 0.25;
 
 export class SeriesView implements View {
   private readonly surface: Surface;
@@ -36,7 +38,8 @@ export class SeriesView implements View {
     const c = colours();
     const { payload } = state;
     const all = ranges(state, Array.from({ length: state.n }, (_, i) => i));
-    const times = [state.startTime, state.startTime + state.steps * payload.dt] as const;
+    const past = Math.min(state.row, Math.ceil(PAST * state.steps));
+    const times = [state.startTime - past * payload.dt, state.startTime + state.steps * payload.dt] as const;
     this.rows = all.map(([low, high], i) => {
       const box = { left: 58, right: surface.width - 14, top: i * this.row + 24, bottom: (i + 1) * this.row - 6 };
       return { box, x: linear(...times, box.left + 12, box.right), y: linear(low, high, box.bottom, box.top) };
@@ -45,13 +48,15 @@ export class SeriesView implements View {
       const last = i === state.n - 1;
       axes(surface, box, x, y, {
         y: named(payload.names[i], payload.units[i]),
-        x: last ? named(payload.timeName, payload.timeUnit) : undefined,
+        x: last ? timeAxis(payload) : undefined,
         xTicks: last,
+        xWord: dateWords(payload),
         yCount: 4,
       });
       const at = (k: number): number => x(state.startTime + k * payload.dt);
       clip(surface.context, { ...box, left: box.left - 14 }, () => {
         const { context } = surface;
+        line(context, past + 1, (k) => [at(k - past), y(state.before(past - k, i))], c.truth, 2);
         const dash = state.reference.kind === "analog" ? [7, 5] : [];
         if (state.known > 0) {
           trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);
@@ -70,8 +75,8 @@ export class SeriesView implements View {
   }
 
   private press(px: number, py: number): boolean {
-    this.held = this.rows.findIndex(({ box, y }, i) => {
-      return Math.abs(px - box.left) < TOUCH && Math.abs(py - y(this.state.predicted(0, i))) < TOUCH;
+    this.held = this.rows.findIndex(({ x, y }, i) => {
+      return Math.abs(px - x(this.state.startTime)) < TOUCH && Math.abs(py - y(this.state.predicted(0, i))) < TOUCH;
     });
     if (this.held >= 0) {
       this.state.dragging = true;

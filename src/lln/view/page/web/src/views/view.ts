@@ -52,4 +52,21 @@ export function moment(payload: Payload, time: number): string {
   return `${short(+time.toPrecision(6))}${payload.timeUnit ? ` ${payload.timeUnit}` : ""}`;
 }
 
+/** Words for ticks of time where time has dates; undefined for plain numbers. */
+export function dateWords(payload: Payload): ((time: number) => string) | undefined {
+  const { calendar, origin } = payload;
+  if (calendar) {
+    const letters = { years: 4, months: 7, quarters: 7 }[payload.timeUnit] ?? 10;
+    return (time) => {
+      const date = Number.isInteger(time) ? (calendar.dates[time - calendar.first] ?? "") : "";
+      return date.slice(0, letters);
+    };
+  }
+  return origin === null ? undefined : (time) => moment(payload, time).slice(0, 16);
+}
+
+/** Title of an axis of time. */
+export const timeAxis = (payload: Payload): string =>
+  named(payload.timeName, dateWords(payload) ? "" : payload.timeUnit);
+
 export const named = (name: string, unit: string): string => (unit ? `${name} (${unit})` : name);
