@@ -27,7 +27,7 @@ import lln
 from lln.core.errors import InputError
 from lln.core.folders import output_folder
 from lln.data.series import Dataset, Series
-from lln.forecaster.comparison import Comparison
+from lln.forecaster.comparison.result import Comparison
 from lln.plots import save_figure
 from lln.systems import seeded_start
 

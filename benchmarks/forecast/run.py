@@ -26,14 +26,14 @@ from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
 from lln.core.workers.base import Task
 from lln.core.workers.local import LocalPool
-from lln.fit.choose import LinearChoice, choose_linear
+from lln.fit.choice.holdout import folds
+from lln.fit.choice.linear_choice import LinearChoice, choose_linear
+from lln.fit.choice.scores import bounded
+from lln.fit.closed.linear import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
-from lln.fit.holdout import folds
-from lln.fit.linear import RIDGES
+from lln.fit.networks.trials import rate_of
 from lln.fit.prepare import Candidate, Kitchen, prepare
-from lln.fit.stability import bounded
-from lln.fit.trial import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.step.dense import DenseStep
@@ -178,7 +178,7 @@ def _frame_of(fit: Fit) -> Candidate:
 
 
 def _reference_row(task: Mapping[str, Any]) -> dict[str, Any]:
-    from lln.fit.baselines import Analog, Linear
+    from lln.forecaster.references.simple import Analog, Linear
 
     problem = problem_of(task["table"], task["system"])
     if task["model"] == "linear-best":

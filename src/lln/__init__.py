@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lln.data.trajectory import Trajectory as Trajectory
     from lln.data.trajectory import simulate as simulate
     from lln.data.trajectory import simulated as simulated
-    from lln.forecaster.compare import compare as compare
+    from lln.forecaster.comparison.compare import compare as compare
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
     from lln.forecaster.model_file import load as load
     from lln.forecaster.model_file import save as save
@@ -35,7 +35,7 @@ _HOME = {
     "LensRegressor": "lln.forecaster.regressor",
     "Trajectory": "lln.data.trajectory",
     "as_dataset": "lln.data.dataset",
-    "compare": "lln.forecaster.compare",
+    "compare": "lln.forecaster.comparison.compare",
     "lens_transport": "lln.ops",
     "load": "lln.forecaster.model_file",
     "preset": "lln.systems",

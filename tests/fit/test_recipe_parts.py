@@ -4,12 +4,11 @@ import pytest
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
+from lln.fit.choice.holdout import folds, load, roll_linear
+from lln.fit.choice.noise import estimate_noise
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.fit.holdout import folds, load, roll_linear
-from lln.fit.members import shape_of
-from lln.fit.noise import estimate_noise
+from lln.fit.networks.sizes import parameter_budget, shape_of, updates_for
 from lln.fit.prepare import Candidate, prepare
-from lln.fit.sizes import parameter_budget, updates_for
 from lln.models.counting import comparator_cost, lens_cost
 from lln.step.dense import DenseStep
 from lln.systems import preset, simulate

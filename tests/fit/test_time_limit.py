@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from forecasters import lorenz
 
-from lln.fit.time_limit import TimeLimit
+from lln.fit.options import TimeLimit
 from lln.forecaster.forecaster import LensForecaster
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lln.fit.linear import Units
+from lln.fit.closed.linear import Units
 from lln.models import LensNetwork
 from lln.models.mlp import PlainMLP
 from lln.step.dense import DenseStep

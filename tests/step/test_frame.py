@@ -3,7 +3,7 @@ import pytest
 
 from lln.data.series import Dataset, Series
 from lln.data.stream import moments, pairs
-from lln.fit.linear import (
+from lln.fit.closed.linear import (
     allowed_features,
     neighbours,
     regression_of_moments,

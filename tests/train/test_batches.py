@@ -5,7 +5,7 @@ import torch
 
 from lln.data.series import Dataset, Series
 from lln.data.stream import pairs
-from lln.fit.linear import units_of_pairs
+from lln.fit.closed.linear import units_of_pairs
 from lln.fit.prepare import residuals
 from lln.train.batches import InMemoryBatches, StreamedBatches
 

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from lln.data.series import Dataset, Series
-from lln.fit.members import shape_of
+from lln.fit.networks.sizes import shape_of
 from lln.fit.prepare import prepare
 from lln.train.ensemble import make_ensemble
 from lln.train.locality import gradient_mask

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lln.fit.members import shape_of
+from lln.fit.networks.sizes import shape_of
 from lln.train.ensemble import make_ensemble
 from lln.train.readout import ReadoutFit, last_states
 

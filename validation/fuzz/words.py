@@ -23,7 +23,7 @@ from validation.fuzz.mutate import NUMBERS, REALS, TEXTS
 WORK = (
     "lln.forecaster.forecaster:LensForecaster.fit",
     "lln.forecaster.forecaster:LensForecaster.evaluate",
-    "lln.forecaster.compare:compare",
+    "lln.forecaster.comparison.compare:compare",
     "lln.tuning.search:search",
     "lln.export.onnx:export_onnx",
     "lln.export.torch:export_torch",

@@ -14,24 +14,24 @@ from typing import Any, NamedTuple
 import typer
 
 from lln import __version__
-from lln.cli.animate import animate
-from lln.cli.audit import audit
 from lln.cli.compare import compare
 from lln.cli.console import INTERRUPTED
 from lln.cli.doctor import doctor
-from lln.cli.draw import draw
 from lln.cli.evaluate import evaluate
 from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
 from lln.cli.options import expanded
-from lln.cli.page import page
-from lln.cli.report import report
-from lln.cli.reproduce import reproduce
+from lln.cli.paper.audit import audit
+from lln.cli.paper.report import report
+from lln.cli.paper.reproduce import reproduce
 from lln.cli.rollout import rollout
 from lln.cli.search import search
 from lln.cli.simulate import simulate
+from lln.cli.view.animate import animate
+from lln.cli.view.draw import draw
+from lln.cli.view.page import page
 from lln.core.errors import InputError, failure
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"

@@ -10,7 +10,7 @@ import typer
 from lln.cli.options import AsJson, Choices, DataFiles, Selection, several
 
 if TYPE_CHECKING:
-    from lln.forecaster.comparison import Comparison
+    from lln.forecaster.comparison.result import Comparison
 
 
 def compare(
@@ -67,8 +67,8 @@ def compare(
     """
     from lln.cli.console import interrupted, output_file, picture_file, progress_bars, say
     from lln.cli.reading import read_data, recipe_choices
-    from lln.forecaster.compare import ALL
-    from lln.forecaster.compare import compare as run
+    from lln.forecaster.comparison.compare import ALL
+    from lln.forecaster.comparison.compare import compare as run
 
     fraction, test_data = _test(test, test_data)
     if plot is not None:

@@ -12,7 +12,7 @@ from lln.cli.options import AsJson, DataFile, ModelFile, Selection, preset_names
 
 if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
-    from lln.forecaster.evaluation import Evaluation
+    from lln.forecaster.scoring.evaluation import Evaluation
 
 
 def evaluate(
@@ -95,7 +95,7 @@ def _baselines(names: list[str] | None) -> Any:
 def _show(found: Evaluation, plot: Path | None) -> None:
     """Print the scores, the errors by lead time, and what follows from them."""
     from lln.cli.console import echo, facts, say, show_table
-    from lln.forecaster.scored_rows import CHOOSING, TRAINING
+    from lln.forecaster.scoring.scored_rows import CHOOSING, TRAINING
 
     echo(found.title)
     if found.warning:
@@ -129,7 +129,7 @@ def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | N
 
 def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> None:
     from lln.cli.console import say, show_table
-    from lln.forecaster.lyapunov import lyapunov_table
+    from lln.forecaster.scoring.lyapunov import lyapunov_table
 
     times = _times(found, spectra)
     if times is not None:

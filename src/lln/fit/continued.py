@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from lln.data.series import Dataset
-from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms
+from lln.fit.choice.holdout import folds
+from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms
 from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
-from lln.fit.holdout import folds
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import Candidate, Kitchen

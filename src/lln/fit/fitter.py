@@ -21,31 +21,21 @@ import torch
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choose import (
-    ALIKE,
-    Decision,
-    LinearChoice,
-    choose_linear,
-    judge,
-    network_candidates,
-    reaches_of,
-    ridges_of,
-)
-from lln.fit.closed_form import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
+from lln.fit.choice.histories import linear_histories, nonlinear_histories, seasons
+from lln.fit.choice.holdout import Fold, Part, earlier_blocks, folds, load, roll_linear
+from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, reaches_of, ridges_of
+from lln.fit.choice.network_choice import Decision, judge
+from lln.fit.choice.noise import estimate_noise
+from lln.fit.choice.parsimony import choose_on_noise
+from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
+from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.holdout import Fold, Part, earlier_blocks, folds, load, roll_linear
-from lln.fit.noise import estimate_noise
-from lln.fit.options import Event, Fit, FitReport, Phase, Recipe
+from lln.fit.networks.trials import Progress, Stage, Trials, Work
+from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
-from lln.fit.parsimony import choose_on_noise
 from lln.fit.prepare import Candidate, Kitchen
-from lln.fit.reporting import report_of
-from lln.fit.scores import RolloutErrors, better_by, horizon_of
-from lln.fit.seasons import linear_histories, nonlinear_histories, seasons
-from lln.fit.skill import measure_skill
-from lln.fit.stability import settled
-from lln.fit.time_limit import TimeLimit
-from lln.fit.trial import Progress, Stage, Trials, Work
+from lln.fit.report.report import report_of
+from lln.fit.report.skill import measure_skill
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
 from lln.train.checkpoint import Checkpoint, identity_of

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lln.core.checks import check_device, finite, positive, whole
 from lln.core.errors import InputError, choice, did_you_mean
-from lln.fit.holdout import Part
+from lln.fit.choice.holdout import Part
 from lln.models.factory import state_networks
 from lln.step.base import AnyStep
 from lln.step.parts import PARTS as OTHER_PARTS
@@ -187,7 +188,7 @@ class FitReport:
         lead_times: in steps, at which held-out rollouts were scored.
         skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
         valid_steps: the longest lead time at which the model forecasts; 0 if it never does.
-        intervals: half widths of prediction intervals, as `lln.fit.intervals.Intervals` records them; empty for none.
+        intervals: half widths of prediction intervals, as `Intervals.record` gives them; empty for none.
         coverage_90: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
         exponent: largest Lyapunov exponent of the learned step, per unit of time; None where it is not chaotic.
         structure: settings of the closed-form part, from which it is solved again on new data; empty for networks.
@@ -368,3 +369,25 @@ def _not_negative(value: Any) -> float:
     if number < 0:
         raise InputError(f"ridge must not be negative, got {number}")
     return number
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """A time limit that starts when it is made.
+
+    Attributes:
+        seconds: the limit; None for none.
+        began: start by the monotonic clock.
+    """
+
+    seconds: float | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def end(self) -> float | None:
+        """The end by the monotonic clock; None without a limit."""
+        return None if self.seconds is None else self.began + self.seconds
+
+    def passed(self, share: float = 1.0) -> bool:
+        """Whether this share of the time has passed; never without a limit."""
+        return self.seconds is not None and time.monotonic() > self.began + share * self.seconds

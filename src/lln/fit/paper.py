@@ -11,10 +11,10 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
-from lln.fit.noise import estimate_noise
+from lln.fit.choice.noise import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.fit.prepare import Candidate, prepare
-from lln.fit.reporting import report_of
+from lln.fit.report.report import report_of
 from lln.models import build
 from lln.models.stacked import stack
 from lln.step.dense import DenseStep

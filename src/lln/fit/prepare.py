@@ -12,8 +12,8 @@ import torch
 
 from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs, moments, pairs
-from lln.fit.holdout import Part
-from lln.fit.linear import (
+from lln.fit.choice.holdout import Part
+from lln.fit.closed.linear import (
     RIDGES,
     Mask,
     Regression,

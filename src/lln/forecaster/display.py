@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-    from lln.forecaster.evaluation import Evaluation
     from lln.forecaster.forecaster import LensForecaster
     from lln.forecaster.results import Forecast
+    from lln.forecaster.scoring.evaluation import Evaluation
 
 MOST_PANELS = 8
 ROWS_SHOWN = 6
@@ -278,7 +278,7 @@ def evaluation_table(scores: Evaluation) -> pandas.DataFrame:
 def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
     """Draw a rollout of a model; see `LensForecaster.plot`."""
     from lln.forecaster.results import times_after
-    from lln.forecaster.scored_rows import read_windows, windows_of
+    from lln.forecaster.scoring.scored_rows import read_windows, windows_of
 
     options = {} if level is None else {"level": level}
     if data is None:

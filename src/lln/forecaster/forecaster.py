@@ -18,15 +18,15 @@ from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
 from lln.evaluate.rollout import Region, judged
-from lln.fit import coverage as covering
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
+from lln.fit.report import coverage as covering
 from lln.forecaster.estimator import Estimator
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
-from lln.forecaster.lyapunov import growth_rate, spectra_beside, true_system
 from lln.forecaster.progress import progress_for
 from lln.forecaster.results import Forecast, forecast, half_widths, one_step
+from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
 from lln.forecaster.starts import Present, Start, read_inputs, read_start, refuse_other_arrays
 from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.fit.options import FitReport
-    from lln.forecaster.evaluation import Evaluation
+    from lln.forecaster.scoring.evaluation import Evaluation
     from lln.step.base import AnyStep
     from lln.view.page.inline import InlinePage
 
@@ -385,7 +385,7 @@ class LensForecaster(Estimator):
                 those rows of the data that trained the model. None takes no scores by lead time.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.
         """
-        from lln.forecaster.evaluation import evaluate_model
+        from lln.forecaster.scoring.evaluation import evaluate_model
 
         self._fitted()
         dataset = self.layout_.read(trajectories, **data)
@@ -418,7 +418,7 @@ class LensForecaster(Estimator):
 
         The same on the training data is `report_.coverage`.
         """
-        from lln.forecaster.evaluation import visited
+        from lln.forecaster.scoring.evaluation import visited
 
         start, steps, known = self._given(x0, steps, inputs)
         windows = start.window.reshape(-1, *start.window.shape[-2:])

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lln.core.checks import check_int, finite
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
-from lln.fit.bases import LensBasis, drawn_lenses
-from lln.fit.closed_form import SCALES
-from lln.fit.regression import RIDGES, RidgePath
+from lln.fit.closed.bases import LensBasis, drawn_lenses
+from lln.fit.closed.forms import SCALES
+from lln.fit.closed.ridge import RIDGES, RidgePath
 from lln.step.frame import Array
 
 _BLOCK = 4096

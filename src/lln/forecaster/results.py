@@ -12,7 +12,7 @@ from lln.core.errors import InputError
 from lln.data.interpret.calendar import dates_after
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Rollout
-from lln.fit.intervals import Intervals
+from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.layout import Layout
 from lln.forecaster.starts import Start

@@ -7,8 +7,8 @@ import textwrap
 
 from lln.core.table import number
 from lln.core.text import human_time
+from lln.fit.choice.scores import lead_columns
 from lln.fit.options import FitReport, Recipe
-from lln.fit.scores import lead_columns
 from lln.forecaster.fingerprint import Training
 from lln.forecaster.layout import Layout
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError, choice
 from lln.systems.base import Array, System
-from lln.systems.spectral import SpectralField
+from lln.systems.fields.spectral import SpectralField
 
 DTYPES = ("float32", "float64")
 

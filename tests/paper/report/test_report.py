@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 from browser import drive, needs_browser
-from conftest import Writer, full_writer, lens_options, rollout
+from paper_records import Writer, full_writer, lens_options, rollout
 from typer.testing import CliRunner
 
 from lln.cli.app import app

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choose import choose_linear, ridges_of
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
+from lln.fit.choice.linear_choice import choose_linear, ridges_of
 from lln.fit.defaults import VALIDATION
 from lln.fit.fields.recipe import FieldFitting
-from lln.fit.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
 from lln.fit.options import Recipe
 from lln.fit.prepare import Kitchen
 from lln.step.base import AnyStep

@@ -14,8 +14,8 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import pair_batches
+from lln.fit.closed.linear import wide_enough
 from lln.fit.fields.grid import Grid
-from lln.fit.linear import wide_enough
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
 from lln.step.polynomial import Polynomial

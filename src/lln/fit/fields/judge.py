@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lln.data.series import Dataset
+from lln.fit.choice.holdout import Fold, Windows, load
 from lln.fit.defaults import CORRECTION_WEIGHTS
-from lln.fit.holdout import Fold, Windows, load
 from lln.models.field_ensemble import FieldEnsemble
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame

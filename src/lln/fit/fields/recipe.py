@@ -25,6 +25,8 @@ import torch
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
+from lln.fit.choice.holdout import Fold, Part, folds
+from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
 from lln.fit.fields.data import spectral_radius
@@ -33,11 +35,9 @@ from lln.fit.fields.judge import FieldJudge, Stay
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say
-from lln.fit.holdout import Fold, Part, folds
-from lln.fit.noise import estimate_noise
+from lln.fit.networks.unrolled import STEPS_WHEN_NOISY
 from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
-from lln.fit.skill import measure_skill
-from lln.fit.unrolled import STEPS_WHEN_NOISY
+from lln.fit.report.skill import measure_skill
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
+from lln.fit.choice.noise import Noise
 from lln.fit.fields.data import spectral_radius
 from lln.fit.fields.grid import Grid
-from lln.fit.noise import Noise
 from lln.fit.options import FitReport
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame

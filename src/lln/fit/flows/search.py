@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from lln.data.stream import pair_batches
-from lln.fit.bases import monomial_count
+from lln.fit.choice.holdout import Part
+from lln.fit.closed.bases import monomial_count
+from lln.fit.closed.linear import Units
 from lln.fit.flows.library import Library
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
-from lln.fit.holdout import Part
-from lln.fit.linear import Units
 from lln.fit.prepare import Kitchen
 from lln.step.frame import Array, Frame
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from lln.core.checks import check_int
 from lln.data.series import Dataset
-from lln.fit.analogs import Memory
-from lln.fit.baselines import Reference
-from lln.fit.seasons import nonlinear_histories
+from lln.fit.choice.histories import nonlinear_histories
+from lln.forecaster.references.analogs import Memory
+from lln.forecaster.references.simple import Reference
 from lln.forecaster.references.tuning import best_setting
 from lln.step.frame import Array
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from lln.core.checks import check_int
 from lln.data.series import Dataset
-from lln.fit.baselines import Linear, Reference
-from lln.fit.seasons import linear_histories, seasons
+from lln.fit.choice.histories import linear_histories, seasons
+from lln.forecaster.references.simple import Linear, Reference
 from lln.step.frame import Array
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.data.stream import moments
-from lln.fit.baselines import Reference
-from lln.fit.linear import units_of_moments
+from lln.fit.closed.linear import units_of_moments
+from lln.forecaster.references.simple import Reference
 from lln.forecaster.references.tuning import best_setting
 from lln.step.frame import Array, Frame
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.data.stream import moments
+from lln.fit.choice.holdout import folds, load
+from lln.fit.closed.linear import units_of_moments
 from lln.fit.defaults import VALIDATION
-from lln.fit.holdout import folds, load
-from lln.fit.linear import units_of_moments
 from lln.step.frame import Array
 
 STEPS = 64  # length of the rollouts, at most

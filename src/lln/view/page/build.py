@@ -20,7 +20,7 @@ from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
-from lln.forecaster.lyapunov import learned_lyapunov
+from lln.forecaster.scoring.lyapunov import learned_lyapunov
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.systems import System
 from lln.view.page.payload import AnySurrogate, Numbers, whole_payload

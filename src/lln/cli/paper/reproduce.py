@@ -1,0 +1,164 @@
+"""`lln reproduce`: the paper's evidence from nothing, block by block, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from lln.core.workers import Pool
+    from lln.paper.reproduce import Listener, Progress
+    from lln.paper.spec import Study
+
+# Rollout tables first, because later blocks share their runs.
+ORDER = ("R0", "SC-C", "L28-C", "ABL", "MT", "G0", "C0", "AS", "HP", "CS")
+TABLES = {
+    "depth-40": ("R0", "SC-C", "L28-C"),
+    "all-depths": ("R0", "SC-C", "L28-C"),
+    "depth-sweep": ("R0", "SC-C", "L28-C"),
+    "ablation": ("ABL",),
+    "multi-trajectory": ("MT",),
+    "gradients": ("G0",),
+    "curves": ("C0",),
+    "architecture": ("AS",),
+    "profiles": ("HP",),
+    "case-study": ("CS",),
+}
+QUIET_SECONDS = 15.0
+
+
+def reproduce(
+    blocks: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Protocol codes ({', '.join(ORDER)}) or tables ({', '.join(TABLES)}); all if left out."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The same shapes in minutes; the numbers mean nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the records; a new one runs everything.", show_default="results/paper"),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
+    ] = None,
+    study: Annotated[Path | None, typer.Option(help="Run this study file in place of the paper's.")] = None,
+    report: Annotated[bool, typer.Option(help="Write the report at the end.")] = True,
+) -> None:
+    """Run the paper's studies and write the report. What is finished is never run again: call it again to resume.
+
+    Leaves with exit code 1 if a run crashed; the others are kept, and the next call tries it again.
+    """
+    from lln.paper.expand import shortened
+    from lln.paper.records import Store
+    from lln.paper.reproduce import run_study
+
+    studies = _studies(blocks or [], study)
+    if quick:
+        studies = [shortened(one) for one in studies]
+    folder = out or Path("results/quick" if quick else "results/paper")
+    began, failed = time.perf_counter(), 0
+    with Store(folder) as store, _shown() as listener, closing(_pool(jobs, scheduler)) as pool:
+        known = store.done
+        for one in studies:
+            progress = run_study(one, store, pool, listener)
+            failed += progress.failed
+            _summary(one, progress)
+        store.settle()
+        idle = not failed and store.done == known
+    typer.echo(f"{'all':<6} {_clock(time.perf_counter() - began)}  records in {folder}")
+    if idle:
+        typer.echo(_nothing_run(folder))
+    if report and study is None:
+        _write_report(folder)
+    if failed:
+        typer.echo(f"{failed} runs crashed; they are recorded as failed in {folder}, call again to retry", err=True)
+        raise typer.Exit(1)
+
+
+def _studies(names: list[str], file: Path | None) -> list[Study]:
+    """Every study is read and checked before the first run."""
+    from lln.core.errors import InputError, choice
+    from lln.paper.spec import load_study, paper_studies
+
+    if file is not None:
+        if names:
+            raise InputError(f"give blocks or --study, not both: got {names[0]!r} and {file}")
+        return [load_study(file)]
+    known = paper_studies()
+    by_name = {code.lower(): (code,) for code in ORDER} | TABLES
+    wanted = {code for name in names for code in by_name[choice("block", name.lower(), by_name)]} or set(ORDER)
+    return [known[code] for code in ORDER if code in wanted]
+
+
+def _pool(jobs: int, scheduler: str | None) -> Pool:
+    from lln.core.workers import DaskPool, LocalPool
+
+    return LocalPool(jobs) if scheduler is None else DaskPool(scheduler)
+
+
+def _summary(study: Study, progress: Progress) -> None:
+    counts = f"{progress.done} of {progress.total} runs"
+    lost = f", {progress.failed} failed" if progress.failed else ""
+    typer.echo(f"{study.block:<6} {_clock(progress.seconds)}  {counts}{lost}: {study.title}")
+    for error in progress.errors:
+        typer.echo(f"  failed: {error}", err=True)
+
+
+def _nothing_run(folder: Path) -> str:
+    """What to say where every run was stored before."""
+    from lln.paper.records import read_times
+
+    dates = sorted({str(timing.provenance.get("date", ""))[:10] for timing in read_times(folder).values()} - {""})
+    made = f", made {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    return (
+        f"nothing was run: all of these runs are stored in {folder}{made}; to run them afresh give another folder, as "
+        "in --out results/mine"
+    )
+
+
+def _write_report(folder: Path) -> None:
+    from lln.cli.paper.report import render
+
+    for path in render(folder):
+        typer.echo(f"wrote {path}")
+
+
+@contextmanager
+def _shown() -> Iterator[Listener]:
+    """A live line on a terminal, a line now and then in a pipe."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status("") as status:
+            yield lambda progress: status.update(_line(progress))
+        return
+    last = time.monotonic()
+
+    def now_and_then(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= QUIET_SECONDS:
+            last = time.monotonic()
+            typer.echo(_line(progress), err=True)
+
+    yield now_and_then
+
+
+def _line(progress: Progress) -> str:
+    left = "" if progress.seconds_left is None else f", {_clock(progress.seconds_left)} left"
+    return (
+        f"{progress.block}: {progress.done} of {progress.total} runs done, {progress.running} running, "
+        f"{progress.failed} failed{left}"
+    )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:3d} min {rest:02d} s"

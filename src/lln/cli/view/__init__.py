@@ -1,0 +1,1 @@
+"""Commands that draw a model: draw, animate, page."""

@@ -1,0 +1,1 @@
+"""What decides between candidates: held-out rows, rollouts over them, scores, noise, histories."""

@@ -1,0 +1,153 @@
+"""The choice of a trained network on held-out rollouts: when to stop, its readout and the weight of its correction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lln.fit.choice.holdout import Windows
+from lln.fit.closed.forms import ClosedChoice
+from lln.fit.defaults import CORRECTION_WEIGHTS
+from lln.fit.prepare import Candidate
+from lln.models.stacked import Ensemble
+from lln.step.dense import DenseStep
+from lln.step.frame import Array, Frame
+from lln.step.loop import roll
+from lln.train.batches import Batches
+from lln.train.ensemble import Trained, join
+from lln.train.readout import ReadoutFit
+
+READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
+_EARLY = math.log(2.0)
+_RAW = math.log(2.0)
+_READOUT_ROWS = 16384
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a trained network is used: at which stop, with which readout, at which share."""
+
+    stop: int
+    readout: float | None
+    share: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one seed uses.
+
+    Attributes:
+        candidate: its frame.
+        setting: of the network; None for the linear part alone.
+        error: log error of held-out rollouts.
+        closed: a closed form with more than a linear part; None for none.
+    """
+
+    candidate: Candidate
+    setting: Setting | None
+    error: float
+    closed: ClosedChoice | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """How one trained ensemble did, for each group of members.
+
+    Attributes:
+        errors: log error of each setting, (G,).
+    """
+
+    errors: dict[Setting, Array] = field(default_factory=dict)
+
+    def best(self, group: int) -> tuple[Setting, float]:
+        """The best setting of one group, and its log error.
+
+        A snapshot before the schedule has run down, or a readout that was not solved for, is good by luck more often
+        than others are; when everything trains again, the luck is gone.
+        """
+        last = max((setting.stop for setting in self.errors if setting.readout is not None), default=0)
+
+        def expected(setting: Setting) -> float:
+            early, raw = setting.stop < last, setting.readout is None and setting.stop <= last
+            return float(self.errors[setting][group]) + early * _EARLY + raw * _RAW
+
+        setting = min(self.errors, key=expected)
+        return setting, float(self.errors[setting][group])
+
+
+def judge(
+    trained: Trained,
+    frame: Frame,
+    windows: Windows,
+    source: Batches,
+    allowed: torch.Tensor | None,
+    groups: int,
+    settings: Sequence[Setting] | None = None,
+) -> Judgement:
+    """Roll every group out at every stop, readout and share (or at the given settings)."""
+    shares = CORRECTION_WEIGHTS if settings is None else tuple(sorted({setting.share for setting in settings}))
+    wanted = None if settings is None else {(setting.stop, setting.readout) for setting in settings}
+    uses: list[tuple[int, float | None]] = []
+    states: list[dict[str, torch.Tensor]] = []
+    model = trained.model
+    for stop, snapshot in enumerate(trained.snapshots):
+        # What was trained over several steps, behind the last stop, would be undone by another readout.
+        readouts = READOUTS if stop < trained.stops else (None,)
+        readouts = tuple(one for one in readouts if wanted is None or (stop, one) in wanted)
+        if not readouts:
+            continue
+        model.load_state_dict(snapshot)
+        fit = ReadoutFit(model, *source.some(_READOUT_ROWS), allowed)
+        for readout in readouts:
+            model.load_state_dict(snapshot)
+            if readout is not None:
+                fit.apply(readout)
+            uses.append((stop, readout))
+            states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+    # All of them go through one rollout side by side: its length, not its width, is what takes time.
+    rolled = roll_groups(join(model, states), frame, windows, len(uses) * groups, shares)
+    errors = windows.log_error(rolled).reshape(len(uses), groups, len(shares))
+    found = {
+        Setting(stop, readout, share): errors[index, :, place]
+        for index, (stop, readout) in enumerate(uses)
+        for place, share in enumerate(shares)
+    }
+    return Judgement(found)
+
+
+def adopt(trained: Trained, setting: Setting, source: Batches, allowed: torch.Tensor | None) -> Ensemble:
+    """The ensemble as `setting` uses it."""
+    model = trained.model
+    model.load_state_dict(trained.snapshots[setting.stop])
+    if setting.readout is not None:
+        ReadoutFit(model, *source.some(_READOUT_ROWS), allowed).apply(setting.readout)
+    return model
+
+
+def roll_groups(model: Ensemble, frame: Frame, windows: Windows, groups: int, shares: Sequence[float]) -> Array:
+    """The states of every group of members at every weight: (G, A, W, steps, n), in the units of the data."""
+    weighted = replace(frame, gain=np.asarray(shares)[:, None, None] * frame.gain)
+    step = DenseStep(weighted, [_GroupMeans(model, groups)])
+    start = torch.from_numpy(windows.start).to(step.device)
+    known = None if windows.inputs is None else torch.from_numpy(windows.inputs).to(step.device)
+    states = roll(step, start.expand(groups, len(shares), *start.shape), windows.truth.shape[1], known)
+    rows: Array = states.cpu().numpy()
+    return rows
+
+
+class _GroupMeans(nn.Module):
+    """The mean output of each group of an ensemble: (G, ..., F) -> (G, ..., n)."""
+
+    def __init__(self, model: Ensemble, groups: int) -> None:
+        super().__init__()
+        self.model, self.groups, self.each = model, groups, len(model) // groups
+
+    def forward(self, features: Tensor) -> Tensor:
+        rows = features.reshape(self.groups, 1, -1, features.shape[-1]).expand(-1, self.each, -1, -1)
+        out: Tensor = self.model(rows.reshape(self.groups * self.each, -1, features.shape[-1])).double()
+        return out.reshape(self.groups, self.each, *features.shape[1:-1], -1).mean(dim=1)

@@ -1,0 +1,409 @@
+"""The closed forms: polynomials, vector fields and drawn lenses, screened by one-step errors, judged by rollouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from lln.core.seeding import subseed
+from lln.core.workers.mapping import Mapper, serial
+from lln.data.stream import Pairs, pair_batches
+from lln.fit.choice.holdout import Fold, Part, load
+from lln.fit.choice.scores import RolloutErrors
+from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
+from lln.fit.closed.linear import Units
+from lln.fit.closed.ridge import RIDGES, RidgePath
+from lln.fit.flows.search import RIDGES as FLOW_RIDGES
+from lln.fit.flows.search import FlowChoice, FlowForms
+from lln.fit.options import TimeLimit
+from lln.fit.prepare import Kitchen, Prepared
+from lln.step.dense import DenseStep
+from lln.step.frame import Array
+from lln.step.parts import PARTS, ClosedFormPart
+
+SCALES = (0.1, 0.2, 0.4, 0.8)
+DEGREES = (2, 3, 4, 5)
+DRAWS = 3  # lens networks whose mean is used in the end
+_SCREENING_WIDTH, _SCREENING_ROWS = 250, 2000
+_ROWS = 24_000  # pairs that a closed form is solved from at most
+_STREAMED_ROWS = 6000  # of data that does not fit into memory
+_OPERATIONS = 6e9  # of one decomposition, which bounds the width
+_WIDEST = 1200
+_MOST_MONOMIALS = 1500
+_MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear part may leave it
+_NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks noisy: a law there is weak
+_FREE = 1e12  # standard deviations: no bound
+_LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
+_ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
+_TELLING = 400  # rows below which that ratio tells nothing
+_SETTINGS = 3  # of each kind that go on to rollouts
+_SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
+
+
+@dataclass(frozen=True)
+class ClosedChoice:
+    """One closed form with all that is needed to solve it again.
+
+    Attributes:
+        kind: "polynomial", "flow", "lens", or the name of a part of another package.
+        history: states that it looks at.
+        ridge: relative to the largest squared singular value.
+        degree: of a polynomial or of a vector field.
+        scale: of the embedding of a lens network.
+        width: rays of a lens network.
+        lags: whether the embedding is drawn for past states rather than for differences between them.
+        flow: the other settings of a vector field.
+    """
+
+    kind: str
+    history: int
+    ridge: float
+    degree: int = 0
+    scale: float = 0.0
+    width: int = 0
+    lags: bool = False
+    flow: FlowChoice | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, for the report."""
+        common: dict[str, Any] = {"part": self.kind, "history": self.history, "ridge": self.ridge}
+        if self.kind == "lens":
+            return {**common, "scale": self.scale, "width": self.width, "lags": self.lags}
+        if self.flow is not None:
+            return {**common, **self.flow.record()}
+        return {**common, "degree": self.degree} if self.degree else common
+
+    @property
+    def size(self) -> int:
+        """A rough order of complexity: polynomials, lens networks, parts of other packages; then the history."""
+        fewer = 0 if self.flow is None else 2 * bool(self.flow.radius) + bool(self.flow.threshold)
+        return (self.width or 10 * self.degree or 10 * _WIDEST) + self.history - fewer
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A closed form and its held-out rollouts."""
+
+    choice: ClosedChoice
+    errors: RolloutErrors
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Features and standardised increments of some pairs."""
+
+    features: Array
+    increments: Array
+    weights: Array | None
+
+    def blocks(self, basis: Basis, rows: int = 4096) -> Iterator[tuple[Array, Array, Array | None]]:
+        for first in range(0, len(self.features), rows):
+            part = slice(first, first + rows)
+            features = self.features[part]
+            columns = np.concatenate([features, basis.columns(features)], axis=1)
+            yield columns, self.increments[part], None if self.weights is None else self.weights[part]
+
+    def some(self, count: int) -> _Rows:
+        """Evenly spread rows."""
+        if len(self.features) <= count:
+            return self
+        rows = np.linspace(0, len(self.features) - 1, count).round().astype(int)
+        return _Rows(self.features[rows], self.increments[rows], None if self.weights is None else self.weights[rows])
+
+
+class ClosedForms:
+    """Solves and judges the closed forms of one dataset.
+
+    Args:
+        kitchen: prepares the data.
+        fold: what trains and what judges.
+        scale: what counts as one in a score, (n,).
+        seed: of the draws.
+        say: receives a number done, a total and a text.
+        noisy: whether the data looks noisy.
+        mapper: calls the independent pieces: settings and draws.
+        limit: time limit of the fit; late settings and draws are left out.
+    """
+
+    def __init__(
+        self,
+        kitchen: Kitchen,
+        fold: Fold,
+        scale: Array,
+        seed: int,
+        say: Callable[[int, int, str], None],
+        *,
+        noisy: bool = False,
+        mapper: Mapper = serial,
+        limit: TimeLimit | None = None,
+    ) -> None:
+        self.mapper, self.limit = mapper, limit or TimeLimit()
+        self.kitchen, self.fold, self.scale, self.seed, self.say, self.noisy = kitchen, fold, scale, seed, say, noisy
+        self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
+        self._best: ClosedChoice | None = None
+
+    def search(self, histories: Sequence[int], kinds: Sequence[str], steps: int) -> list[Scored]:
+        """Screen every setting by its one-step error on held-out rows, then roll the best of each kind out.
+
+        Args:
+            histories: to try.
+            kinds: some of "polynomial", "flow", "lens" and the names of parts of other packages.
+            steps: length of the rollouts.
+        """
+        found: list[Scored] = []
+        screened = self._screen(histories, kinds)
+        chosen = [one for kind in kinds for one in [c for c in screened if c[1].kind == kind][:_SETTINGS]]
+        rolled = self.mapper(_rolled, self, [(choice, ridges, steps) for _, choice, ridges in chosen])
+        for index, (_, choice, _) in enumerate(chosen):
+            self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
+            found += next(rolled)
+            if self.limit.passed(_ROLLED_BY):
+                return found
+        if "flow" in kinds and 1 in histories and self.kitchen.dataset.size > 1:
+            limit = min((error for error, choice, _ in screened if choice.history == 1), default=math.inf)
+            for flow in self.flows.search(limit):
+                self.say(len(chosen), len(chosen), f"flow of degree {flow.degree}")
+                found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), FLOW_RIDGES, steps)
+        return found
+
+    @cached_property
+    def flows(self) -> FlowForms:
+        """The vector fields of the same rows."""
+        active = self._active(self.kitchen.prepare(self.fold.train, 1))
+        return FlowForms(self.kitchen, self.fold.train, self.fold.held_out, active, noisy=self.noisy)
+
+    def learns_with_more_rows(self) -> bool | None:
+        """Whether the one-step error still falls as rows are added, which noise would not let it.
+
+        Coarsely sampled data looks noisy to differences, but a law that is not yet learned is learned better from four
+        times as many rows. Where the error stays, what is left cannot be foreseen. None where rows are too few to tell.
+        """
+        if self._best is None or len(self._data(self.fold.train, self._best.history).features) < _TELLING:
+            return None
+        few, _ = self._one_step(self._best, _SCREENING_ROWS // 4 if self._many(self._best) else None)
+        whole, _ = self._one_step(self._best)
+        return whole < _LEARNS * few
+
+    def _many(self, choice: ClosedChoice) -> bool:
+        return len(self._data(self.fold.train, choice.history).features) >= _SCREENING_ROWS
+
+    def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
+        """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
+        if choice.kind in PARTS:
+            ready = self.kitchen.prepare(parts, choice.history)
+            return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
+        if choice.flow is not None:
+            frame = self.flows.frame(choice.flow, choice.ridge, parts)
+            return self._bounded(DenseStep(frame), self.kitchen.prepare(parts, choice.history))
+        pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
+        made = []
+        for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
+            made.append(one)
+            if self.limit.passed(_DRAWN_BY):
+                break
+        mean = replace(
+            made[0].frame,
+            matrix=np.mean([one.frame.matrix for one in made], axis=0),
+            offset=np.mean([one.frame.offset for one in made], axis=0),
+        )
+        return DenseStep(mean, tuple(member for one in made for member in one.members))
+
+    def judged(self, choice: ClosedChoice, steps: int) -> Scored:
+        """Held-out rollouts of one closed form over `steps`."""
+        return self._roll(choice, [choice.ridge], steps)[0]
+
+    def _screen(self, histories: Sequence[int], kinds: Sequence[str]) -> list[tuple[float, ClosedChoice, list[float]]]:
+        """One-step error, setting and ridges to try of every setting, the best first."""
+        screened: list[tuple[float, ClosedChoice, list[float]]] = []
+        enough = _ENOUGH * float(np.mean(self._held_out(histories[0]).increments ** 2))
+        settings = (one for history in histories for one in self._settings(history, kinds))
+        for choice, error, ridge in self.mapper(_screened, self, settings):
+            if math.isfinite(error):
+                near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
+                screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
+            if error < enough or (screened and self.limit.passed(_SCREENED_BY)):  # or rounding is all that is left
+                break
+        screened.sort(key=lambda one: one[0])
+        self._best = screened[0][1] if screened else None
+        return screened
+
+    def _settings(self, history: int, kinds: Sequence[str]) -> Iterator[ClosedChoice]:
+        ready = self.kitchen.prepare(self.fold.train, history)
+        rows, factors = min(ready.pairs, _ROWS), len(self._active(ready))
+        for degree in DEGREES if "polynomial" in kinds else ():
+            if monomial_count(factors, degree) <= min(_MOST_MONOMIALS, 0.8 * rows):
+                yield ClosedChoice("polynomial", history, 0.0, degree=degree)
+        width = int(min(_WIDEST, 2 * rows, max(50, math.sqrt(_OPERATIONS / (2 * rows)))))
+        for scale in SCALES if "lens" in kinds else ():
+            for lags in (False, True) if history > 1 else (False,):
+                yield ClosedChoice("lens", history, 0.0, scale=scale, width=width, lags=lags)
+        yield from (ClosedChoice(kind, history, 0.0) for kind in kinds if kind in PARTS)
+
+    def _one_step(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> tuple[float, float]:
+        """The least one-step error on held-out rows, and the ridge that has it; from a quarter of the rows if None."""
+        if choice.kind in PARTS:
+            held = self._held_out(choice.history)
+            with torch.no_grad():
+                predicted = self._part(choice, self.fold.train, rows)(torch.from_numpy(held.features)).numpy()
+            return float(np.mean((predicted - held.increments) ** 2)), 0.0
+        ready = self.kitchen.prepare(self.fold.train, choice.history)
+        small = replace(choice, width=min(choice.width, _SCREENING_WIDTH))
+        basis = self._basis(small, ready, 0)
+        held = self._held_out(choice.history)
+        data = self._data(self.fold.train, choice.history)
+        path = RidgePath(data.some(len(data.features) // 4 if rows is None else rows).blocks(basis))
+        columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
+        errors = path.one_step(columns, held.increments, RIDGES)
+        errors = np.where(np.isfinite(errors), errors, np.inf)
+        best = int(np.argmin(errors))
+        return float(errors[best]), RIDGES[best]
+
+    def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
+        windows = load(self.kitchen.dataset, self.fold, choice.history, self.scale, steps)
+        found = []
+        for ridge, surrogate in zip(ridges, self._solved(choice, ridges), strict=True):
+            predicted = surrogate.rollout(windows.start, windows.truth.shape[1], windows.inputs)
+            found.append(Scored(replace(choice, ridge=ridge), windows.errors(predicted)))
+        return found
+
+    def _solved(self, choice: ClosedChoice, ridges: Sequence[float]) -> Iterator[DenseStep]:
+        """The step of each ridge on the rows that train."""
+        train = self.fold.train
+        if choice.flow is not None or choice.kind in PARTS:
+            yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
+            return
+        ready = self.kitchen.prepare(train, choice.history)
+        basis = self._basis(choice, ready, 0)
+        path = RidgePath(self._data(train, choice.history).blocks(basis))
+        yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
+
+    def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = _ROWS) -> ClosedFormPart:
+        """A part of another package, solved on at most `rows` rows, or on a quarter of them if None."""
+        data = self._data(parts, choice.history)
+        data = data.some(len(data.features) // 4 if rows is None else rows)
+        return PARTS.get(choice.kind).fit(data.features, data.increments, data.weights)
+
+    def _basis(self, choice: ClosedChoice, ready: Prepared, draw: int) -> Basis:
+        active = self._active(ready)
+        if choice.kind == "polynomial":
+            return PolynomialBasis(active, choice.degree)
+        units, n = ready.units, self.kitchen.dataset.size
+        features = n * units.history + len(units.input_mean)
+        seed = subseed(self.seed, "lenses", draw)
+        mixing = _lag_space(units) if choice.lags else None
+        return drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
+
+    def _assembled(self, ready: Prepared, basis: Basis, weights: Array, offset: Array) -> DenseStep:
+        count = ready.units.history * self.kitchen.dataset.size + len(ready.units.input_mean)
+        frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
+        return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
+
+    def _bounded(self, made: DenseStep, ready: Prepared) -> DenseStep:
+        low, high = self._bounds(ready)
+        return DenseStep(replace(made.frame, low=low, high=high), made.members)
+
+    def _bounds(self, ready: Prepared) -> tuple[Array, Array]:
+        """Where rollouts of a nonlinear part are kept; coordinates that drift are free."""
+        margin, drifts = _MARGIN * (ready.high - ready.low), self._drifting()
+        far = _FREE * ready.units.scale
+        low = np.where(drifts, ready.units.mean - far, ready.low - margin)
+        high = np.where(drifts, ready.units.mean + far, ready.high + margin)
+        return low, high
+
+    def _drifting(self) -> Any:
+        """Coordinates whose held-out rows leave the range of the training rows: clocks, trends, (n,)."""
+        ready = self.kitchen.prepare(self.fold.train, 1)
+        margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
+        held = self.kitchen.prepare(self.fold.held_out, 1)
+        return (held.low < ready.low - margin) | (held.high > ready.high + margin)
+
+    def _active(self, ready: Prepared) -> tuple[int, ...]:
+        """The features that nonlinear parts see: all but the present value of coordinates that drift."""
+        n, count = self.kitchen.dataset.size, ready.units.history * self.kitchen.dataset.size
+        drifts = self._drifting()
+        every = range(count + len(ready.units.input_mean))
+        return tuple(index for index in every if index >= n or not drifts[index])
+
+    def _data(self, parts: tuple[Part, ...] | None, history: int) -> _Rows:
+        key = (parts, history)
+        if key not in self._rows:
+            ready = self.kitchen.prepare(parts, history)
+            self._rows[key] = _rows_of(ready, ready.units)
+        return self._rows[key]
+
+    def _held_out(self, history: int) -> _Rows:
+        ready = self.kitchen.prepare(self.fold.train, history)
+        held = self.kitchen.prepare(self.fold.held_out, history)
+        return _rows_of(held, ready.units).some(_SCREENING_ROWS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None}
+
+
+# The pieces that a mapper calls.
+
+
+def _screened(forms: ClosedForms, choice: ClosedChoice) -> tuple[ClosedChoice, float, float]:
+    """A setting, its least one-step error and the ridge that has it."""
+    return (choice, *forms._one_step(choice))
+
+
+def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int]) -> list[Scored]:
+    """The rollouts of a setting at several ridges."""
+    return forms._roll(*piece)
+
+
+def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
+    """The step of one draw, solved on some parts of the data."""
+    choice, parts, draw = piece
+    ready = forms.kitchen.prepare(parts, choice.history)
+    basis = forms._basis(choice, ready, draw)
+    solved = RidgePath.solved(forms._data(parts, choice.history).blocks(basis), choice.ridge)
+    return forms._assembled(ready, basis, *solved)
+
+
+def _say_nothing(done: int, total: int, text: str) -> None:
+    del done, total, text
+
+
+def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
+    """The same forms with lenses drawn from another seed."""
+    if seed == forms.seed:
+        return forms
+    return ClosedForms(
+        forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
+        limit=forms.limit,
+    )  # fmt: skip
+
+
+def _rows_of(ready: Prepared, units: Units) -> _Rows:
+    """Up to 24,000 pairs, evenly spread where there are more."""
+    pairs = ready.held
+    if pairs is None:
+        pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
+    count = len(pairs)
+    keep: Any = slice(None) if count <= _ROWS else np.linspace(0, count - 1, _ROWS).round().astype(int)
+    features = units.frame().feature_rows(pairs.window[keep], _taken(pairs, keep))
+    weights = None if pairs.weights is None else pairs.weights[keep]
+    return _Rows(features, pairs.increments[keep] / units.scale, weights)
+
+
+def _taken(pairs: Pairs, keep: Any) -> Array | None:
+    return None if pairs.inputs is None else pairs.inputs[keep]
+
+
+def _lag_space(units: Units) -> Array:
+    """The matrix (F, F) from features to standardised past states [z_k, z_{k-1}, ..., u]."""
+    n, history, m = len(units.mean), units.history, len(units.input_mean)
+    matrix = np.eye(n * history + m)
+    for j in range(1, history):
+        rows = slice(j * n, (j + 1) * n)
+        matrix[rows, :] = matrix[(j - 1) * n : j * n, :]
+        matrix[rows, j * n : (j + 1) * n] -= np.diag(units.difference_scale[j - 1])
+    return matrix

@@ -1,0 +1,1 @@
+"""Network candidates: sizes, training of one candidate, fine-tuning over several steps."""

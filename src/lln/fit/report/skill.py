@@ -1,0 +1,125 @@
+"""What a fitted model can do on rows that did not train it: errors by lead time beside simple references, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lln.data.series import Dataset
+from lln.fit.choice.histories import seasons
+from lln.fit.choice.holdout import Fold, Windows, load, rolling
+from lln.fit.choice.scores import LOST, RolloutErrors
+from lln.fit.options import FitReport
+from lln.fit.report.intervals import Intervals, measured_coverage
+from lln.step.base import Step
+from lln.step.frame import Array
+
+MODEL = "model"
+_WINDOWS = 100
+_LONGEST = 200  # steps
+_LARGE = 2_000_000  # numbers in the rollouts of one model
+
+
+@dataclass(frozen=True, eq=False)
+class Skill:
+    """Held-out rollouts of a model and of simple references.
+
+    Attributes:
+        errors: by name; the model's own under "model".
+        intervals: from the model's errors.
+        covered: fraction of held-out states within 90 % intervals that other held-out states gave; None for too few.
+    """
+
+    errors: dict[str, RolloutErrors]
+    intervals: Intervals
+    covered: float | None
+
+    def into(self, report: FitReport, *, noisy: bool = False) -> FitReport:
+        """The report with these results, and with a sentence where the model has no skill or is beaten."""
+        table = {name: one.by_lead(noisy=noisy).tolist() for name, one in self.errors.items()}
+        own = self.errors[MODEL]
+        by_lead = own.by_lead(noisy=noisy)
+        good = np.flatnonzero(by_lead < LOST)
+        valid = int(own.leads[good[-1]]) if len(good) else 0
+        return replace(
+            report,
+            lead_times=own.leads,
+            skill=table,
+            valid_steps=valid,
+            intervals=self.intervals.record(),
+            coverage_90=self.covered,
+            notes=(*report.notes, *self._notes(valid, noisy)),
+        )
+
+    def _notes(self, valid: int, noisy: bool) -> list[str]:
+        own, notes = self.errors[MODEL], []
+        if valid < own.leads[-1]:
+            notes.append(
+                f"Nothing that was tried forecasts beyond {valid} steps on held-out rows."
+                if valid
+                else "Nothing that was tried forecasts even one step on held-out rows to less than half of the spread."
+            )
+        score = own.score(noisy=noisy)
+        for name, one in self.errors.items():
+            if name not in (MODEL, "linear map") and one.score(noisy=noisy) < score - 0.1:
+                notes.append(f"On held-out rows {name} errs less than this model; use it where that is enough.")
+                break
+        return notes
+
+
+def measure_skill(
+    dataset: Dataset,
+    fold: Fold,
+    scale: Array,
+    model: Step[Any, Any],
+    linear: Step[Any, Any] | None = None,
+    earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
+) -> Skill:
+    """Roll out a model that did not see the held-out rows, from many starts among them.
+
+    Args:
+        dataset: all of it.
+        fold: what trained and what was held out.
+        scale: standard deviations, (n,).
+        model: trained without the held-out rows.
+        linear: the best linear map, as a reference.
+        earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
+    """
+    longest = max(model.frame.history, 1 if linear is None else linear.frame.history)
+    season = next(iter(seasons(dataset, 1)), 0)
+    steps = min(fold.steps, _LONGEST)
+    count = max(8, min(_WINDOWS, _LARGE // max(1, steps * dataset.size)))
+    many = rolling(dataset, fold, longest, steps, count)
+    windows = load(dataset, many, longest, scale)
+    predicted = _rolled(model, windows)
+    errors = {MODEL: windows.errors(predicted)}
+    if linear is not None:
+        errors["linear map"] = windows.errors(_rolled(linear, windows))
+    errors["persistence"] = windows.errors(np.broadcast_to(windows.start[:, -1:], windows.truth.shape))
+    errors["the training mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
+    if 1 < season <= longest:
+        repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
+        errors["the last season"] = windows.errors(repeated)
+    pairs, rows = [(predicted, windows.truth)], float(_held(many))
+    for other, step in earlier:
+        more = rolling(dataset, other, longest, steps, count)
+        if more.steps == steps:
+            found = load(dataset, more, longest, scale)
+            pairs.insert(0, (_rolled(step, found), found.truth))
+            rows += _held(more)
+    every = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
+    covered = measured_coverage(every[0], every[1], scale, rows=rows)
+    return Skill(errors, Intervals.of(every[0], every[1], scale, rows), covered)
+
+
+def _held(fold: Fold) -> int:
+    return sum(last - first for _, first, last in fold.held_out)
+
+
+def _rolled(model: Step[Any, Any], windows: Windows) -> Array:
+    start = windows.start[:, -model.frame.history :]
+    with np.errstate(all="ignore"):
+        return np.asarray(model.rollout(start, windows.truth.shape[1], windows.inputs))

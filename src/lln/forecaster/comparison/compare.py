@@ -1,0 +1,309 @@
+"""Several models fitted to the same data by the same fitter, and scored on the same rollouts that none has seen."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lln import __version__
+from lln.core.checks import check_int, finite, positive
+from lln.core.errors import InputError, choice
+from lln.data.dataset import Dataset, as_dataset
+from lln.data.stream import moments
+from lln.data.windows import HORIZON
+from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
+from lln.fit.choice.histories import longest_history
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load
+from lln.fit.closed.linear import units_of_moments
+from lln.fit.options import Recipe
+from lln.forecaster.comparison.competitors import (
+    POLYNOMIAL,
+    Fitted,
+    Request,
+    fit_reference,
+    fit_request,
+    fits_polynomials,
+    given_model,
+)
+from lln.forecaster.comparison.result import Comparison, Score
+from lln.forecaster.comparison.stored_scores import StoredScores
+from lln.forecaster.fingerprint import Training
+from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.keywords import keyword_options
+from lln.forecaster.references import REFERENCES
+from lln.forecaster.scoring.origins import ORIGINS, rolling_origins, unmarked
+from lln.models import MODELS
+from lln.models.factory import state_networks
+from lln.step.frame import Array
+
+Options = LensForecaster | Mapping[str, Any]
+SIMPLE = (*REFERENCES, POLYNOMIAL)
+ALL = (*MODELS, *SIMPLE)
+TEST_FRACTION = 0.2
+MOST_TEST_FRACTION = 0.5
+
+
+def compare(
+    train: Any,
+    test: Any = None,
+    *,
+    models: Sequence[str] | Mapping[str, Options] = ALL,
+    others: Mapping[str, Any] | None = None,
+    recipe: Recipe | Options | None = None,
+    seeds: Sequence[int] = (0,),
+    depths: Sequence[int] | None = None,
+    steps: int | None = None,
+    windows: int | None = ORIGINS,
+    starts: Sequence[int] | None = None,
+    threshold: float = VALID_RMSE,
+    exponent: float | None = None,
+    dt: float | None = None,
+    progress: Callable[[Any], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Comparison:
+    """Fit every model to the same data with the same options, and score all of them on the same unseen rollouts.
+
+    Models are ranked as the fitter ranks candidates: by the mean over lead times of the log error, up to the lead time
+    at which the best model loses the truth, from rolling origins, with differences paired by rollout.
+
+    Args:
+        train: trajectories, in any form that `as_dataset` takes. On a grid the fitter decides between a dense map and
+            field networks, as `LensForecaster` does.
+        test: other trajectories to score on, without rows that are also in `train`; or the last fraction of each
+            trajectory to keep unseen. None keeps a fifth (more if that is shorter than `steps`).
+        models: names of networks ("lens", "mlp", ...) and references ("persistence", "mean", "seasonal", "linear",
+            "polynomial", "analog", "kernel", "esn"); or estimators or keyword arguments of `LensForecaster` by a name
+            of your own.
+        others: your own models, by name: a step (..., n) -> (..., n), or an object with `rollout(window, steps,
+            inputs)` as a `Step` has it. They are scored as they are.
+        recipe: options of all networks: keyword arguments of `LensForecaster`, or an estimator; `model` and
+            `random_state` are set here. None takes the defaults.
+        seeds: one fit of every network for each.
+        depths: depths to choose from for each network, on held-out rollouts of up to three of the seeds; None leaves
+            the depth to the recipe.
+        steps: length of a rollout, shorter if the test data is; None takes 500, or six tenths of the test data.
+        windows: at most so many rollouts, evenly spread and perhaps overlapping; None takes all.
+        starts: rows of every test trajectory from which rollouts start, in place of an even choice.
+        threshold: error that ends a valid prediction, in standard deviations of the training data.
+        exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in Lyapunov times.
+        dt: time step, where the data does not tell.
+        progress: callback that receives the events of the fits, each with the model's name as its group.
+        checkpoint: file that stores each model's score; the same comparison continues from it.
+
+    Returns:
+        Scores, tables and a figure.
+    """
+    named = models if isinstance(models, Mapping) else {}
+    known = [*state_networks(), *SIMPLE, *named]
+    every = [*(choice("model", name, known) for name in models), *(others or {})]
+    if len(set(every)) < len(every) or not every or not seeds:
+        raise InputError(f"compare needs at least one model and one seed, each model once, got {every} and {seeds}")
+    unit = positive("threshold", threshold)
+    steps = None if steps is None else check_int("steps", steps, 1)
+    windows = None if windows is None else check_int("windows", windows, 1)
+    exponent = None if exponent is None else finite("exponent", exponent)
+    base = _request(recipe)
+    requests = {
+        name: _request(named[name]) if name in named else base.named(name) for name in models if name not in REFERENCES
+    }
+    given = {name: given_model(name, model) for name, model in (others or {}).items()}
+    data = as_dataset(train, dt=dt)
+    judged = _judged(data, test if test is None or isinstance(test, int | float) else as_dataset(test, dt=dt), steps)
+    if POLYNOMIAL in requests and not fits_polynomials(judged.fitting) and models is ALL:
+        del requests[POLYNOMIAL]
+        every.remove(POLYNOMIAL)
+    least = max([MOST_HISTORY, *(one.history for one in given.values())])
+    longest = [longest_history(judged.fitting, one.recipe.history) for one in requests.values()]
+    longest += [REFERENCES[name].longest(judged.fitting) for name in every if name in REFERENCES]
+    fold, room = judged.origins(least, max([least, *longest]), steps, windows, starts)
+    asked = {
+        "lln": __version__,
+        "data": judged.fitting.digest(),
+        "test": judged.data.digest(),
+        "windows": hashlib.sha256(repr((fold.windows, fold.steps)).encode()).hexdigest(),
+        "seeds": seeds,
+        "depths": depths,
+        "threshold": unit,
+        "models": {name: one.record() for name, one in requests.items() if name in named},
+        "recipe": base.record(),
+    }
+    scorer = _Scorer(judged.data, fold, units_of_moments(moments(judged.fitting)).scale, unit, room)
+    stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
+    scores = []
+    for name in every:
+        score = None if name in given else stored.get(name)
+        if score is None:
+            if name in given:
+                fits = [given[name]]
+            elif name in requests:
+                fits = fit_request(requests[name], judged.fitting, seeds, depths, _grouped(name, progress))
+            else:
+                fits = [fit_reference(name, judged.fitting, room)]
+            score = scorer.score(name, fits)
+            stored.put(score)
+        scores.append(score)
+    return Comparison(
+        scores=tuple(scores),
+        references=tuple(name for name in models if name in SIMPLE),
+        steps=fold.steps,
+        windows=len(fold.windows),
+        seeds=tuple(int(seed) for seed in seeds),
+        dt=judged.fitting.dt,
+        threshold=unit,
+        exponent=exponent,
+        scored=judged.scored,
+        rows=sum(last - first for _, first, last in fold.held_out),
+        time_unit=data.units.get("time", "").partition(" since ")[0],
+    ).ranked()
+
+
+def _request(options: Recipe | Options | None) -> Request:
+    """From a recipe, an estimator or keyword arguments of one."""
+    if isinstance(options, Recipe):
+        return Request(options)
+    given = keyword_options(options)
+    field, seed = given.pop("field", "auto"), given.pop("random_state", 0) or 0
+    given.pop("verbose", None)
+    return Request(Recipe.from_record({"seed": seed, **given}), field)
+
+
+def _grouped(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
+    """A callback that adds the model's name to each event."""
+    if progress is None:
+        return None
+    return lambda event: progress(replace(event, group=name))
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What trains, and the rows that are predicted.
+
+    Attributes:
+        fitting: what trains.
+        data: what is scored on; rows of it may have trained.
+        parts: rows of it that may be predicted.
+        scored: its name in titles.
+        whole: whether it is test data without a row that trained.
+    """
+
+    fitting: Dataset
+    data: Dataset
+    parts: tuple[Part, ...]
+    scored: str
+    whole: bool
+
+    def origins(
+        self, least: int, longest: int, steps: int | None, count: int | None, starts: Sequence[int] | None
+    ) -> tuple[Fold, int]:
+        """The rollouts, and the number of states given before each: as many as a model may look at, if there are."""
+        if starts is not None:
+            return self._from(starts, least, HORIZON if steps is None else steps)
+        for history in dict.fromkeys((longest, least)):
+            fold = rolling_origins(self.data, self.parts, history, steps, count)
+            if fold.windows:
+                return fold, history
+        raise InputError(
+            f"nothing to score on: no {least + 1} neighbouring rows without a gap are left beside the training data; "
+            "give longer trajectories or test data"
+        )
+
+    def _from(self, starts: Sequence[int], least: int, steps: int) -> tuple[Fold, int]:
+        """The rollouts from the rows that the caller named."""
+        if self.scored != _TEST_DATA:
+            raise InputError("starts are rows of the test data; give test, or leave starts out")
+        if not self.whole:
+            raise InputError("some rows of the test data are in the training data; leave them out, or leave starts out")
+        rows = [check_int("start", row, 0) for row in starts]
+        places = [(index, row) for index in range(len(self.data.series)) for row in rows]
+        room = []
+        for index, row in places:
+            first = row - least + 1
+            inside = [a for i, a, b in self.data.stretches(1) if i == index and a <= first and row + 1 + steps <= b]
+            if not inside:
+                raise InputError(
+                    f"a rollout of {steps} steps from row {row} of trajectory {index} needs rows {first} to "
+                    f"{row + steps} without a gap, but the trajectory has {self.data.lengths[index]} rows"
+                )
+            room.append(row - inside[0] + 1)
+        return Fold((), self.parts, tuple(places), steps), min(room)
+
+
+_TEST_DATA = "test data"
+
+
+def _judged(data: Dataset, test: Dataset | float | None, steps: int | None) -> _Judged:
+    """Split the data, or check the test data against it."""
+    if not isinstance(test, Dataset):
+        share = positive("test", test) if test is not None else None
+        share = share or min(max(TEST_FRACTION, (steps or 0) / max(data.lengths)), MOST_TEST_FRACTION)
+        fitting = data.split(share)[0]
+        parts = tuple((i, length - max(1, round(share * length)), length) for i, length in enumerate(data.lengths))
+        return _Judged(fitting, data, parts, "the last part of the data", whole=False)
+    if test.size != data.size or test.inputs != data.inputs:
+        raise InputError(
+            f"the test data has {test.size} columns and {test.inputs} inputs but the training data {data.size} and "
+            f"{data.inputs}; compare needs the same ones"
+        )
+    if abs(test.dt - data.dt) > 1e-6 * data.dt:
+        raise InputError(f"the test data has time step {test.dt:g} but the training data {data.dt:g}; resample one")
+    known = Training.of(data, [(i, 0, length) for i, length in enumerate(data.lengths)])
+    seen = [known.seen(one) for one in test.series]
+    if all(rows.all() for rows in seen):
+        raise InputError(
+            "every row of the test data is in the training data; leave test out to hold its last part back"
+        )
+    return _Judged(data, test, unmarked(seen), _TEST_DATA, whole=not any(rows.any() for rows in seen))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """Rolls models out over the same windows.
+
+    Attributes:
+        data: what is scored on.
+        fold: the rollouts.
+        scale: standard deviations of the training data, (n,).
+        threshold: error that ends a valid prediction.
+        room: states that can be given before each rollout.
+    """
+
+    data: Dataset
+    fold: Fold
+    scale: Array
+    threshold: float
+    room: int
+
+    def score(self, name: str, fits: Sequence[Fitted]) -> Score:
+        """The score of one model, which may have several fits."""
+        errors, valid = [], []
+        for fit in fits:
+            if fit.history > self.room:
+                raise InputError(
+                    f"{name} looks at {fit.history} states at a time, but only {self.room} rows lie before each "
+                    f"rollout; give longer test data or later starts, or fit with history={self.room} or less"
+                )
+            windows = load(self.data, self.fold, fit.history, self.scale)
+            with np.errstate(all="ignore"):
+                predicted = fit.rollout(windows.start, self.fold.steps, windows.inputs)
+            # From the first state that is not finite on, a rollout is lost, whatever follows.
+            lost = np.maximum.accumulate(~np.isfinite(predicted).all(axis=-1), axis=-1)
+            predicted = np.where(lost[..., None], np.nan, predicted)
+            errors.append(mse_by_step(predicted, windows.truth, self.scale))
+            valid.append(valid_prediction_steps(predicted, windows.truth, self.scale, self.threshold))
+        return Score(
+            name,
+            np.stack(errors),
+            np.stack(valid),
+            history=max(fit.history for fit in fits),
+            parameters=max((fit.parameters for fit in fits if fit.parameters is not None), default=None),
+            seconds=float(np.mean([fit.seconds for fit in fits])),
+            note=", ".join(sorted({fit.note for fit in fits if fit.note})),
+            noisy=any(fit.noisy for fit in fits),
+            parts=tuple(fit.part for fit in fits if fit.part),
+        )

@@ -1,0 +1,301 @@
+"""The result of a comparison: scores, tables, a figure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.statistics import geometric_mean
+from lln.core.table import Table, number
+from lln.core.text import human_time
+from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
+from lln.models.factory import state_networks
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TINY = float(np.finfo(np.float64).tiny)
+_SURE = 2.0  # standard errors by which two models must differ
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How one model did.
+
+    Attributes:
+        name: of the model.
+        errors: normalised squared error of every rollout at every step, (seeds, windows, steps); infinite from where a
+            rollout diverged.
+        valid: valid prediction steps of every rollout, (seeds, windows).
+        history: states that one step looks at.
+        parameters: values that the fit chose, the largest over seeds; None where it is not known.
+        seconds: of one fit, the mean over seeds.
+        note: what the fit decided, in a few words.
+        noisy: whether the fit found noise that matters.
+        parts: the kind of part that forecasts, for each seed; () for references.
+    """
+
+    name: str
+    errors: Array
+    valid: NDArray[np.int64]
+    history: int
+    parameters: int | None
+    seconds: float
+    note: str = ""
+    noisy: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def by_lead(self) -> RolloutErrors:
+        """Errors of all rollouts at lead times of 1, 2, 4, ... steps, as the fitter scores them."""
+        steps = self.errors.shape[-1]
+        return RolloutErrors.of_squares(self.errors.reshape(-1, steps), lead_times(steps))
+
+    @property
+    def nmse_by_window(self) -> Array:
+        """Mean over the steps of each rollout, (seeds, windows)."""
+        return np.asarray(self.errors.mean(axis=-1))
+
+    @property
+    def nmse(self) -> float:
+        """Geometric mean over windows and seeds."""
+        return steady_mean(self.nmse_by_window)
+
+    @property
+    def rmse(self) -> float:
+        """Root of `nmse`."""
+        return math.sqrt(self.nmse)
+
+    @property
+    def rmse_by_step(self) -> Array:
+        """Root of the geometric mean over windows and seeds at each step, (steps,); infinite where one diverged."""
+        return np.array([math.sqrt(steady_mean(errors)) for errors in np.moveaxis(self.errors, -1, 0)])
+
+    @property
+    def valid_steps(self) -> float:
+        """Mean over windows and seeds."""
+        return float(self.valid.mean())
+
+    @property
+    def diverged(self) -> int:
+        """How many rollouts did not stay finite."""
+        return int(np.isinf(self.errors).any(axis=-1).sum())
+
+    def quartiles(self) -> tuple[Array, Array]:
+        """Root mean square error by step that a quarter, and three quarters, of the rollouts stay below."""
+        roots = np.sqrt(self.errors).reshape(-1, self.errors.shape[-1])
+        low, high = np.quantile(roots, [0.25, 0.75], axis=0, method="inverted_cdf")
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Models side by side.
+
+    Attributes:
+        scores: one for each model, the best first.
+        references: names of the simple methods.
+        steps: length of the rollouts.
+        windows: number of rollouts, which may overlap.
+        seeds: of the networks.
+        dt: time step.
+        threshold: error that ends a valid prediction.
+        exponent: largest Lyapunov exponent of the true system, if it was given.
+        scored: what was scored on.
+        rows: rows that were predicted; 0 where that is not known.
+        time_unit: unit of dt, "" if it is not known.
+    """
+
+    scores: tuple[Score, ...]
+    references: tuple[str, ...]
+    steps: int
+    windows: int
+    seeds: tuple[int, ...]
+    dt: float
+    threshold: float
+    exponent: float | None
+    scored: str
+    rows: int = 0
+    time_unit: str = ""
+
+    @property
+    def best(self) -> Score:
+        """The model with the lowest error."""
+        return self.scores[0]
+
+    def __getitem__(self, name: str) -> Score:
+        """The score of one model."""
+        for score in self.scores:
+            if score.name == name:
+                return score
+        raise KeyError(name)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a fit found noise that matters; errors are then averaged arithmetically."""
+        return any(score.noisy for score in self.scores)
+
+    @property
+    def horizon(self) -> int:
+        """The lead time in steps up to which models are ranked: where the best of them loses the truth."""
+        return horizon_of([score.by_lead for score in self.scores])
+
+    def error(self, name: str) -> float:
+        """The error by which models are ranked: the mean over lead times up to the horizon of the log error."""
+        return math.exp(self._errors(self[name]).score(noisy=self.noisy))
+
+    def against_best(self, name: str) -> tuple[float, float]:
+        """How many times the error of the best model, and the standard error of that factor, paired by rollout."""
+        best, other = self._errors(self.best), self._errors(self[name])
+        count = math.lcm(len(best.values), len(other.values))  # references have one seed, networks several
+        best, other = (RolloutErrors(one.leads, np.tile(one.values, (count // len(one.values), 1)))
+                       for one in (best, other))  # fmt: skip
+        gain, error = better_by(best, other, noisy=self.noisy)
+        overlap = max(1.0, self.windows * self.steps / self.rows) if self.rows else 1.0
+        return math.exp(gain), math.exp(gain) * error * math.sqrt(overlap)
+
+    def _errors(self, score: Score) -> RolloutErrors:
+        return score.by_lead.until(self.horizon)
+
+    def ranked(self) -> Comparison:
+        """The same with the best model first."""
+        horizon = self.horizon
+        order = sorted(self.scores, key=lambda score: score.by_lead.until(horizon).score(noisy=self.noisy))
+        return Comparison(**{**self.__dict__, "scores": tuple(order)})
+
+    @property
+    def title(self) -> str:
+        """What was scored, in one line."""
+        rollouts = "one rollout" if self.windows == 1 else f"{self.windows} rollouts"
+        many = f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
+        return f"{rollouts} of {self.steps} steps on {self.scored}{many}"
+
+    @property
+    def table(self) -> Table:
+        """A row for each model; the best values in bold."""
+        chaotic = self.exponent is not None and self.exponent > 0
+        columns = ["model", "error", "nMSE", "valid steps", "valid time", "parameters", "seconds"]
+        if chaotic:
+            columns.insert(5, "Lyapunov times")
+        rows: list[list[str | float | int]] = []
+        numbers: list[list[float]] = []
+        for score in self.scores:
+            span = score.valid_steps * self.dt
+            kept: str | int = "-" if score.parameters is None else score.parameters
+            time = human_time(span, self.time_unit) if self.time_unit else number(span)
+            row: list[str | float | int] = [score.name, self.error(score.name), score.nmse, score.valid_steps, time]
+            row += [span * self.exponent] if self.exponent is not None and chaotic else []
+            rows.append([*row, kept, f"{score.seconds:.1f}"])
+            numbers.append([self.error(score.name), score.nmse, score.valid_steps, span, span])
+        signs = [1, 1, -1, -1, -1][: 5 if chaotic else 4]  # errors are best small, times are best long
+        best = [(i, j + 1) for j, sign in enumerate(signs) for i in _best(numbers, j, sign)]
+        return Table(columns, rows, title=self.title, best=best)
+
+    @property
+    def leads(self) -> Table:
+        """Error against lead time: the normalised mean square error of the first steps, a row for each model."""
+        every = self.best.by_lead.leads
+        places = lead_columns(every)
+        heads = [f"{every[k]}" for k in places]
+        values = [score.by_lead.by_lead(noisy=self.noisy)[places] for score in self.scores]
+        rows: list[list[str | float | int]] = []
+        for score, errors in zip(self.scores, values, strict=True):
+            factor, error = self.against_best(score.name)
+            beside = "best" if score is self.best else f"{number(factor)} ± {number(error, 2)}"
+            rows.append([score.name, *map(float, errors), beside])
+        best = [(i, j + 1) for j in range(len(places)) for i in _best([list(one) for one in values], j, 1)]
+        return Table(
+            ["model", *heads, "times the best"], rows, title="normalised MSE by lead time, in steps", best=best
+        )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the numbers do not say: networks that are not used, models that do not differ, divergence."""
+        said = []
+        networks = state_networks()
+        for one in self.scores:
+            if one.name in networks and one.parts and not {"network", "lens"} & set(one.parts):
+                kinds = " and ".join(dict.fromkeys(one.parts))
+                said.append(f"{one.name}: {_article(kinds)} did best on held-out rollouts, so no network is used in it")
+        close = [
+            one.name for one in self.scores[1:]
+            if (beside := self.against_best(one.name))[0] * math.log(beside[0]) < _SURE * beside[1] < math.inf
+        ]  # fmt: skip
+        if close:
+            said.append(f"not clearly worse than {self.best.name} on these rollouts: {', '.join(close)}")
+        lost = [f"{one.diverged} of {one.name}" for one in self.scores if one.diverged]
+        return [*said, f"rollouts that did not stay finite: {', '.join(lost)}"] if lost else said
+
+    def figure(self, title: str | None = None) -> Figure:
+        """Draw the error against the step for every model; the middle half of the best network's rollouts is shaded."""
+        from lln.plots.forecast_figures import comparison_figure
+
+        networks = [score for score in self.scores if score.name not in self.references]
+        shaded = networks[:1] if self.windows * len(self.seeds) > 3 else []
+        return comparison_figure(
+            {score.name: score.rmse_by_step for score in self.scores},
+            bands={score.name: score.quartiles() for score in shaded},
+            references=self.references,
+            threshold=self.threshold,
+            dt=self.dt,
+            title=self.title if title is None else title,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite becomes None."""
+        return {
+            "scored": self.scored,
+            "steps": self.steps,
+            "windows": self.windows,
+            "seeds": list(self.seeds),
+            "dt": self.dt,
+            "threshold": self.threshold,
+            "exponent": self.exponent,
+            "noisy": self.noisy,
+            "horizon": self.horizon,
+            "lead_times": list(self.best.by_lead.leads),
+            "models": [
+                {
+                    "name": score.name,
+                    "error": _plain(self.error(score.name)),
+                    "nmse_by_lead": score.by_lead.by_lead(noisy=self.noisy).tolist(),
+                    "times_the_best": [_plain(value) for value in self.against_best(score.name)],
+                    "nmse": _plain(score.nmse),
+                    "rmse": _plain(score.rmse),
+                    "valid_prediction_steps": score.valid_steps,
+                    "valid_prediction_time": score.valid_steps * self.dt,
+                    "parameters": score.parameters,
+                    "seconds": score.seconds,
+                    "history": score.history,
+                    "diverged": score.diverged,
+                    "note": score.note,
+                    "nmse_by_window": [[_plain(value) for value in row] for row in score.nmse_by_window.tolist()],
+                    "rmse_by_step": [_plain(value) for value in score.rmse_by_step.tolist()],
+                }
+                for score in self.scores
+            ],
+        }
+
+
+def steady_mean(errors: Array) -> float:
+    """Geometric mean in which a rollout that is exact by chance does not hide the others; zero if all are exact."""
+    return 0.0 if not errors.any() else geometric_mean(np.maximum(errors, TINY))
+
+
+def _article(part: str) -> str:
+    return part if part in ("persistence", "drift") else f"a {part} part"
+
+
+def _best(rows: list[list[float]], column: int, sign: int) -> list[int]:
+    """The rows whose number is the smallest (or with sign -1 the largest) of its column."""
+    values = [sign * float(row[column]) for row in rows]
+    return [i for i, value in enumerate(values) if value == min(values) and math.isfinite(value)]
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Scores of a fitted forecaster on rows that it has not seen."""

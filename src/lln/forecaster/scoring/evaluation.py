@@ -1,0 +1,361 @@
+"""Scores of a forecaster on rows that it has not seen, and which rows those are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import choice
+from lln.core.text import human_time
+from lln.data.series import Dataset
+from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
+from lln.evaluate.registry import Metric, apply_metric, named_metrics
+from lln.evaluate.rollout import Ending, Outcome, Region, judged
+from lln.fit.report.intervals import Intervals
+from lln.forecaster import display
+from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
+from lln.forecaster.scoring.origins import unmarked
+from lln.forecaster.scoring.scored_rows import (
+    CHOOSING,
+    HELD_OUT,
+    TRAINING,
+    Window,
+    choosing_windows,
+    marked_rows,
+    read_windows,
+    windows_of,
+)
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+    from matplotlib.figure import Figure
+
+    from lln.forecaster.forecaster import LensForecaster
+
+_WARNINGS = {
+    TRAINING: "These states trained the model: the error on unseen data will be larger "
+    "(more: lln explain scores-training).",
+    CHOOSING: "These states helped to choose the model: the error on unseen data may be larger "
+    "(more: lln explain scores-training).",
+}
+_VISITED = 8_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """How far rollouts are from the truth, in units of the training data's standard deviations.
+
+    Attributes:
+        nmse: normalised mean square error, the mean over windows of the mean over their steps.
+        nmse_by_step: (steps,), the mean over the windows that are as long.
+        nmse_by_window: (windows,).
+        valid_prediction_steps: steps until the root of it first exceeds `threshold`, the mean over windows; a window
+            that stays below counts all its steps.
+        valid_by_window: the same for each window, (windows,).
+        threshold: of the valid prediction time.
+        dt: time step.
+        parameters: numbers that the model learned, all members and the linear part together.
+        scored: "held-out rows" (unseen rows of the data of training), "new data", "choosing rows" (they helped to
+            choose the model but did not train it) or "training data".
+        windows: what was scored.
+        outcomes: how each rollout ended.
+        coverage: fraction of hidden positions outside the control points along the rollouts; None without lenses.
+        metrics: further metrics by name.
+        skill: errors by lead time of the model and of simple methods, from rolling origins; None where none was taken.
+        choosing: the same scores on the rows that helped to choose, where those are scored apart.
+        time_unit: unit of dt, "" if it is not known.
+        exponent: largest Lyapunov exponent, per unit of time; None where the model is not chaotic.
+    """
+
+    nmse: float
+    nmse_by_step: Array
+    nmse_by_window: Array
+    valid_prediction_steps: float
+    valid_by_window: NDArray[np.int64]
+    threshold: float
+    dt: float
+    parameters: int
+    scored: str
+    windows: tuple[Window, ...]
+    outcomes: tuple[Outcome, ...]
+    coverage: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    skill: LeadSkill | None = None
+    choosing: Evaluation | None = None
+    time_unit: str = ""
+    exponent: float | None = None
+
+    @property
+    def steps(self) -> int:
+        """Length of the longest window."""
+        return len(self.nmse_by_step)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the normalised mean square error."""
+        return math.sqrt(self.nmse)
+
+    @property
+    def rmse_by_step(self) -> Array:
+        """Its root for each step, (steps,)."""
+        return np.sqrt(self.nmse_by_step)
+
+    @property
+    def geometric_nmse(self) -> float:
+        """Geometric mean over windows: one bad window does not decide it alone."""
+        with np.errstate(divide="ignore"):
+            return float(np.exp(np.log(self.nmse_by_window).mean()))
+
+    @property
+    def valid_prediction_time(self) -> float:
+        """The valid prediction steps in units of time."""
+        return self.valid_prediction_steps * self.dt
+
+    @property
+    def valid_lyapunov_times(self) -> float | None:
+        """The valid prediction time in Lyapunov times; None where the model is not chaotic."""
+        return None if self.exponent is None else self.valid_prediction_time * self.exponent
+
+    @property
+    def interval_coverage(self) -> float | None:
+        """Fraction of the true states within the 90 % intervals; None without intervals."""
+        return None if self.skill is None else self.skill.covered
+
+    @property
+    def diverged(self) -> int:
+        """How many rollouts diverged."""
+        return sum(outcome.ending is Ending.DIVERGED for outcome in self.outcomes)
+
+    @property
+    def left(self) -> int:
+        """How many rollouts left the region that training covered."""
+        return sum(outcome.left is not None for outcome in self.outcomes)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite becomes None."""
+        return {
+            "nmse": _plain(self.nmse),
+            "rmse": _plain(self.rmse),
+            "geometric_nmse": _plain(self.geometric_nmse),
+            "nmse_by_step": [_plain(value) for value in self.nmse_by_step],
+            "rmse_by_step": [_plain(value) for value in self.rmse_by_step],
+            "nmse_by_window": [_plain(value) for value in self.nmse_by_window],
+            "valid_prediction_steps": self.valid_prediction_steps,
+            "valid_prediction_time": self.valid_prediction_time,
+            "valid_by_window": [int(value) for value in self.valid_by_window],
+            "threshold": self.threshold,
+            "dt": self.dt,
+            "parameters": self.parameters,
+            "scored": self.scored,
+            "windows": [window._asdict() for window in self.windows],
+            "steps": self.steps,
+            "diverged": self.diverged,
+            "left_the_region": self.left,
+            "coverage": self.coverage,
+            "metrics": {name: _plain(value) for name, value in self.metrics.items()},
+            "lyapunov_exponent": self.exponent,
+            "valid_lyapunov_times": self.valid_lyapunov_times,
+            **({} if self.skill is None else self.skill.record()),
+            **({} if self.choosing is None else {"choosing": self.choosing.record()}),
+        }
+
+    def plot(self, title: str | None = None) -> Figure:
+        """Draw the error against lead time, with the threshold of valid prediction."""
+        return display.plot_evaluation(self, title)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Error by lead time: columns time, nmse and rmse, one row for each step."""
+        return display.evaluation_table(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Error by lead time as an xarray Dataset."""
+        return self.to_pandas().to_xarray()
+
+    def __repr__(self) -> str:
+        return display.evaluation_words(self)
+
+    def _repr_html_(self) -> str:
+        return display.evaluation_html(self)
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        lines += [self.warning] if self.warning else []
+        lines += [f"{name:<29} {value}" for name, value in self.facts().items()]
+        if self.skill is not None:
+            lines += [f"normalised mean square error by lead time, {self.skill.origins} rolling origins",
+                      self.skill.text()]  # fmt: skip
+        return "\n".join([*lines, *self.remarks()])
+
+    @property
+    def title(self) -> str:
+        """What was scored, in one line."""
+        many = f"{len(self.windows)} windows" if len(self.windows) != 1 else "one window"
+        return f"scored on {self.scored}: {many} of up to {self.steps} steps"
+
+    @property
+    def warning(self) -> str:
+        """One sentence where the rows were not unseen; "" otherwise."""
+        return _WARNINGS.get(self.scored, "")
+
+    def facts(self) -> dict[str, str]:
+        """The scores for a reader, by name."""
+        span = human_time(self.valid_prediction_time, self.time_unit)
+        chaotic = self.valid_lyapunov_times
+        times = "" if chaotic is None else f", {chaotic:.3g} Lyapunov times"
+        found = {
+            "normalised mean square error": f"{self.nmse:.3g}",
+            "valid prediction time": f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times}), "
+            f"threshold {self.threshold:g}",
+            **{name: f"{value:.3g}" for name, value in self.metrics.items()},
+        }
+        if self.interval_coverage is not None:
+            found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
+        return {**found, "parameters": f"{self.parameters:,}"}
+
+    def remarks(self) -> list[str]:
+        """Sentences on what the numbers do not say."""
+        said = []
+        if self.diverged or self.left:
+            ended = f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}"
+            said.append(f"{ended} (more: lln explain diverged)")
+        beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
+        if beaten is not None:
+            said.append(beaten)
+        if self.choosing is not None:
+            other = self.choosing
+            said.append(
+                f"apart, on {len(other.windows)} windows of the rows that helped to choose: normalised mean square "
+                f"error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
+            )
+        return said
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def evaluate_model(
+    model: LensForecaster,
+    dataset: Dataset,
+    *,
+    steps: int | None,
+    windows: int | None,
+    threshold: float,
+    metrics: Sequence[str | Metric] | str | None,
+    baselines: Sequence[str] | str | None,
+) -> Evaluation:
+    """Score a fitted forecaster; see `LensForecaster.evaluate`."""
+    wanted, beside = named_metrics(metrics), _baselines(baselines)
+
+    def scores(some: Sequence[Window], kind: str) -> Evaluation:
+        result, features = evaluation(
+            model.surrogate_, dataset, some, scored=kind, parameters=model.parameters_, region=model.region_,
+            threshold=threshold, metrics=wanted,
+        )  # fmt: skip
+        outside = model._coverage(features)
+        return replace(
+            result, coverage=None if outside is None else outside.outside, time_unit=model.layout_.time_unit,
+            exponent=model.report_.exponent,
+        )  # fmt: skip
+
+    chosen, scored = windows_of(dataset, model.training_, model.history_, steps, windows)
+    found = scores(chosen, scored)
+    if scored == HELD_OUT:
+        apart = choosing_windows(dataset, model.training_, model.history_, steps, windows)
+        found = replace(found, choosing=scores(apart, CHOOSING) if apart else None)
+    if beside is None:
+        return found
+    if scored == TRAINING:  # a baseline fitted to these rows would be scored on them too
+        beside = tuple(name for name in beside if name in UNFITTED)
+    trained, chose = marked_rows(dataset, model.training_)
+    every = {
+        CHOOSING: [~rows for rows in chose],
+        TRAINING: [np.zeros_like(rows) for rows in trained],
+    }.get(scored, [one | other for one, other in zip(trained, chose, strict=True)])
+    report = model.report_
+    skill = lead_skill(
+        model.surrogate_, dataset, unmarked(every), steps=steps, count=windows, baselines=beside,
+        training=unmarked([~rows for rows in trained]), noisy=report.noisy,
+        intervals=Intervals.from_record(report.intervals) if report.intervals else None,
+    )  # fmt: skip
+    return replace(found, skill=skill)
+
+
+def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names of baselines: "auto" takes those that need no fit, "all" all of them; None takes no skill at all."""
+    if names is None:
+        return None
+    if isinstance(names, str):
+        names = {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
+    return tuple(choice("baseline", name, BASELINES) for name in names)
+
+
+def evaluation(
+    surrogate: Any,
+    dataset: Dataset,
+    windows: Sequence[Window],
+    *,
+    scored: str,
+    parameters: int,
+    region: Region | None = None,
+    threshold: float = VALID_RMSE,
+    metrics: Mapping[str, Metric] | None = None,
+) -> tuple[Evaluation, Array]:
+    """Roll out over every window and compare; also returns rows of features on the way, for the coverage."""
+    history, scale = surrogate.frame.history, surrogate.frame.scale
+    errors: list[Array] = [np.empty(0)] * len(windows)
+    valid = np.zeros(len(windows), dtype=np.int64)
+    outcomes: list[Outcome] = [Outcome()] * len(windows)
+    features = []
+    more: dict[str, list[tuple[float, int]]] = {name: [] for name in metrics or {}}
+    for steps in sorted({window.steps for window in windows}):
+        here = [i for i, window in enumerate(windows) if window.steps == steps]
+        rows, inputs = read_windows(dataset, [windows[i] for i in here], history)
+        predicted = surrogate.rollout(rows[:, :history], steps, inputs)
+        run = judged(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
+        truth = rows[:, history:]
+        for name, metric in (metrics or {}).items():
+            value = apply_metric(name, metric, np.asarray(run.predicted), truth, scale, float(dataset.dt))
+            more[name].append((value, len(here)))
+        mse, steps_valid = (
+            mse_by_step(run.predicted, truth, scale),
+            valid_prediction_steps(run.predicted, truth, scale, threshold),
+        )
+        features.append(visited(surrogate.frame, rows[:, :history], predicted, inputs))
+        for j, i in enumerate(here):
+            errors[i], valid[i], outcomes[i] = mse[j], steps_valid[j], run.outcomes[j]
+    by_window = np.array([error.mean() for error in errors])
+    by_step = [
+        np.mean([error[k] for error in errors if len(error) > k])
+        for k in range(max(window.steps for window in windows))
+    ]
+    scores = Evaluation(
+        float(by_window.mean()), np.array(by_step), by_window, float(valid.mean()), valid, threshold,
+        float(dataset.dt), parameters, scored, tuple(windows), tuple(outcomes),
+        metrics={name: sum(v * w for v, w in parts) / len(windows) for name, parts in more.items()},
+    )  # fmt: skip
+    return scores, np.concatenate(features)
+
+
+def visited(frame: Any, window: Array, predicted: Array, inputs: Array | None) -> Array:
+    """Features of states from which a rollout stepped, (rows, F) or (rows, *space, F); of very many an even selection.
+
+    Args:
+        frame: whose features they are.
+        window: (B, H, n).
+        predicted: (B, steps, n).
+        inputs: (B, steps, m), or None.
+    """
+    states = np.concatenate([window, predicted[:, :-1]], axis=1)
+    every = -(-states.size * frame.history // _VISITED)
+    sliding = np.lib.stride_tricks.sliding_window_view(states, frame.history, axis=1)[:, ::every]
+    known = None if inputs is None else inputs[:, ::every]
+    rows = frame.feature_rows(np.moveaxis(sliding, -1, -2).copy(), known)
+    return np.asarray(rows.reshape(-1, *rows.shape[2:]))

@@ -1,0 +1,69 @@
+"""The heat equation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lln.systems.base import Array, Functional
+from lln.systems.fields.etdrk import Spectrum
+from lln.systems.fields.spectral import SpectralField
+
+
+@dataclass(frozen=True)
+class Diffusion(SpectralField):
+    """A profile that flattens.
+
+    Equation: ``u_t = nu u_xx`` on the circle [0, L), exact: mode k decays as ``exp(-nu k^2 t)``.
+
+    State: u at n equal points, (n,).
+
+    What the solution does: fine structure goes first; after the time (L / 2 pi)^2 / nu only the longest wave is left,
+    and then the mean, which is conserved. It is linear.
+
+    When it breaks: never forward in time for nu > 0.
+
+    Good values: a trajectory of about (L / 2 pi)^2 / nu; beyond it there is little left to predict.
+
+    Args:
+        points: number of points n.
+        nu: diffusivity.
+        length: L.
+        dt: time step.
+        substeps: has no effect, as the step is exact.
+    """
+
+    family: ClassVar[str] = "diffusion"
+    linear: ClassVar[bool] = True
+
+    points: int = 128
+    nu: float = 0.05
+    length: float = 2.0 * math.pi
+    dt: float = 0.02
+    substeps: int = 1
+
+    def symbol(self) -> Spectrum:
+        """-nu k^2."""
+        return (self.nu * self.laplacian).astype(np.complex128)
+
+    def start(self) -> Array:
+        """Two humps of unlike width and sign."""
+        (q,) = self.angles
+        return self.joined(np.exp(8.0 * (np.cos(q - 2.0) - 1.0)) - 0.7 * np.exp(2.0 * (np.cos(q - 4.5) - 1.0)))
+
+    def random_start(self, seed: int) -> Array:
+        """Eight random modes, mean square one."""
+        return self.joined(self.noise(np.random.default_rng(seed), 8))
+
+    @property
+    def symbols(self) -> Mapping[str, float]:
+        """Size n, nu and L."""
+        return {"n": self.size, "nu": self.nu, "L": self.length}
+
+    def invariants(self) -> Mapping[str, Functional]:
+        """The mean of u."""
+        return {"mean": lambda state: state.mean(-1)}

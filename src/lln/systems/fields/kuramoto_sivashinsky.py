@@ -1,0 +1,76 @@
+"""The Kuramoto-Sivashinsky equation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lln.systems.base import Array, Functional
+from lln.systems.fields.etdrk import Spectrum
+from lln.systems.fields.spectral import SpectralField
+
+
+@dataclass(frozen=True)
+class KuramotoSivashinsky(SpectralField):
+    """Flame fronts and falling films: the simplest field that is chaotic in space and time.
+
+    Equation: ``u_t = -(u^2 / 2)_x - u_xx - u_xxxx`` on the circle [0, L).
+
+    State: u at n equal points, (n,), dimensionless slope of the front.
+
+    What the solution does: waves longer than 2 pi grow (mode k at the rate k^2 - k^4, fastest at length 2 pi sqrt(2)),
+    the nonlinear term hands their energy to short ones, which die out. At L = 22 and above it is chaotic: cells of
+    length about 9 that split and merge, values within about 3.5. The number of positive Lyapunov exponents
+    grows with L; at L = 22 the largest is about 0.05, at L = 60 about 0.08. The mean of u is conserved.
+
+    When it breaks: the grid needs its highest mode kept, (2 pi / L) n / 3, at 3 or above. ETDRK4 stays finite even with
+    steps of 2, so that its error is the limit; being chaotic, a trajectory is right while exp(0.08 t) times that is
+    small.
+
+    Good values: (points, L) of (64, 22) and (128, 60), dt of 0.25, and 400 steps to reach the attractor.
+
+    Args:
+        points: number of points n.
+        length: L, the only parameter.
+        dt: time step.
+        substeps: steps of ETDRK4 in one dt.
+    """
+
+    family: ClassVar[str] = "ks"
+    burn_in: ClassVar[int] = 400
+    steps: ClassVar[int] = 2000
+
+    points: int = 128
+    length: float = 60.0
+    dt: float = 0.25
+    substeps: int = 2
+
+    def symbol(self) -> Spectrum:
+        """k^2 - k^4."""
+        return (-self.laplacian - self.laplacian**2).astype(np.complex128)
+
+    def nonlinear(self, hat: Spectrum) -> Spectrum:
+        """-(u^2 / 2)_x."""
+        found: Spectrum = -0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2)
+        return found
+
+    def start(self) -> Array:
+        """Cos q (1 + sin q) with q = 2 pi x / L."""
+        (q,) = self.angles
+        return self.joined(np.cos(q) * (1.0 + np.sin(q)))
+
+    def random_start(self, seed: int) -> Array:
+        """Four random modes, mean square one."""
+        return self.joined(self.noise(np.random.default_rng(seed), 4))
+
+    @property
+    def symbols(self) -> Mapping[str, float]:
+        """Size n and L."""
+        return {"n": self.size, "L": self.length}
+
+    def invariants(self) -> Mapping[str, Functional]:
+        """The mean of u."""
+        return {"mean": lambda state: state.mean(-1)}

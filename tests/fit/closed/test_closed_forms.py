@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from lln.core.errors import InputError
+from lln.data.series import Dataset, Series
+from lln.fit.choice.histories import linear_histories, seasons
+from lln.fit.closed.bases import PolynomialBasis, drawn_lenses
+from lln.fit.fitter import Recipe, fit_surrogate
+
+RNG = np.random.default_rng(2)
+
+
+def lorenz(rows, dt=0.025):
+    x, states = np.array([1.0, 1.0, 20.0]), []
+
+    def slope(s):
+        return np.array([10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]])
+
+    for _ in range(rows + 200):
+        for _ in range(5):
+            h = dt / 5
+            k1 = slope(x)
+            k2 = slope(x + h / 2 * k1)
+            k3 = slope(x + h / 2 * k2)
+            x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(x + h * k3))
+        states.append(x)
+    return np.array(states[200:])
+
+
+def fitted(states, **options):
+    return fit_surrogate(Dataset((Series(states),), dt=1.0), Recipe(**options))
+
+
+@pytest.mark.parametrize("parts", ["polynomial", "lens"])
+def test_closed_forms_forecast_a_chaotic_system_for_several_lyapunov_times(parts):
+    states = lorenz(700)
+    fit = fitted(states[:500], parts=("linear", parts))
+    assert fit.report.part == parts
+    predicted = fit.surrogate.rollout(states[500 - fit.report.history : 500], 150)
+    error = np.sqrt((((predicted - states[500:650]) / states.std(axis=0)) ** 2).mean(axis=1))
+    assert (error[:130] < 0.4).all()  # three Lyapunov times
+    assert fit.report.updates == 0
+
+
+def test_rollouts_of_a_nonlinear_part_stay_near_the_data():
+    states = lorenz(400)
+    fit = fitted(states, parts=("linear", "lens"))
+    far = states[:1] + 1000.0
+    after = fit.surrogate.rollout(np.repeat(far, fit.report.history, axis=0), 2000)
+    span = np.ptp(states, axis=0)
+    assert (after < states.max(axis=0) + 0.3 * span).all()
+    assert (after > states.min(axis=0) - 0.3 * span).all()
+
+
+def test_white_noise_around_an_exact_law_gives_the_law_and_no_lens():
+    x = np.zeros(1500)
+    for k in range(2, 1500):
+        x[k] = 1.2 * x[k - 1] - 0.5 * x[k - 2] + RNG.standard_normal()
+    report = fitted(x[:, None]).report
+    assert report.part == "linear"
+    assert report.history >= 2
+    assert report.noisy
+
+
+def test_a_season_is_found_and_used():
+    months = np.arange(180)
+    series = 100 + months + 30 * np.sin(2 * np.pi * months / 12) + 10 * np.cos(2 * np.pi * months / 4)
+    data = Dataset((Series(series[:, None] + RNG.standard_normal((180, 1))),), dt=1.0)
+    assert seasons(data)[0] in (12, 24, 36, 48)
+    assert max(linear_histories(data)) >= 12
+    fit = fitted(series[:150, None] + RNG.standard_normal((150, 1)))
+    predicted = fit.surrogate.rollout(series[150 - fit.report.history : 150, None], 24)[:, 0]
+    assert np.sqrt(np.mean((predicted - series[150:174]) ** 2)) < 6
+
+
+def test_a_clock_is_no_reason_to_forget_the_dynamics():
+    # The phase of a forcing grows for ever; a part that multiplies or bends it would leave what it has seen.
+    steps = np.arange(700)
+    states = np.stack([np.sin(0.3 * steps), np.cos(0.3 * steps) ** 3, 0.3 * steps], axis=1)
+    fit = fitted(states[:500])
+    predicted = fit.surrogate.rollout(states[500 - fit.report.history : 500], 200)
+    assert np.abs(predicted[:, 2] - states[500:, 2]).max() < 1e-3
+    assert np.abs(predicted[:, 0] - states[500:, 0]).max() < 0.1
+
+
+def test_drawn_lenses_see_the_active_features_alone_and_their_step_is_their_columns():
+    basis = drawn_lenses((0, 2), 3, 2, 16, 0.4, seed=1)
+    rows = RNG.standard_normal((5, 3))
+    moved = rows.copy()
+    moved[:, 1] += 9.0
+    np.testing.assert_array_equal(basis.columns(rows), basis.columns(moved))
+    assert np.ptp(basis.columns(rows)) > 0.1
+    again = drawn_lenses((0, 2), 3, 2, 16, 0.4, seed=1)
+    np.testing.assert_array_equal(basis.columns(rows), again.columns(rows))
+
+
+def test_polynomial_columns_start_at_degree_two():
+    basis = PolynomialBasis((0, 1), 2)
+    assert sorted(basis.columns(np.array([[2.0, 3.0]]))[0].tolist()) == [4, 6, 9]
+    assert basis.size == 3
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_six_states_are_the_least_and_no_longer_series_is_refused(columns):
+    angle = 0.3 * np.arange(9)
+    states = np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :columns]
+    for length in (6, 7, 8, 9):
+        step = fitted(states[:length]).surrogate
+        assert np.isfinite(step.rollout(states[None, length - step.frame.history : length], 3)).all()
+    with pytest.raises(InputError, match="no stretch of 6 states without a gap"):
+        fitted(states[:5])
+    with pytest.raises(InputError, match="one time step"):
+        fitted(states[:1])

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from lln.fit.closed.ridge import RidgePath
+
+RNG = np.random.default_rng(1)
+
+
+def problem(rows, columns):
+    x = RNG.standard_normal((rows, columns)) * 10.0 ** RNG.uniform(-3, 3, columns) + 5.0
+    return x, x @ RNG.standard_normal((columns, 2)) + 7.0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 5), (6, 5), (40, 39)])
+@pytest.mark.parametrize("block", [1000, 7])
+def test_exact_weights_are_found_whatever_the_blocks(rows, columns, block):
+    x, y = problem(rows, columns)
+    path = RidgePath((x[k : k + block], y[k : k + block], None) for k in range(0, rows, block))
+    weights, offset = path.solve(1e-18)
+    np.testing.assert_allclose(x @ weights.T + offset, y, rtol=1e-6, atol=1e-6 * np.abs(y).max())
+
+
+def test_more_columns_than_rows_give_the_shortest_solution():
+    x, y = RNG.standard_normal((20, 60)), RNG.standard_normal((20, 1))
+    weights, offset = RidgePath([(x, y, None)]).solve(1e-14)
+    np.testing.assert_allclose(x @ weights.T + offset, y, atol=1e-6)
+
+
+def test_a_weight_counts_as_so_many_rows():
+    x, y = problem(30, 3)
+    y = y + RNG.standard_normal(y.shape)
+    twice = np.concatenate([x, x[:10]]), np.concatenate([y, y[:10]])
+    weights = np.where(np.arange(30) < 10, 2.0, 1.0)
+    for one, other in zip(
+        RidgePath([(x, y, weights)]).solve(1e-9), RidgePath([(*twice, None)]).solve(1e-9), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_constant_column_weighs_nothing():
+    x, y = problem(50, 3)
+    x[:, 1] = 4.0
+    weights, _ = RidgePath([(x, y, None)]).solve(1e-12)
+    assert (weights[:, 1] == 0).all()
+
+
+def test_one_step_errors_are_those_of_the_solved_weights():
+    x, y = problem(60, 4)
+    path = RidgePath([(x[:40], y[:40], None)])
+    ridges = (1e-12, 1e-3, 0.1)
+    for ridge, error in zip(ridges, path.one_step(x[40:], y[40:], ridges), strict=True):
+        weights, offset = path.solve(ridge)
+        np.testing.assert_allclose(np.mean((x[40:] @ weights.T + offset - y[40:]) ** 2), error, rtol=1e-4, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 5), (40, 60)])
+@pytest.mark.parametrize("ridge", [1e-12, 1e-4])
+def test_one_ridge_alone_gives_the_same_fit(rows, columns, ridge):
+    x, y = problem(rows, columns)
+    x[:, 0] = 3.0  # a column without a spread
+    weights, offset = RidgePath([(x, y, None)]).solve(ridge)
+    alone, shift = RidgePath.solved([(x, y, None)], ridge)
+    np.testing.assert_allclose(x @ alone.T + shift, x @ weights.T + offset, rtol=1e-6, atol=1e-6 * np.abs(y).max())

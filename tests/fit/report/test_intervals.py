@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from lln.fit.report.intervals import Intervals, measured_coverage
+
+RNG = np.random.default_rng(3)
+
+
+def rollouts(windows, steps=20, n=2):
+    truth = RNG.standard_normal((windows, steps, n))
+    return truth + RNG.standard_normal(truth.shape) * np.sqrt(np.arange(1, steps + 1))[:, None] * [1.0, 10.0], truth
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_new_rollouts_are_covered_as_often_as_the_level_says(level):
+    intervals = Intervals.of(*rollouts(400), np.ones(2))
+    assert intervals.covered(*rollouts(400), level) == pytest.approx(level, abs=0.04)
+
+
+def test_intervals_grow_ahead_and_differ_by_coordinate():
+    widths = Intervals.of(*rollouts(300), np.ones(2)).at(0.8, 20)
+    assert widths.shape == (20, 2)
+    assert (np.diff(widths, axis=0) >= 0).all()
+    assert widths[:, 1].mean() == pytest.approx(10 * widths[:, 0].mean(), rel=0.2)
+
+
+def test_a_level_between_two_lies_between_them():
+    intervals = Intervals.of(*rollouts(300), np.ones(2))
+    low, mid, high = (intervals.at(level, 5) for level in (0.8, 0.85, 0.9))
+    assert (low < mid).all()
+    assert (mid < high).all()
+
+
+def test_many_coordinates_share_one_width_in_standard_deviations():
+    truth = RNG.standard_normal((50, 4, 100))
+    scale = np.linspace(1, 5, 100)
+    intervals = Intervals.of(truth + RNG.standard_normal(truth.shape) * scale, truth, scale)
+    assert intervals.widths.shape[2] == 1
+    assert intervals.at(0.9, 6).shape == (6, 100)
+    assert intervals.at(0.9, 6)[3, 99] == pytest.approx(5 * intervals.at(0.9, 6)[3, 0])
+
+
+def test_intervals_survive_being_written_down_and_refuse_nonsense():
+    intervals = Intervals.of(*rollouts(30), np.ones(2))
+    again = Intervals.from_record(intervals.record())
+    np.testing.assert_array_equal(again.at(0.9, 30), intervals.at(0.9, 30))
+    with pytest.raises(ValueError, match="intervals of shape"):
+        Intervals.from_record({**intervals.record(), "leads": [1]})
+
+
+def test_coverage_is_measured_on_windows_that_did_not_calibrate():
+    assert measured_coverage(*rollouts(200), np.ones(2)) == pytest.approx(0.9, abs=0.05)
+    assert measured_coverage(*rollouts(4), np.ones(2)) is None
