@@ -149,7 +149,7 @@ def test_dates_are_those_of_the_file_that_a_rollout_starts_from(lln, tmp_path):
     both = read(tmp_path / "old.csv"), read(tmp_path / "new.csv")
     joined = as_dataset(list(both))
     assert [one.start for one in joined.series] == [0.0, 517 * 86400.0]
-    assert "21600 seconds\n" in lln("inspect", tmp_path / "m.lln").out
+    assert "time step   6 hours\n" in lln("inspect", tmp_path / "m.lln").out
 
 
 def test_inspect(lln, room):
