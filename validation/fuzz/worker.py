@@ -6,7 +6,9 @@ reach code that no case has reached before.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import importlib
 import json
 import shutil
 import signal
@@ -82,6 +84,8 @@ class Session:
         """Read valid cases first, so that libraries load before there are limits."""
         from validation.fuzz import guard
 
+        with contextlib.suppress(ImportError):  # xarray loads it with the first dates; it unpickles its own parts
+            importlib.import_module("dask.base")
         for number in range(20):
             path = self.cases.write(Random(number))
             try:
