@@ -263,12 +263,15 @@ def test_networks_that_were_left_out_are_named():
     errors, valid = np.full((1, 1, 3), 0.1), np.ones((1, 1), dtype=np.int64)
     scores = [
         Score("mlp", errors, valid, 1, 5, 1.0, parts=("linear", "linear")),
+        Score("residual", errors, valid, 1, 5, 1.0, parts=("linear",)),
+        Score("layerscale", errors, valid, 1, 5, 1.0, parts=("polynomial",)),
         Score("lens", errors, valid, 1, 5, 1.0, parts=("polynomial", "network")),
         Score("linear", np.full((1, 1, 3), np.inf), valid, 1, 5, 1.0, "ridge 1, history 1"),
     ]
     said = Comparison(tuple(scores), ("linear",), 3, 1, (0,), 0.1, 0.4, None, "test data").remarks
     assert said == [
-        "mlp: a linear part did best on held-out rollouts, so no network is used in it",
+        "mlp, residual: a linear map did best on held-out rollouts, so no network is used",
+        "layerscale: a polynomial did best on held-out rollouts, so no network is used",
         "rollouts that did not stay finite: 1 of linear",
     ]
 

@@ -216,12 +216,15 @@ class Comparison:
     @property
     def remarks(self) -> list[str]:
         """What the numbers do not say: networks that are not used, models that do not differ, divergence."""
-        said = []
         networks = state_networks()
+        plain: dict[str, list[str]] = {}
         for one in self.scores:
             if one.name in networks and one.parts and not {"network", "lens"} & set(one.parts):
-                kinds = " and ".join(dict.fromkeys(one.parts))
-                said.append(f"{one.name}: {_article(kinds)} did best on held-out rollouts, so no network is used in it")
+                plain.setdefault(" and ".join(map(_article, dict.fromkeys(one.parts))), []).append(one.name)
+        said = [
+            f"{', '.join(names)}: {kinds} did best on held-out rollouts, so no network is used"
+            for kinds, names in plain.items()
+        ]
         close = [
             one.name for one in self.scores[1:]
             if (beside := self.against_best(one.name))[0] * math.log(beside[0]) < _SURE * beside[1] < math.inf
@@ -288,7 +291,9 @@ def steady_mean(errors: Array) -> float:
 
 
 def _article(part: str) -> str:
-    return part if part in ("persistence", "drift") else f"a {part} part"
+    """A kind of closed form in words, for a sentence."""
+    words = {"linear": "a linear map", "polynomial": "a polynomial", "flow": "a polynomial vector field"}
+    return words.get(part, part if part in ("persistence", "drift") else f"the part {part!r}")
 
 
 def _best(rows: list[list[float]], column: int, sign: int) -> list[int]:
