@@ -33,7 +33,7 @@ from lln.fit.closed.linear import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
 from lln.fit.networks.trials import rate_of
-from lln.fit.prepare import Candidate, Kitchen, prepare
+from lln.fit.prepare import FrameChoice, Preparer, prepare
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.step.dense import DenseStep
@@ -85,7 +85,7 @@ def _network_rows(task: Mapping[str, Any]) -> list[dict[str, Any]]:
     recipe = Recipe(model=task["model"], device=task["device"])
     linear = _linear(task["table"], task["system"])
     rows: list[dict[str, Any]] = []
-    frames: list[Candidate] | None = None
+    frames: list[FrameChoice] | None = None
     done: dict[Recipe, Checkpoint] = {recipe: Checkpoint(None, "")}
     if task["model"] in COMPARATORS:
         for depth in DEPTHS:
@@ -117,10 +117,10 @@ def _tried(
     task: Mapping[str, Any],
     recipe: Recipe,
     seeds: Sequence[int],
-    frames: list[Candidate] | None,
+    frames: list[FrameChoice] | None,
     linear: LinearChoice,
     done: dict[Recipe, Checkpoint],
-) -> tuple[list[Candidate], float]:
+) -> tuple[list[FrameChoice], float]:
     """The frames to go on with, and the held-out error of the seeds that choose; what was trained stays in `done`."""
     began = time.perf_counter()
     done[recipe] = Checkpoint(None, "")
@@ -152,9 +152,9 @@ def _described(fits: Sequence[Fit], problem: Problem, seeds: Sequence[int]) -> d
         "nmse_of_windows": [[float(value) for value in each] for each in errors],
         "held_out": _mean([report.held_out_nmse for report in reports]),
         "linear_held_out": _mean([report.linear_nmse for report in reports]),
-        "share": [report.share for report in reports],
+        "share": [report.correction_weight for report in reports],
         "history": [report.history for report in reports],
-        "reach": [report.reach for report in reports],
+        "reach": [report.radius for report in reports],
         "ridge": [report.ridge for report in reports],
         "width": [report.width for report in reports],
         "depth": fits[0].recipe.depth,
@@ -173,8 +173,8 @@ def _parameters(fit: Fit) -> int:
     return fit.report.parameters_per_member
 
 
-def _frame_of(fit: Fit) -> Candidate:
-    return Candidate(fit.report.history, fit.report.reach, fit.report.ridge)
+def _frame_of(fit: Fit) -> FrameChoice:
+    return FrameChoice(fit.report.history, fit.report.radius, fit.report.ridge)
 
 
 def _reference_row(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def _reference_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain_linear(problem: Problem) -> dict[str, Any]:
     """The linear map of the present state, of everything at once, its ridge chosen on held-out rollouts."""
-    kitchen = Kitchen(problem.dataset)
-    scale = kitchen.prepare(None, 1).units.scale
+    preparer = Preparer(problem.dataset)
+    scale = preparer.prepare(None, 1).units.scale
     ways = folds(problem.dataset, VALIDATION)
-    best = choose_linear(kitchen, ways, (1,), (None,), RIDGES, scale).best
-    surrogate = DenseStep(kitchen.prepare(None, 1).linear(best))
+    best = choose_linear(preparer, ways, (1,), (None,), RIDGES, scale).best
+    surrogate = DenseStep(preparer.prepare(None, 1).linear(best))
     errors = problem.errors(surrogate.rollout, 1)
     windows = [[float(value) for value in errors]]
     return {"nmse": _mean(errors), "nmse_of_windows": windows, "ridge": [best.ridge], "history": [1]}
@@ -208,7 +208,7 @@ def _best_linear(problem: Problem) -> dict[str, Any]:
     ready = prepare(problem.dataset, 1)
     found = {}
     for ridge in (0.0, *RIDGES):
-        surrogate = DenseStep(ready.linear(Candidate(1, None, ridge)))
+        surrogate = DenseStep(ready.linear(FrameChoice(1, None, ridge)))
         found[ridge] = _mean(problem.errors(surrogate.rollout, 1))
     best = min(found, key=found.__getitem__)
     return {"nmse": found[best], "ridge": [best], "history": [1]}
@@ -225,10 +225,10 @@ def _noise_row(task: Mapping[str, Any]) -> dict[str, Any]:
         row[name] = {
             "nmse": _mean(problem.errors(fit.surrogate.rollout, history)),
             "held_out": fit.report.held_out_nmse,
-            "share": fit.report.share,
+            "share": fit.report.correction_weight,
             "history": history,
             "ridge": fit.report.ridge,
-            "reach": fit.report.reach,
+            "reach": fit.report.radius,
             "unroll": fit.report.unroll,
             "estimated_noise": fit.report.noise,
             "found_noisy": fit.report.noisy,

@@ -47,6 +47,12 @@ def test_json_holds_the_report(lln, data, tmp_path):
     assert found["recipe"]["width"] == 16
 
 
+@pytest.mark.parametrize("name", ["--random-state", "--seed"])
+def test_the_random_state_by_both_names(lln, data, tmp_path, name):
+    assert lln("fit", data, "-o", tmp_path / "m.lln", *QUICK, name, 7).code == 0
+    assert load(tmp_path / "m.lln").random_state == 7
+
+
 def test_a_part_can_be_kept_for_testing(lln, data, tmp_path):
     assert lln("fit", data, "-o", tmp_path / "l.lln", *QUICK, "--test", 0.2).code == 0
     model = load(tmp_path / "l.lln")

@@ -47,6 +47,9 @@ def test_every_help_text_and_default_can_be_read(name, columns):
         assert " ".join(paragraph.split()) in shown
     entries = cells(text)
     for parameter in COMMAND.commands[name].params:
+        if getattr(parameter, "hidden", False):
+            assert not re.search(rf"{parameter.opts[-1]}\b", text)
+            continue
         said = (getattr(parameter, "help", None) or "").split()
         long = parameter.opts[-1]
         entry = next(one for one in entries if one.removeprefix("* ").split()[0].rstrip(".") in parameter.opts)

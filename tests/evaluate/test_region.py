@@ -3,7 +3,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.evaluate import Ending, Outcome, rollout
-from lln.evaluate.rollout import Region, judged
+from lln.evaluate.rollout import Region, judge
 
 BOX = Region(np.array([-1.0, -1.0]), np.array([4.0, 4.0]))
 
@@ -41,7 +41,7 @@ def test_the_worst_of_many_is_the_earliest_to_leave_if_none_diverged():
 
 def test_a_divergence_straight_from_inside_never_left():
     states = np.array([[0.0, 0.0], [np.inf, 0.0], [0.0, 0.0]])
-    assert judged(states, region=BOX).outcome == Outcome(Ending.DIVERGED, 1, None)
+    assert judge(states, region=BOX).outcome == Outcome(Ending.DIVERGED, 1, None)
 
 
 def test_a_region_must_be_a_box_of_the_right_size():

@@ -12,7 +12,7 @@ import torch
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import FitReport, Recipe, fit_many, fit_surrogate
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.systems import preset, simulate
 
 QUICK = {"members": 2, "epochs": 40, "width": 24, "depth": 2, "history": 1}
@@ -38,7 +38,7 @@ def forced():
 def test_the_network_is_used_where_it_helps_and_the_report_says_so(forced):
     data, fit = forced
     report = fit.report
-    assert report.share > 0
+    assert report.correction_weight > 0
     assert report.held_out_nmse < 0.1 * report.linear_nmse
     assert len(fit.surrogate.members) == 2
     assert fit.surrogate.frame.inputs == 1
@@ -54,7 +54,7 @@ def test_the_network_is_used_where_it_helps_and_the_report_says_so(forced):
     assert fit.recipe.width == 24
     each = sum(p.numel() for p in fit.surrogate.members[0].parameters())
     assert report.parameters == 2 * each + report.linear_parameters
-    assert any(row["share"] == 0.0 for row in report.candidates)
+    assert any(row["correction_weight"] == 0.0 for row in report.candidates)
 
 
 def test_recipe_and_report_survive_being_written_down(forced):
@@ -66,7 +66,7 @@ def test_recipe_and_report_survive_being_written_down(forced):
 def test_a_linear_system_needs_no_network():
     angle = 0.1 * np.arange(400)
     fit = fit_surrogate(Dataset((Series(np.stack([np.cos(angle), np.sin(angle)], axis=1)),)), Recipe(**QUICK))
-    assert fit.report.share == 0.0
+    assert fit.report.correction_weight == 0.0
     assert fit.surrogate.members == ()
     assert fit.report.held_out_nmse < 1e-20
     assert any("linear map did best" in note for note in fit.report.notes)
@@ -134,7 +134,7 @@ def test_seeds_in_one_pass_are_as_if_each_was_alone():
         alone = fit_many(data, recipe, [seed])[0]
         assert fit.recipe.seed == seed
         # Batched sums round differently; the choices and the step must be the same.
-        assert fit.report.share == alone.report.share
+        assert fit.report.correction_weight == alone.report.correction_weight
         np.testing.assert_allclose(
             fit.surrogate.rollout(window, 5), alone.surrogate.rollout(window, 5), rtol=1e-3, atol=1e-3
         )
@@ -146,13 +146,13 @@ def test_seeds_that_decline_a_network_leave_the_others_theirs(monkeypatch, refit
     recipe = Recipe(members=2, epochs=10, width=8, depth=1, history=1, ridge=1e-9, refit=refit)
     seeds, window = [3, 4, 5], pendulum(rows=400)[:1]
     all_of_them = fit_many(data, recipe, seeds)
-    assert all(fit.report.share > 0 for fit in all_of_them)
+    assert all(fit.report.correction_weight > 0 for fit in all_of_them)
     gains = sorted(math.log(fit.report.linear_nmse / fit.report.held_out_nmse) for fit in all_of_them)
     monkeypatch.setattr("lln.fit.fitter.MARGIN", (gains[0] + gains[1]) / 2)
     some = fit_many(data, recipe, seeds)
-    assert sorted(fit.report.share > 0 for fit in some) == [False, True, True]
+    assert sorted(fit.report.correction_weight > 0 for fit in some) == [False, True, True]
     for fit, before in zip(some, all_of_them, strict=True):
-        if fit.report.share > 0:
+        if fit.report.correction_weight > 0:
             states = fit.surrogate.rollout(window, 5)
             np.testing.assert_allclose(states, before.surrogate.rollout(window, 5), rtol=1e-5, atol=1e-6)
 
@@ -260,16 +260,16 @@ def test_a_linear_part_alone_is_the_mean_over_neighbouring_ridges_where_that_doe
     monkeypatch.setattr("lln.fit.fitter.MARGIN", math.inf)  # no network is ever good enough
     data = Dataset((Series(pendulum(400)),), dt=0.1)
     fit = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
-    assert fit.report.share == 0
+    assert fit.report.correction_weight == 0
     assert [row["ridge"] for row in fit.report.candidates if row.get("blended")] == [fit.report.ridge]
-    ready = Kitchen(data).prepare(None, 1)
-    maps = [ready.linear(Candidate(1, None, ridge)).matrix for ridge in (fit.report.ridge, 10 * fit.report.ridge)]
+    ready = Preparer(data).prepare(None, 1)
+    maps = [ready.linear(FrameChoice(1, None, ridge)).matrix for ridge in (fit.report.ridge, 10 * fit.report.ridge)]
     if fit.report.ridge > 2e-16:
-        maps.append(ready.linear(Candidate(1, None, fit.report.ridge / 10)).matrix)
+        maps.append(ready.linear(FrameChoice(1, None, fit.report.ridge / 10)).matrix)
     np.testing.assert_allclose(fit.surrogate.frame.matrix, np.mean(maps, axis=0), rtol=1e-12)
     fixed = fit_surrogate(data, Recipe(history=1, epochs=1, members=1, ridge=1e-3))
-    np.testing.assert_array_equal(fixed.surrogate.frame.matrix, ready.linear(Candidate(1, None, 1e-3)).matrix)
+    np.testing.assert_array_equal(fixed.surrogate.frame.matrix, ready.linear(FrameChoice(1, None, 1e-3)).matrix)
     monkeypatch.setattr("lln.fit.fitter.ALIKE", -math.inf)
     plain = fit_surrogate(data, Recipe(history=1, epochs=1, members=1))
-    chosen = Candidate(1, None, plain.report.ridge)
+    chosen = FrameChoice(1, None, plain.report.ridge)
     np.testing.assert_array_equal(plain.surrogate.frame.matrix, ready.linear(chosen).matrix)

@@ -8,7 +8,7 @@ from lln.fit.choice.holdout import folds, load, roll_linear
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.networks.sizes import parameter_budget, shape_of, updates_for
-from lln.fit.prepare import Candidate, prepare
+from lln.fit.prepare import FrameChoice, prepare
 from lln.models.counting import comparator_cost, lens_cost
 from lln.step.dense import DenseStep
 from lln.systems import preset, simulate
@@ -58,7 +58,7 @@ def test_windows_of_linear_maps_agree_with_the_surrogate():
     data = Dataset((Series(waves()),))
     fold = folds(data, 0.2)[-1]
     ready = prepare(data.select(fold.train), 2)
-    frames = [ready.linear(Candidate(2, None, ridge)) for ridge in (1e-12, 1e-3)]
+    frames = [ready.linear(FrameChoice(2, None, ridge)) for ridge in (1e-12, 1e-3)]
     windows = load(data, fold, 2, np.ones(3))
     rolled = roll_linear(frames, windows)
     for frame, states in zip(frames, rolled, strict=True):
@@ -122,7 +122,7 @@ def test_a_fit_without_a_network_says_what_is_left(ridge, said):
     walk = np.random.default_rng(0).standard_normal((120, 2)).cumsum(axis=0)  # its steps know nothing of where it is
     recipe = Recipe(ridge=ridge, history=1, width=2, depth=1, epochs=1, members=1)
     report = fit_surrogate(as_dataset(walk, dt=1.0), recipe).report
-    assert report.share == 0
+    assert report.correction_weight == 0
     assert any(said in note for note in report.notes)
     # Persistence adds no drift, so no note may speak of one.
     assert not any("mean change of one step" in note for note in report.notes)

@@ -115,7 +115,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     monkeypatch.setattr(kept, "EVERY", 0.0)
     data, wishes, path = as_dataset(chaos(), grid=12, dt=0.05), Recipe(**QUICKEST), tmp_path / "fit"
     whole = learn(data, wishes)
-    trained = [row for row in whole.report.candidates if "family" in row and "share" not in row]
+    trained = [row for row in whole.report.candidates if "family" in row and "correction_weight" not in row]
     assert [row["family"] for row in trained] == ["dense", "field"]
     better = min(trained, key=lambda row: row["nmse"])["family"]
     assert isinstance(whole.surrogate, FieldStep if better == "field" else DenseStep)

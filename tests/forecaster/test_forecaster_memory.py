@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lln.data.series import Dataset, Series
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 
 
 def series(rows=400, n=3, seed=0, **options):
@@ -10,7 +10,7 @@ def series(rows=400, n=3, seed=0, **options):
 
 
 def remembered(*parts, rows=400):
-    return Training.of(Dataset((series(rows),)), parts)
+    return TrainingFingerprint.of(Dataset((series(rows),)), parts)
 
 
 def test_exactly_the_rows_that_trained_are_known():
@@ -31,7 +31,7 @@ def test_exactly_the_rows_that_trained_are_known():
 )
 def test_they_are_known_again_in_any_cut_and_order(change):
     whole = series()
-    training = Training.of(Dataset((whole,)), [(0, 0, 320)])
+    training = TrainingFingerprint.of(Dataset((whole,)), [(0, 0, 320)])
     marks = np.zeros(400)
     marks[:320] = 1
     table = np.c_[whole.states, marks]
@@ -44,7 +44,7 @@ def test_they_are_known_again_in_any_cut_and_order(change):
 
 def test_precision_does_not_matter_but_numbers_do():
     single = Series(series().states.astype(np.float32))
-    training = Training.of(Dataset((single,)), [(0, 0, 400)])
+    training = TrainingFingerprint.of(Dataset((single,)), [(0, 0, 400)])
     assert training.seen(Series(single.states.astype(np.float64))).all()
     assert not training.seen(Series(single.states.astype(np.float64) + 1e-12)).any()
 
@@ -52,7 +52,7 @@ def test_precision_does_not_matter_but_numbers_do():
 def test_two_trajectories_and_a_gap():
     gap = series(seed=1)
     gap.states[50:60] = np.nan
-    training = Training.of(Dataset((series(), gap)), [(1, 0, 400)])
+    training = TrainingFingerprint.of(Dataset((series(), gap)), [(1, 0, 400)])
     assert not training.seen(series()).any()
     assert training.seen(gap).all()
 
@@ -69,13 +69,13 @@ def test_many_rows_are_remembered_in_little_room():
 
 def test_very_short_trajectories_are_remembered_too():
     parts = tuple(series(3, seed=k) for k in range(5))
-    training = Training.of(Dataset(parts), [(k, 0, 3) for k in range(5)])
+    training = TrainingFingerprint.of(Dataset(parts), [(k, 0, 3) for k in range(5)])
     assert all(training.seen(part).all() for part in parts)
     assert not training.seen(series(3, seed=9)).any()
 
 
 def test_it_comes_back_from_its_record():
     training = remembered((0, 0, 100))
-    back = Training.from_record(training.record(), training.marks)
+    back = TrainingFingerprint.from_record(training.record(), training.marks)
     assert back.record() == training.record()
     np.testing.assert_array_equal(back.seen(series()), training.seen(series()))

@@ -44,7 +44,7 @@ def test_killed_and_resumed_predicts_the_same_bits(tmp_path):
     done = run(tmp_path / "whole", -1)
     assert done.returncode == 0, done.stderr
     whole, start = load(tmp_path / "whole" / "model.lln"), lorenz(500)[:1]
-    assert whole.report_.share > 0
+    assert whole.report_.correction_weight > 0
     for events in (3, 12):
         folder = tmp_path / str(events)
         killed = run(folder, events)

@@ -20,15 +20,15 @@ def test_it_says_what_was_given_and_done():
     assert f"of {len(lorenz())} states" in said
     assert f"{report.parameters:,} (" in said
     assert f"{report.held_out_nmse:.3g}" in said
-    assert f"{report.seconds:.1f} s on cpu, seed 0" in said
+    assert f"{report.seconds:.1f} s on cpu, random_state 0" in said
     assert all(len(line) <= 100 for line in fitted().summary().splitlines())
 
 
 def test_it_says_when_there_is_no_network_or_no_linear_part():
-    assert "no network did better than the linear part" in text(share=0.0)
+    assert "no network did better than the linear part" in text(correction_weight=0.0)
     assert "no linear part" in text(ridge=None)
     assert "the mean of 4 of kind 'lens' (width 9, depth 2, basis 6, optical length 1)" in text(
-        share=0.5, model="lens", members=4, width=9, depth=2, basis=6, horizon=1.0
+        correction_weight=0.5, model="lens", members=4, width=9, depth=2, basis=6, horizon=1.0
     )
 
 
@@ -38,7 +38,7 @@ def test_noise_gaps_coverage_and_notes():
     )
     assert "none that matters" in text(noise=1e-6, noise_of_increments=1e-4, noisy=False)
     assert "12 more touch a gap and were left out" in text(left_out=12)
-    assert "97.5% of hidden positions lie between the control points" in text(coverage=0.025, share=1.0)
+    assert "97.5% of hidden positions lie between the control points" in text(coverage=0.025, correction_weight=1.0)
     assert "note a column does not vary" in text(notes=("a column does not vary",))
 
 

@@ -52,6 +52,6 @@ def test_a_fit_on_the_gpu_does_as_well_as_one_here():
         for device in ("cpu", "cuda")
     }
     errors = {device: fit.report.held_out_nmse for device, fit in fits.items()}
-    assert fits["cuda"].report.share > 0
+    assert fits["cuda"].report.correction_weight > 0
     assert errors["cuda"] < 0.2 * fits["cuda"].report.linear_nmse
     assert errors["cuda"] < 10 * errors["cpu"]

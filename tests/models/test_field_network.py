@@ -110,7 +110,7 @@ def test_a_finer_grid_keeps_the_kernels_extent():
     assert torch.allclose(model(x, ratio=(2,))[:, ::2], model(x[:, ::2]), atol=1e-6)
     assert not torch.allclose(model(x)[:, ::2], model(x[:, ::2]), atol=1e-3)
     assert model.extent((0.5,)) == (1.0,)
-    assert model.reach == (4,)
+    assert model.radius == (4,)
     with pytest.raises(InputError, match="spacing must have 1 values"):
         model.extent((0.5, 0.5))
 
@@ -119,9 +119,9 @@ def test_reach_bounds_what_can_matter():
     model, x = network(blocks=2, kernel=5), field(1, 40, 1).requires_grad_()
     model(x)[0, 20].sum().backward()
     touched = torch.nonzero(x.grad[0, :, 0])[:, 0]
-    assert touched.min() >= 20 - model.reach[0]
-    assert touched.max() <= 20 + model.reach[0]
-    assert touched.max() - touched.min() == 2 * model.reach[0]
+    assert touched.min() >= 20 - model.radius[0]
+    assert touched.max() <= 20 + model.radius[0]
+    assert touched.max() - touched.min() == 2 * model.radius[0]
 
 
 def test_gradients_are_those_of_finite_differences():

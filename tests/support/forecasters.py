@@ -10,7 +10,7 @@ from exported import frame_of, trained
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import simulated
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.models import FieldLensNetwork, build
@@ -49,15 +49,16 @@ def made(data, history=1, members=2, linear=True, model="lens", held_out=0.2, **
     )
     z = (states - frame.mean) / frame.scale
     report = FitReport(
-        n=frame.size, pairs=len(features), history=history, ridge=1e-9 if linear else None, share=1.0, model=model,
-        members=members, parameters=1234, noise=0.01, noise_of_increments=0.1, held_out_nmse=0.1, linear_nmse=0.2,
-        held_out_steps=50, coverage=0.01, candidates=[{"history": 1, "nmse": math.inf}],
+        n=frame.size, pairs=len(features), history=history, ridge=1e-9 if linear else None, model=model,
+        correction_weight=1.0, members=members, parameters=1234, noise=0.01, noise_of_increments=0.1,
+        held_out_nmse=0.1, linear_nmse=0.2, held_out_steps=50,
+        coverage=0.01, candidates=[{"history": 1, "nmse": math.inf}],
         region=(z.min(axis=0).tolist(), z.max(axis=0).tolist()), training_rows=((0, 0, last),),
         held_out_rows=((0, last, len(series)),), **sizes,
     )  # fmt: skip
     recipe = Recipe(model=model, history=history, members=members, **sizes)
     return LensForecaster(model=model, history=history, **options).assemble(
-        DenseStep(frame, networks), recipe, report, Layout.of(data), Training.of(data, report.training_rows),
+        DenseStep(frame, networks), recipe, report, Layout.of(data), TrainingFingerprint.of(data, report.training_rows),
         np.asarray(series.rows(len(series) - history, len(series))), (len(series) - 1) * data.dt,
     )  # fmt: skip
 

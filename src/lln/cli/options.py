@@ -49,7 +49,8 @@ Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the forecaster, as in epochs=30; may be given several times."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same model (random_state in Python).")]
+RandomState = Annotated[int, typer.Option(min=0, help="The same number gives the same model.")]
+Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
 
 
@@ -132,7 +133,8 @@ class FitOptions:
         None
     )
     time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.")] = None
-    seed: Annotated[int, _option(_TRAINING, "The same seed gives the same model (random_state in Python).", min=0)] = 0
+    random_state: Annotated[int, _option(_TRAINING, "The same number gives the same model.", min=0)] = 0
+    seed: Seed = None
     device: Annotated[str, _option(_TRAINING, "cpu or cuda.")] = "cpu"
 
     def words(self) -> dict[str, Any]:
@@ -145,8 +147,8 @@ class FitOptions:
         found["field"] = self._field()
         parts = several(self.parts)
         found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
-        found["random_state"] = found.pop("seed")
-        for name in ("boundary", "conserve"):
+        found["random_state"] = self.random_state if self.seed is None else self.seed
+        for name in ("boundary", "conserve", "seed"):
             del found[name]
         return {name: value for name, value in found.items() if value is not None or name == "ridge"}
 

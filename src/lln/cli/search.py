@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, Seed, Selection
+from lln.cli.options import AsJson, Choices, DataFiles, RandomState, Seed, Selection
 
 if TYPE_CHECKING:
     from lln.tuning.results import SearchResult
@@ -34,7 +34,8 @@ def search(
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
     ] = None,
-    seed: Seed = 0,
+    random_state: RandomState = 0,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Try sizes and training options on held-out rollouts, and rank them. Needs the extra `search`.
@@ -47,6 +48,7 @@ def search(
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
 
+    random_state = random_state if seed is None else seed
     if out is not None:
         model_file(out, *data)
     paths = [str(path) for path in data]
@@ -62,7 +64,7 @@ def search(
                 objectives=_objectives(objective),
                 jobs=jobs,
                 scheduler=scheduler,
-                random_state=seed,
+                random_state=random_state,
                 resume=resume,
                 fixed=recipe_choices(choices),
                 progress=progress,
@@ -77,7 +79,7 @@ def search(
         raise typer.Exit(1) from None
     _show(found, as_json)
     if out is not None:
-        _fit(found, where, words, out, seed)
+        _fit(found, where, words, out, random_state)
 
 
 def _objectives(names: list[str] | None) -> tuple[str, ...]:
@@ -103,10 +105,10 @@ def _word(value: Any) -> str:
     return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, seed: int) -> None:
+def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, random_state: int) -> None:
     from lln.cli.fit import train
     from lln.data.dataset import as_dataset
     from lln.forecaster.forecaster import LensForecaster
 
-    train(LensForecaster(**{"random_state": seed, **found.options}), as_dataset(data, **words), out)
+    train(LensForecaster(**{"random_state": random_state, **found.options}), as_dataset(data, **words), out)
     typer.echo(f"wrote {out}", err=True)

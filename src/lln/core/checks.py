@@ -27,9 +27,6 @@ def check_int(what: str, value: SupportsIndex, least: int) -> int:
     return number
 
 
-whole = check_int  # the name before, for modules that still use it
-
-
 def finite(what: str, value: SupportsFloat) -> float:
     """`value` as a finite float."""
     try:

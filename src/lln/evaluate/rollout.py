@@ -141,7 +141,7 @@ def rollout(
     if rows.shape != expected:
         raise InputError(f"the stepper's rollout must return states of shape {expected}, got {rows.shape}")
     states = np.concatenate([start[..., None, :].astype(rows.dtype), rows], axis=-2)
-    return judged(states, limit=limit, region=region)
+    return judge(states, limit=limit, region=region)
 
 
 def _loop(step: Stepper[State], x0: State, steps: int, limit: float) -> Array:
@@ -157,7 +157,7 @@ def _loop(step: Stepper[State], x0: State, steps: int, limit: float) -> Array:
     return np.stack(rows + lost, axis=-2)
 
 
-def judged(states: Array, *, limit: float = math.inf, region: Region | None = None) -> Rollout:
+def judge(states: Array, *, limit: float = math.inf, region: Region | None = None) -> Rollout:
     """Find where each rollout diverged or left the region, and blank what follows a divergence.
 
     Args:

@@ -14,7 +14,7 @@ from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, FitReport, Recipe
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
 
 
@@ -40,17 +40,17 @@ def continue_fit(
     """
     if not report.structure:
         return learn(dataset, recipe, field=field, progress=progress)
-    began, kitchen = time.perf_counter(), Kitchen(dataset)
-    ready = kitchen.prepare(None, report.history)
+    began, preparer = time.perf_counter(), Preparer(dataset)
+    ready = preparer.prepare(None, report.history)
     if "kind" in report.structure:
         choice = ClosedChoice(**report.structure)
         if report.structure.get("flow"):
             choice = replace(choice, flow=FlowChoice(**report.structure["flow"]))
         fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]
-        forms = ClosedForms(kitchen, fold, ready.units.scale, recipe.seed, _silent, noisy=report.noisy)
+        forms = ClosedForms(preparer, fold, ready.units.scale, recipe.seed, _silent, noisy=report.noisy)
         step = forms.step(choice, None, draws=DRAWS)
     else:
-        step = DenseStep(ready.linear(Candidate(**report.structure)))
+        step = DenseStep(ready.linear(FrameChoice(**report.structure)))
     low, high = ((side - step.frame.mean) / step.frame.scale for side in (ready.low, ready.high))
     note = f"Solved again on {ready.pairs:,} pairs; scores and intervals are those of the earlier fit."
     notes = [one for one in report.notes if not one.startswith("Solved again")]

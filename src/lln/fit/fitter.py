@@ -23,8 +23,8 @@ from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.histories import linear_histories, nonlinear_histories, seasons
 from lln.fit.choice.holdout import Fold, Part, earlier_blocks, folds, load, roll_linear
-from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, reaches_of, ridges_of
-from lln.fit.choice.network_choice import Decision, judge
+from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
+from lln.fit.choice.network_choice import Choice, judge
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.parsimony import choose_on_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
@@ -33,7 +33,7 @@ from lln.fit.defaults import VALIDATION
 from lln.fit.networks.trials import Progress, Stage, Trials, Work
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import report_of
 from lln.fit.report.skill import measure_skill
 from lln.step.dense import DenseStep
@@ -88,7 +88,7 @@ def fit_many(
     *,
     progress: Progress | None = None,
     checkpoint: Path | Checkpoint | None = None,
-    frames: Sequence[Candidate] | None = None,
+    frames: Sequence[FrameChoice] | None = None,
     linear: LinearChoice | None = None,
     mapper: Mapper = serial,
 ) -> list[Fit]:
@@ -138,21 +138,21 @@ class _Fitting:
         seeds: tuple[int, ...],
         progress: Progress,
         kept: Checkpoint,
-        frames: Sequence[Candidate] | None,
+        frames: Sequence[FrameChoice] | None,
         mapper: Mapper = serial,
     ) -> None:
         self.mapper = mapper
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
         self.limit = TimeLimit(recipe.time_limit)
-        self.kitchen = Kitchen(dataset)
+        self.preparer = Preparer(dataset)
         # First, because it refuses data without a single transition, for which no fold could be found either.
-        self.scale = self.kitchen.prepare(None, self.histories[0]).units.scale
+        self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1], earlier=self.noise.matters)
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.tried: list[dict[str, Any]] = []
-        self.picked: dict[Candidate, list[int]] = {}
+        self.picked: dict[FrameChoice, list[int]] = {}
         self.closed = self._forms(self.fold)
 
     def run(self, linear: LinearChoice | None = None) -> list[Fit]:
@@ -161,7 +161,9 @@ class _Fitting:
         closed = self._closed_forms(linear)
         linear = self._settle(linear, closed)
         for candidate in linear.notable():
-            self.tried.append({**candidate.record(), "share": 0.0, "nmse": math.exp(linear.errors[candidate])})
+            self.tried.append(
+                {**candidate.record(), "correction_weight": 0.0, "nmse": math.exp(linear.errors[candidate])}
+            )
         simple = self._simple(linear, closed)
         return self._finish(linear, self._networks(linear, simple))
 
@@ -178,12 +180,12 @@ class _Fitting:
         if kept is not None:
             return LinearChoice.from_record(kept[0])
         self.progress(Event(Phase.LINEAR, 0, 1))
-        reaches, ridges = reaches_of(self.dataset), ridges_of(self.recipe.ridge)
+        radii, ridges = radii_of(self.dataset), ridges_of(self.recipe.ridge)
         late = partial(self.limit.passed, _LINEAR_BY)
         noisy = self.noise.matters and self.recipe.ridge == "auto"
         found = seasons(self.dataset) if noisy and self.dataset.rows <= _SERIES else None
-        options = (self.histories, reaches, ridges, self.scale, self.mapper, late, found)
-        choice = choose_linear(self.kitchen, self.ways, *options)
+        options = (self.histories, radii, ridges, self.scale, self.mapper, late, found)
+        choice = choose_linear(self.preparer, self.ways, *options)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -196,7 +198,7 @@ class _Fitting:
         asked = self.recipe.history
         histories = nonlinear_histories(self.dataset, noisy=self.noise.matters) if asked == "auto" else (int(asked),)
         # Screening takes pairs within the held-out rows; a single held-out row has none.
-        histories = tuple(one for one in histories if self.kitchen.transitions(self.fold.held_out, one))
+        histories = tuple(one for one in histories if self.preparer.transitions(self.fold.held_out, one))
         if not histories:
             return []
         found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS))
@@ -206,12 +208,12 @@ class _Fitting:
         if self.limit.passed(_CLOSED_BY):
             return found
         # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
-        return [self.closed.judged(one.choice, self.fold.steps) for one in best[:_LONGER]]
+        return [self.closed.judge(one.choice, self.fold.steps) for one in best[:_LONGER]]
 
     def _forms(self, fold: Fold) -> ClosedForms:
         noisy = estimate_noise(self.dataset).matters if fold is not self.fold else self.noise.matters
         return ClosedForms(
-            self.kitchen, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper,
+            self.preparer, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper,
             limit=self.limit,
         )  # fmt: skip
 
@@ -229,10 +231,10 @@ class _Fitting:
         noisy = self.noise.matters
         self.fold = replace(self.fold, steps=min(self.fold.steps, horizon), noisy=noisy)
         self.trials = Trials(
-            self.kitchen, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
+            self.preparer, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
-        chosen = choose_on_noise(self.kitchen, self.ways, linear, self.scale) if noisy else None
+        chosen = choose_on_noise(self.preparer, self.ways, linear, self.scale) if noisy else None
         return replace(linear, chosen=chosen)
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
@@ -243,12 +245,12 @@ class _Fitting:
         change = float(windows.errors(windows.start[:, -1:]).by_lead(noisy=True)[0])
         return math.sqrt(min(first) / change) if change > 0 else 0.0
 
-    def _linear_errors(self, candidate: Candidate) -> RolloutErrors:
+    def _linear_errors(self, candidate: FrameChoice) -> RolloutErrors:
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
-        frame = self.kitchen.prepare(self.fold.train, candidate.history).linear(candidate)
+        frame = self.preparer.prepare(self.fold.train, candidate.history).linear(candidate)
         return windows.errors(roll_linear([frame], windows)[0])
 
-    def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Decision:
+    def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Choice:
         """The best model without a trained network."""
         alone = self._alone(linear)
         noisy, steps = self.noise.matters, self.fold.steps
@@ -256,7 +258,7 @@ class _Fitting:
         scored = [Scored(one.choice, one.errors.until(steps)) for one in closed]
         scored = sorted(scored, key=lambda one: one.errors.score(noisy=noisy))
         if any(one.errors.leads != plain.leads for one in scored):
-            scored = [self.closed.judged(one.choice, steps) for one in scored[:_LONGER]]
+            scored = [self.closed.judge(one.choice, steps) for one in scored[:_LONGER]]
         for one in scored:
             self.tried.append({**one.choice.record(), "nmse": math.exp(one.errors.score(noisy=noisy))})
         if not scored:
@@ -268,11 +270,11 @@ class _Fitting:
         gain, error = better_by(best.errors, plain, noisy=noisy)
         if gain <= max(ALIKE, _SURE[noisy] * error * self._overlap()):
             return alone
-        few = self.kitchen.prepare(self.fold.train, 1).pairs < _FEW
+        few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
         if noisy and (few or not self._better_on_other_folds(best.choice, alone.candidate)):
             return alone
         score = best.errors.score(noisy=noisy)
-        return Decision(Candidate(best.choice.history, None, None), None, score, best.choice)
+        return Choice(FrameChoice(best.choice.history, None, None), None, score, best.choice)
 
     def _steady_score(self, one: Scored, scored: Sequence[Scored]) -> float:
         """The mean score over neighbouring ridges: one that is good alone was lucky, which does not outlast a refit."""
@@ -283,15 +285,15 @@ class _Fitting:
         ]  # fmt: skip
         return float(np.mean([other.errors.score(noisy=self.noise.matters) for other in near]))
 
-    def _better_on_other_folds(self, closed: ClosedChoice, linear: Candidate) -> bool:
+    def _better_on_other_folds(self, closed: ClosedChoice, linear: FrameChoice) -> bool:
         """Whether a nonlinear part beats a linear map on every way to hold data out: on noisy data one can be luck."""
         for fold in self.ways[:-1]:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             forms = self._forms(fold)
             windows = load(self.dataset, fold, linear.history, self.scale)
-            frame = self.kitchen.prepare(fold.train, linear.history).linear(linear)
+            frame = self.preparer.prepare(fold.train, linear.history).linear(linear)
             plain = windows.errors(roll_linear([frame], windows)[0])
-            if forms.judged(closed, fold.steps).errors.score(noisy=True) >= plain.score(noisy=True):
+            if forms.judge(closed, fold.steps).errors.score(noisy=True) >= plain.score(noisy=True):
                 return False
         return True
 
@@ -305,7 +307,7 @@ class _Fitting:
         gain, error = better_by(best.errors, one.errors, noisy=self.noise.matters)
         return gain < min(ALIKE, error)
 
-    def _networks(self, linear: LinearChoice, simple: Decision) -> list[Decision]:
+    def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
         """For each seed, the frame and the use of the network that go best on the last fold."""
         least, nothing = simple.error, [simple] * len(self.seeds)
         if "network" not in self.recipe.tried_parts or not self._worth_training(simple):
@@ -314,7 +316,7 @@ class _Fitting:
             return nothing
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))
-        results: list[list[tuple[float, Candidate]]] = [[] for _ in self.seeds]
+        results: list[list[tuple[float, FrameChoice]]] = [[] for _ in self.seeds]
         if len(candidates) == 1:  # nothing to choose from
             results = [[(-math.inf, candidates[0])] for _ in self.seeds]
         else:
@@ -329,16 +331,16 @@ class _Fitting:
                 self.picked.setdefault(candidate, []).append(group)
         decisions = nothing
         for candidate, groups in self.picked.items():
-            found = self.trials.judged(self.fold, candidate, self.scale, Stage(Phase.CHOOSING), groups)
+            found = self.trials.judge(self.fold, candidate, self.scale, Stage(Phase.CHOOSING), groups)
             for place, group in enumerate(groups):
                 setting, error = found.best(place)
                 row = {**candidate.record(), **asdict(setting), "nmse": math.exp(error), "seed": self.seeds[group]}
                 self.tried.append(row)
                 if error < least - MARGIN:
-                    decisions[group] = Decision(candidate, setting, error)
+                    decisions[group] = Choice(candidate, setting, error)
         return decisions
 
-    def _worth_training(self, simple: Decision) -> bool:
+    def _worth_training(self, simple: Choice) -> bool:
         """Whether networks may find what closed forms left: neither noise nor rounding is all that remains."""
         if simple.error < _PERFECT:
             return False
@@ -347,41 +349,41 @@ class _Fitting:
             return True
         return not self.noise.matters and simple.error > _WELL
 
-    def _alone(self, linear: LinearChoice) -> Decision:
+    def _alone(self, linear: LinearChoice) -> Choice:
         """The linear part without a network.
 
         The best of many ridges was lucky on what was held out. The mean of the maps at it and its neighbours is less
         so, and is used where it does as well there.
         """
         best = linear.best
-        plain = Decision(best, None, linear.last[best])
+        plain = Choice(best, None, linear.last[best])
         if best.ridge is None or self.recipe.ridge != "auto" or self.noise.matters or best.history > _BLENDED:
             return plain
         blended, errors = replace(best, blended=True), []
         for fold in self.ways:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             windows = load(self.dataset, fold, best.history, self.scale)
-            frame = self.kitchen.prepare(fold.train, best.history).linear(blended)
+            frame = self.preparer.prepare(fold.train, best.history).linear(blended)
             errors.append(float(windows.log_error(roll_linear([frame], windows))[0]))
         if sum(errors) / len(errors) > linear.errors[best] + ALIKE:
             return plain
-        self.tried.append({**blended.record(), "share": 0.0, "nmse": math.exp(errors[-1])})
-        return Decision(blended, None, errors[-1])
+        self.tried.append({**blended.record(), "correction_weight": 0.0, "nmse": math.exp(errors[-1])})
+        return Choice(blended, None, errors[-1])
 
-    def _candidates(self, linear: LinearChoice) -> list[Candidate]:
+    def _candidates(self, linear: LinearChoice) -> list[FrameChoice]:
         short = [history for history in self.histories if history <= MOST_NETWORK_HISTORY] or list(self.histories[:1])
-        return network_candidates(linear, short, reaches_of(self.dataset), self.recipe.ridge)
+        return network_candidates(linear, short, radii_of(self.dataset), self.recipe.ridge)
 
-    def _finish(self, linear: LinearChoice, decisions: list[Decision]) -> list[Fit]:
+    def _finish(self, linear: LinearChoice, decisions: list[Choice]) -> list[Fit]:
         """Train everything with the choices made, and say what was done."""
         fits: dict[int, Fit] = {}
-        by_frame: dict[Candidate, list[int]] = {}
+        by_frame: dict[FrameChoice, list[int]] = {}
         for group, decision in enumerate(decisions):
             if decision.setting is not None:
                 by_frame.setdefault(decision.candidate, []).append(group)
                 continue
             parts = None if self.recipe.refit else self.fold.train
-            ready = self.kitchen.prepare(parts, decision.candidate.history)
+            ready = self.preparer.prepare(parts, decision.candidate.history)
             if decision.closed is None:
                 surrogate = DenseStep(ready.linear(decision.candidate))
             else:
@@ -394,7 +396,7 @@ class _Fitting:
         return [fits[group] for group in range(len(decisions))]
 
     def _corrected(
-        self, candidate: Candidate, groups: list[int], linear: LinearChoice, decisions: list[Decision]
+        self, candidate: FrameChoice, groups: list[int], linear: LinearChoice, decisions: list[Choice]
     ) -> dict[int, Fit]:
         """The fits of the seeds that use a network in this frame."""
         chosen = self.picked[candidate]
@@ -412,24 +414,26 @@ class _Fitting:
             if now.errors[setting][trained.index(group)] > decision.error + _WORSE:
                 used, among = self._chosen(candidate), chosen
             step = used.step(setting, among, group)
-            surrogate, share = settled(step, setting.share, self._last_window(candidate), self.noise.matters)
-            decision = replace(decision, setting=replace(setting, share=share))
+            surrogate, weight = settled(
+                step, setting.correction_weight, self._last_window(candidate), self.noise.matters
+            )
+            decision = replace(decision, setting=replace(setting, correction_weight=weight))
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
         return fits
 
-    def _chosen(self, candidate: Candidate) -> Work:
+    def _chosen(self, candidate: FrameChoice) -> Work:
         """What was trained for choosing: for every seed that tried this frame, whether it uses it or not."""
         return self.trials.train(self.fold.train, candidate, Stage(Phase.CHOOSING), self.picked[candidate])
 
-    def _last_window(self, candidate: Candidate) -> Any:
+    def _last_window(self, candidate: FrameChoice) -> Any:
         index, _, last = self.dataset.stretches(candidate.history)[-1]
         return self.dataset.series[index].rows(last - candidate.history, last).astype("float64")
 
     def _report(
-        self, surrogate: DenseStep, ready: Any, decision: Decision, linear: LinearChoice, work: Any, group: int
+        self, surrogate: DenseStep, ready: Any, decision: Choice, linear: LinearChoice, work: Any, group: int
     ) -> Fit:
         seed = self.seeds[group]
-        share = 0.0 if decision.setting is None else decision.setting.share
+        weight = 0.0 if decision.setting is None else decision.setting.correction_weight
         fit = report_of(
             surrogate=surrogate,
             recipe=replace(self.recipe, seed=seed),
@@ -438,13 +442,13 @@ class _Fitting:
             fold=self.fold,
             noise=self.noise if work is None else self.noise.at_most(work.unexplained),
             candidate=decision.candidate,
-            share=share,
+            correction_weight=weight,
             shape=None if work is None else work.shape,
             updates=0 if work is None else work.trained.updates,
             unroll=0 if work is None else work.unrolled_by(decision.setting),
             tried=[row for row in self.tried if row.get("seed", seed) == seed],
             held_out=math.exp(decision.error),
-            linear=math.exp(linear.last[linear.best]) if share or decision.closed else math.exp(decision.error),
+            linear=math.exp(linear.last[linear.best] if weight or decision.closed else decision.error),
             seconds=time.perf_counter() - self.began,
             closed=decision.closed,
         )
@@ -454,7 +458,7 @@ class _Fitting:
         report = skill.into(fit.report, noisy=self.noise.matters)
         return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
 
-    def _before_refit(self, surrogate: DenseStep, decision: Decision, group: int) -> DenseStep:
+    def _before_refit(self, surrogate: DenseStep, decision: Choice, group: int) -> DenseStep:
         """The model as it was before the held-out rows trained it, which only they can judge."""
         train = self.fold.train
         if not self.recipe.refit:
@@ -463,20 +467,20 @@ class _Fitting:
             return self._learned(train, decision, group)
         return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
 
-    def _earlier(self, decision: Decision, group: int) -> list[tuple[Fold, DenseStep]]:
+    def _earlier(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:
         """The chosen model trained on the rows before each earlier block of held-out rows, unless it is a network."""
         blocks = earlier_blocks(self.ways) if decision.setting is None else []
         return [(fold, self._learned(fold.train, decision, group)) for fold in blocks]
 
-    def _learned(self, train: tuple[Part, ...], decision: Decision, group: int) -> DenseStep:
+    def _learned(self, train: tuple[Part, ...], decision: Choice, group: int) -> DenseStep:
         """The chosen model without a trained network, from some parts of the data."""
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
-        return DenseStep(self.kitchen.prepare(train, decision.candidate.history).linear(decision.candidate))
+        return DenseStep(self.preparer.prepare(train, decision.candidate.history).linear(decision.candidate))
 
     def _plain(self, linear: LinearChoice) -> DenseStep:
         """The best linear map of the rows that trained."""
-        return DenseStep(self.kitchen.prepare(self.fold.train, linear.best.history).linear(linear.best))
+        return DenseStep(self.preparer.prepare(self.fold.train, linear.best.history).linear(linear.best))
 
 
 def _check_device(device: str) -> None:

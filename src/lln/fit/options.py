@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lln.core.checks import check_device, finite, positive, whole
+from lln.core.checks import check_device, check_int, finite, positive
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.fit.choice.holdout import Part
 from lln.models.factory import state_networks
@@ -18,6 +18,7 @@ from lln.step.parts import PARTS as OTHER_PARTS
 
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "flow", "lens", "network")
+_OLD_NAMES = {"share": "correction_weight", "reach": "radius"}  # of stored reports
 
 
 class Phase(enum.StrEnum):
@@ -90,7 +91,7 @@ class Recipe:
         choice("model", self.model, state_networks())
         for name, least in (("width", 1), ("depth", 1), ("basis", 1), ("members", 1), ("batch_size", 1)):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(name, getattr(self, name), least))
+                object.__setattr__(self, name, check_int(name, getattr(self, name), least))
         for name in ("horizon", "learning_rate", "time_limit"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive(name, getattr(self, name)))
@@ -101,7 +102,7 @@ class Recipe:
             object.__setattr__(self, "ridge", _not_negative(self.ridge))
         if self.validation is not None and not 0 < finite("validation", self.validation) < 1:
             raise InputError(f"validation must be a fraction between 0 and 1, got {self.validation}")
-        whole("seed", self.seed, 0)
+        check_int("seed", self.seed, 0)
         object.__setattr__(self, "parts", _parts(self.parts))
         check_device(self.device)
         if self.model != "lens" and (self.basis is not None or self.horizon is not None):
@@ -180,8 +181,8 @@ class FitReport:
         candidates: what was tried, with the normalised mean square error of held-out rollouts.
         history: states that a step looks at.
         ridge: of the linear part; None without one.
-        reach: how many points of the grid away it looks; None for all.
-        share: of the network's correction; 0 if the linear part alone did better.
+        radius: of the neighbourhood on the grid that it looks at, in points; None for all.
+        correction_weight: of the networks; 0 if the linear part alone did better.
         part: which kind of part forecasts: "persistence", "drift", "last change", "seasonal naive", "linear",
             "polynomial", "flow", "lens" (in closed form) or "network".
         degree: of a polynomial part or of a polynomial vector field.
@@ -229,8 +230,8 @@ class FitReport:
     candidates: list[dict[str, Any]] = field(default_factory=list)
     history: int = 1
     ridge: float | None = None
-    reach: int | None = None
-    share: float = 0.0
+    radius: int | None = None
+    correction_weight: float = 0.0
     part: str = ""
     degree: int | None = None
     lead_times: tuple[int, ...] = ()
@@ -265,6 +266,16 @@ class FitReport:
     last_inputs: list[float] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
+    @property
+    def share(self) -> float:
+        """Former name of `correction_weight`."""
+        return self.correction_weight
+
+    @property
+    def reach(self) -> int | None:
+        """Former name of `radius`."""
+        return self.radius
+
     def record(self) -> dict[str, Any]:
         """As values that JSON knows; what is not a number becomes None."""
         found: dict[str, Any] = _plain(asdict(self))
@@ -274,7 +285,7 @@ class FitReport:
     def from_record(cls, record: Mapping[str, Any]) -> FitReport:
         """The report that `record` wrote down; entries that this version does not know are left out."""
         known = {one.name: one for one in fields(cls)}
-        values = {key: value for key, value in record.items() if key in known}
+        values = {key: value for key, value in _current_names(record).items() if key in known}
         for key in ("noise", "noise_of_increments", "held_out_nmse", "linear_nmse", "spectral_radius"):
             if values.get(key) is None:
                 values[key] = math.nan
@@ -302,6 +313,16 @@ def _check_kind(what: str, value: Any, declared: str) -> None:
         return
     if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise ValueError(f"{what} should be of type {declared}, got {type(value).__name__}")
+
+
+def _current_names(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored report, its rows of candidates and its structure, with the names of this version."""
+    found = {_OLD_NAMES.get(key, key): value for key, value in record.items()}
+    if isinstance(found.get("candidates"), list):
+        found["candidates"] = [_current_names(row) if isinstance(row, dict) else row for row in found["candidates"]]
+    if isinstance(found.get("structure"), dict):
+        found["structure"] = _current_names(found["structure"])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +380,7 @@ def _parts(value: Any) -> str | tuple[str, ...]:
 def _auto(name: str, value: Any, least: int) -> int:
     if isinstance(value, str):
         raise InputError(f'{name} must be a whole number of at least {least} or "auto", got {value!r}')
-    return whole(name, value, least)
+    return check_int(name, value, least)
 
 
 def _not_negative(value: Any) -> float:
@@ -388,6 +409,6 @@ class TimeLimit:
         """The end by the monotonic clock; None without a limit."""
         return None if self.seconds is None else self.began + self.seconds
 
-    def passed(self, share: float = 1.0) -> bool:
-        """Whether this share of the time has passed; never without a limit."""
-        return self.seconds is not None and time.monotonic() > self.began + share * self.seconds
+    def passed(self, fraction: float = 1.0) -> bool:
+        """Whether this fraction of the time has passed; never without a limit."""
+        return self.seconds is not None and time.monotonic() > self.began + fraction * self.seconds

@@ -13,7 +13,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe
-from lln.fit.prepare import Candidate, prepare
+from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.report.report import report_of
 from lln.models import build
 from lln.models.stacked import stack
@@ -87,8 +87,8 @@ def fit_paper(
             ready=ready,
             fold=None,
             noise=noise,
-            candidate=Candidate(1, None, None),
-            share=1.0,
+            candidate=FrameChoice(1, None, None),
+            correction_weight=1.0,
             shape=shape,
             updates=updates,
             tried=[],

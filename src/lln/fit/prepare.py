@@ -33,12 +33,12 @@ _MEMORY = 1 << 28  # bytes of features that may be held at once
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FrameChoice:
     """One choice of frame.
 
     Attributes:
         history: states that a step looks at.
-        reach: how many points of a grid away a coordinate may look; None for all of them.
+        radius: of the neighbourhood on a grid that a coordinate looks at, in points; None for the whole grid.
         ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
             offset, None for the naive forecast alone.
         blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
@@ -49,7 +49,7 @@ class Candidate:
     """
 
     history: int
-    reach: int | None
+    radius: int | None
     ridge: float | None
     blended: bool = False
     naive: str = "last"
@@ -60,7 +60,7 @@ class Candidate:
         """As plain values."""
         finite = self.ridge is not None and math.isfinite(self.ridge)
         plain: dict[str, Any] = {
-            "history": self.history, "reach": self.reach, "ridge": self.ridge if finite else None,
+            "history": self.history, "radius": self.radius, "ridge": self.ridge if finite else None,
         }  # fmt: skip
         if self.naive != "last":
             plain |= {"naive": self.naive, "season": self.season}
@@ -69,7 +69,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedData:
     """One part of the data for one history.
 
     Attributes:
@@ -93,16 +93,16 @@ class Prepared:
     high: Array
     sums: Moments | None = None
 
-    def near(self, reach: int | None) -> Mask | None:
+    def near(self, radius: int | None) -> Mask | None:
         """Which coordinates are neighbours, (n, n); None for all."""
-        return None if reach is None else neighbours(self.dataset, reach)
+        return None if radius is None else neighbours(self.dataset, radius)
 
-    def linear(self, candidate: Candidate) -> Frame:
+    def linear(self, candidate: FrameChoice) -> Frame:
         """The frame with its linear part and no network."""
         prior = None if candidate.naive == "last" else naive_matrix(self.units, candidate)
         if candidate.ridge is None:
             return self.units.frame(prior)
-        near = self.near(candidate.reach)
+        near = self.near(candidate.radius)
         allowed = None if near is None else allowed_features(near, candidate.history, self.dataset.inputs)
         ridges = [candidate.ridge]
         if candidate.blended:
@@ -118,8 +118,7 @@ class Prepared:
         """The frame with the spread of what its linear part leaves over as the network's gain."""
         if self.held is not None:
             _, rest = residuals(replace(frame, gain=np.zeros(frame.size)), self.held)
-            share = _share(self.held)
-            return replace(frame, gain=np.sqrt(share @ rest**2))
+            return replace(frame, gain=np.sqrt(_fractions(self.held) @ rest**2))
         return replace(frame, gain=np.sqrt(self.regression.unexplained(frame.matrix, frame.offset)))
 
     def unexplained(self, frame: Frame) -> float:
@@ -136,7 +135,7 @@ class Prepared:
         return StreamedBatches(self.dataset, frame.history, frame.features, convert, device, seed)
 
 
-class Kitchen:
+class Preparer:
     """Prepares parts of one dataset, each once.
 
     Args:
@@ -146,9 +145,9 @@ class Kitchen:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self._parts: dict[tuple[Part, ...] | None, Dataset] = {None: dataset}
-        self._made: dict[tuple[tuple[Part, ...] | None, int], Prepared] = {}
+        self._made: dict[tuple[tuple[Part, ...] | None, int], PreparedData] = {}
 
-    def prepare(self, parts: tuple[Part, ...] | None, history: int) -> Prepared:
+    def prepare(self, parts: tuple[Part, ...] | None, history: int) -> PreparedData:
         """Those parts, or all, for `history` states."""
         key = (parts, history)
         if key not in self._made:
@@ -172,23 +171,23 @@ class Kitchen:
         return {"dataset": self.dataset, "_parts": {None: self.dataset}, "_made": {}}
 
 
-def prepare(dataset: Dataset, history: int) -> Prepared:
+def prepare(dataset: Dataset, history: int) -> PreparedData:
     """One dataset for one history."""
     features = dataset.size * history + dataset.inputs
     if dataset.lazy or dataset.transitions(history) * features * 8 > _MEMORY:
         sums = moments(dataset, history)
         units = units_of_moments(sums)
         made = regression_of_moments(units, sums)
-        return Prepared(dataset, units, made, None, sums.pairs, sums.left_out, sums.least, sums.most, sums)
+        return PreparedData(dataset, units, made, None, sums.pairs, sums.left_out, sums.least, sums.most, sums)
     held = pairs(dataset, history)
     units = units_of_pairs(held)
     rows = units.frame().feature_rows(held.window, held.inputs)
     made = regression_of_pairs(units, rows, held.increments / units.scale, held.weights)
     present = held.window[:, -1]
-    return Prepared(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
+    return PreparedData(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
 
 
-def naive_matrix(units: Units, candidate: Candidate) -> Array:
+def naive_matrix(units: Units, candidate: FrameChoice) -> Array:
     """The naive forecast of `candidate` as a map from features to standardised increments, (n, F)."""
     n, season = len(units.mean), candidate.season
     matrix = np.zeros((n, n * units.history + len(units.input_mean)))
@@ -209,7 +208,7 @@ def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:
     return features, rest / np.where(frame.gain > 0, frame.gain, 1.0)
 
 
-def _share(held: Pairs) -> Array:
+def _fractions(held: Pairs) -> Array:
     if held.weights is None:
         return np.full(len(held), 1.0 / len(held))
     return np.asarray(held.weights / held.weights.sum())

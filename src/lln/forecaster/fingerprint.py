@@ -19,7 +19,7 @@ _MOST = 16384
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class TrainingFingerprint:
     """What a model remembers of its training data.
 
     Short runs of consecutive rows are hashed, so that rows are recognised in any other file, cut, order or precision
@@ -44,10 +44,10 @@ class Training:
     run: int
     stride: int
     marks: Marks
-    choosing: Training | None = None
+    choosing: TrainingFingerprint | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> Training:
+    def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> TrainingFingerprint:
         """Hash those parts of `dataset`."""
         parts = [part for part in rows if part[2] > part[1]]
         run = min([_RUN, *(last - first for _, first, last in parts)])
@@ -100,7 +100,7 @@ class Training:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], marks: Marks, choosing: Marks | None = None) -> Training:
+    def from_record(cls, record: Mapping[str, Any], marks: Marks, choosing: Marks | None = None) -> TrainingFingerprint:
         """The fingerprint that `record` wrote down, with the hashes of the rows that trained and that chose."""
         rows, held_out = (tuple((int(i), int(a), int(b)) for i, a, b in record[key]) for key in ("rows", "held_out"))
         run, stride = max(1, int(record["run"])), max(1, int(record["stride"]))

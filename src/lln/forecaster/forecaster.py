@@ -17,12 +17,12 @@ from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
-from lln.evaluate.rollout import Region, judged
+from lln.evaluate.rollout import Region, judge
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.report import coverage as covering
 from lln.forecaster.estimator import Estimator
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.layout import Layout
 from lln.forecaster.progress import progress_for
 from lln.forecaster.results import Forecast, forecast, half_widths, one_step
@@ -252,7 +252,7 @@ class LensForecaster(Estimator):
             fit.recipe,
             fit.report,
             Layout.of(dataset),
-            Training.of(dataset, fit.report.training_rows, fit.report.held_out_rows),
+            TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows),
             np.asarray(series.rows(last - history, last), dtype=np.float64),
             float(series.start + (last - 1) * dataset.dt),
         )
@@ -263,7 +263,7 @@ class LensForecaster(Estimator):
         recipe: Recipe,
         report: FitReport,
         layout: Layout,
-        training: Training,
+        training: TrainingFingerprint,
         last_window: Array,
         last_time: float = 0.0,
     ) -> Self:
@@ -302,7 +302,7 @@ class LensForecaster(Estimator):
         self._fitted()
         widths = None if level is None else half_widths(self.report_.intervals, level, check_int("steps", steps, 1))
         start, steps, known = self._given(x0, steps, inputs)
-        run = self._judged(self.surrogate_, start, steps, known)
+        run = self._rolled(self.surrogate_, start, steps, known)
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
         if widths is None:
             return found
@@ -328,7 +328,7 @@ class LensForecaster(Estimator):
             raise InputError(
                 f"n = {count} members were asked for, but this model has {len(alone)}; fit with members={count}"
             )
-        runs = [self._judged(one, start, steps, known) for one in alone[:count]]
+        runs = [self._rolled(one, start, steps, known) for one in alone[:count]]
         outcomes = tuple(outcome for run in runs for outcome in run.outcomes)
         together = dataclasses.replace(runs[0], states=np.stack([run.states for run in runs]), outcomes=outcomes)
         return forecast(together, start, self.layout_, ("member",), self.surrogate_.frame.scale)
@@ -513,9 +513,9 @@ class LensForecaster(Estimator):
         present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
         return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present)
 
-    def _judged(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
+    def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         after = surrogate.rollout(start.window, steps, known)
-        return judged(np.concatenate([start.window[..., -1:, :], after], axis=-2), region=self.region_)
+        return judge(np.concatenate([start.window[..., -1:, :], after], axis=-2), region=self.region_)
 
     def _coverage(self, features: Array) -> covering.Coverage | None:
         frame, members = self.surrogate_.frame, self.surrogate_.members

@@ -22,7 +22,7 @@ from lln.core.errors import InputError, reason
 from lln.core.provenance import version_of
 from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.step.read import step_of
@@ -205,7 +205,9 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
         Recipe.from_record(header["recipe"]),
         FitReport.from_record(header["report"]),
         layout,
-        Training.from_record(header["training"], tensors["training.marks"], tensors.get("training.choosing")),
+        TrainingFingerprint.from_record(
+            header["training"], tensors["training.marks"], tensors.get("training.choosing")
+        ),
         window,
         float(header["last_time"]),
     )

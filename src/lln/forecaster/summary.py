@@ -9,7 +9,7 @@ from lln.core.table import number
 from lln.core.text import human_time
 from lln.fit.choice.scores import lead_columns
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.layout import Layout
 
 WIDTH = 100
@@ -17,7 +17,9 @@ _LABEL = 12
 _LEADS = 4  # lead times that are shown
 
 
-def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Training, width: int = WIDTH) -> str:
+def summary(
+    layout: Layout, recipe: Recipe, report: FitReport, training: TrainingFingerprint, width: int = WIDTH
+) -> str:
     """One labelled paragraph for each fact, in lines of at most `width` characters."""
     parts = [
         ("data", _data(layout, report)),
@@ -31,7 +33,7 @@ def summary(layout: Layout, recipe: Recipe, report: FitReport, training: Trainin
         ("intervals", _intervals(report)),
         ("chaos", _chaos(layout, report)),
         ("coverage", _coverage(report)),
-        ("time", f"{report.seconds:.1f} s on {recipe.device}, seed {recipe.seed}"),
+        ("time", f"{report.seconds:.1f} s on {recipe.device}, random_state {recipe.seed}"),
         *(("note", note) for note in report.notes),
     ]
     lines = [f"LensForecaster, recipe {recipe.recipe!r}"]
@@ -58,7 +60,7 @@ def _data(layout: Layout, report: FitReport) -> str:
     )
 
 
-def _rows(report: FitReport, training: Training) -> str:
+def _rows(report: FitReport, training: TrainingFingerprint) -> str:
     rows = sum(last - first for _, first, last in training.rows)
     if rows >= training.total:
         return f"all {training.total:,} states, after the choices had been made on held-out ones"
@@ -80,24 +82,24 @@ def _step(layout: Layout, report: FitReport) -> str:
         return f"looks at {looks}; {report.part} alone, no linear part"
     if report.ridge is None:
         return f"looks at {looks}; no linear part"
-    near = "" if report.reach is None else f" within {report.reach} grid points"
+    near = "" if report.radius is None else f" within {report.radius} grid points"
     growth = report.spectral_radius
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
-    what = "a convolution" if layout.space and report.reach is not None else "a linear map"
+    what = "a convolution" if layout.space and report.radius is not None else "a linear map"
     return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
 
 
 def _network(recipe: Recipe, report: FitReport) -> str:
     closed = {"polynomial": "polynomial", "flow": "polynomial vector field"}.get(report.part)
-    if closed is not None and not report.share:
+    if closed is not None and not report.correction_weight:
         return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
-    if not report.model or not report.share:
+    if not report.model or not report.correction_weight:
         return "none: no network did better than the linear part on held-out rollouts"
     if report.part == "lens":
         return f"{_many(report)}; lenses drawn, readout solved in closed form"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
-    share = "" if recipe.recipe == "paper" else f"share {report.share:.3g} of its correction, "
-    return f"{_many(report)}; {share}{report.updates:,} updates{tuned}"
+    weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "
+    return f"{_many(report)}; {weight}{report.updates:,} updates{tuned}"
 
 
 def _many(report: FitReport) -> str:
@@ -114,7 +116,9 @@ def _many(report: FitReport) -> str:
 
 def _parameters(report: FitReport) -> str:
     each = (
-        f"{report.parameters_per_member:,} in each network, " if report.parameters_per_member and report.share else ""
+        f"{report.parameters_per_member:,} in each network, "
+        if report.parameters_per_member and report.correction_weight
+        else ""
     )
     return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the linear part)"
 
@@ -154,6 +158,6 @@ def _chaos(layout: Layout, report: FitReport) -> str:
 
 
 def _coverage(report: FitReport) -> str:
-    if report.coverage is None or not report.share:
+    if report.coverage is None or not report.correction_weight:
         return ""
     return f"{1 - report.coverage:.1%} of hidden positions lie between the control points on the training data"

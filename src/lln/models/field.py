@@ -208,7 +208,7 @@ class FieldLensNetwork(StateNetwork):
         return tuple((size - 1) * step for size, step in zip(self.kernel, steps, strict=True))
 
     @property
-    def reach(self) -> tuple[int, ...]:
+    def radius(self) -> tuple[int, ...]:
         """How many points away along each axis, at most, an input can move an output."""
         return tuple(2 * len(self.blocks) * (size // 2) for size in self.kernel)
 

@@ -9,7 +9,7 @@ from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.parsimony import criterion
 from lln.fit.closed.linear import spectral_radius
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
 
 
@@ -22,33 +22,33 @@ def noise(count, seed=0):
 
 
 def rolled(values, candidate, steps=6):
-    frame = Kitchen(dataset(values)).prepare(None, candidate.history).linear(candidate)
+    frame = Preparer(dataset(values)).prepare(None, candidate.history).linear(candidate)
     return DenseStep(frame).rollout(np.asarray(values)[-candidate.history :, None], steps)[:, 0]
 
 
 def test_naive_forecasts_are_what_their_names_say():
     x = np.cumsum(noise(60))
-    season = Candidate(5, None, None, naive="season", season=4)
+    season = FrameChoice(5, None, None, naive="season", season=4)
     np.testing.assert_allclose(rolled(x, season), np.tile(x[-4:], 2)[:6], atol=1e-9)
-    change = Candidate(5, None, None, naive="change", season=4)
+    change = FrameChoice(5, None, None, naive="change", season=4)
     expected = list(x)
     for _ in range(6):
         expected.append(expected[-1] + expected[-4] - expected[-5])
     np.testing.assert_allclose(rolled(x, change), expected[-6:], atol=1e-9)
-    np.testing.assert_allclose(rolled(x, Candidate(1, None, None)), np.full(6, x[-1]))
+    np.testing.assert_allclose(rolled(x, FrameChoice(1, None, None)), np.full(6, x[-1]))
 
 
 @pytest.mark.parametrize("naive", [{}, {"naive": "season", "season": 4}, {"naive": "change", "season": 1}])
 def test_a_growing_ridge_leads_to_the_naive_forecast(naive):
     x = np.cumsum(noise(80))
-    drift = rolled(x, Candidate(5, None, np.inf, **naive))
-    apart = [np.abs(rolled(x, Candidate(5, None, ridge, **naive)) - drift).max() for ridge in (1e-6, 1e2, 1e9)]
+    drift = rolled(x, FrameChoice(5, None, np.inf, **naive))
+    apart = [np.abs(rolled(x, FrameChoice(5, None, ridge, **naive)) - drift).max() for ridge in (1e-6, 1e2, 1e9)]
     assert apart[2] < 1e-6 < apart[1] < apart[0]
 
 
 def test_without_a_ridge_the_naive_forecast_makes_no_difference():
     x = np.cumsum(noise(200))
-    plain, season = Candidate(5, None, 1e-14), Candidate(5, None, 1e-14, naive="season", season=4)
+    plain, season = FrameChoice(5, None, 1e-14), FrameChoice(5, None, 1e-14, naive="season", season=4)
     np.testing.assert_allclose(rolled(x, plain), rolled(x, season), rtol=1e-6)
 
 
@@ -56,8 +56,8 @@ def test_the_criterion_prefers_the_true_number_of_lags():
     x = np.zeros(400)
     for k, e in enumerate(noise(398), start=2):
         x[k] = 1.4 * x[k - 1] - 0.7 * x[k - 2] + e
-    kitchen = Kitchen(dataset(x))
-    found = {history: criterion(kitchen, Candidate(history, None, 1e-8), 380) for history in (1, 2, 13)}
+    preparer = Preparer(dataset(x))
+    found = {history: criterion(preparer, FrameChoice(history, None, 1e-8), 380) for history in (1, 2, 13)}
     assert min(found, key=found.__getitem__) == 2
 
 
@@ -102,7 +102,7 @@ def test_a_random_walk_is_forecast_about_as_well_as_by_its_last_state():
 
 def test_a_map_of_changes_ignores_the_level():
     x = np.cumsum(noise(80))
-    one, other = (rolled(x + shift, Candidate(4, None, 1e-3, level=False)) for shift in (0.0, 50.0))
+    one, other = (rolled(x + shift, FrameChoice(4, None, 1e-3, level=False)) for shift in (0.0, 50.0))
     np.testing.assert_allclose(one + 50.0, other, atol=1e-8)
 
 

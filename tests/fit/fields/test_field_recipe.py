@@ -67,7 +67,7 @@ def test_a_linear_field_is_learned_exactly_by_the_convolution():
     fit = fit_field_surrogate(data, recipe(), options=FieldOptions(kernel=5, blocks=1), progress=events.append)
     report, frame = fit.report, fit.surrogate.frame
     assert report.held_out_nmse < 1e-12
-    assert report.reach in (2, 4)
+    assert report.radius in (2, 4)
     assert frame.boundary == (("periodic", "periodic"),)
     assert frame.conserve == "mean"
     assert any("periodic" in note for note in report.notes)
@@ -77,7 +77,7 @@ def test_a_linear_field_is_learned_exactly_by_the_convolution():
     assert nmse(fit.surrogate.rollout(truth[:, :1], 100), truth[:, 1:]) < 1e-9
     # what is left is rounding, so no network is trained, and the convolution is solved for on everything
     assert {event.phase for event in events} == {"linear part"}
-    assert (fit.surrogate.members, report.model, report.share) == ((), "", 0.0)
+    assert (fit.surrogate.members, report.model, report.correction_weight) == ((), "", 0.0)
     assert any("nothing but rounding" in note for note in report.notes)
     assert (report.trajectories, report.pairs, report.held_out_rows) == (8, 8 * 40, ())
     assert report.training_rows == tuple((index, 0, 41) for index in range(8))
@@ -97,7 +97,7 @@ def shock():
 
 
 def test_networks_do_what_no_convolution_can(shock):
-    assert shock.report.share > 0
+    assert shock.report.correction_weight > 0
     assert shock.report.held_out_nmse < 0.1 * shock.report.linear_nmse
     assert 0 <= shock.report.coverage < 0.2
     assert shock.report.parameters == shock.report.parameters_per_member + shock.report.linear_parameters

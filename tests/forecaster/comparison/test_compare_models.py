@@ -168,7 +168,7 @@ def test_networks_are_fitted_under_one_recipe_with_every_seed(states):
     assert found["linear"].errors.shape == (1, 41, 40)
     assert found["lens"].parameters > 0
     assert found["lens"].seconds > 0
-    assert "share" in found["lens"].note
+    assert "correction weight" in found["lens"].note
 
 
 def test_a_depth_is_chosen_for_each_network(states):

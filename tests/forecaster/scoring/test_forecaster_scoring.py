@@ -10,7 +10,7 @@ from lln import InputError, LensForecaster
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse, valid_prediction_steps
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.scoring.scored_rows import Window, windows_of
 
 
@@ -23,7 +23,7 @@ def data(*lengths, gaps=(), n=2, seed=0):
 
 
 def trained(dataset, *parts):
-    return Training.of(dataset, parts)
+    return TrainingFingerprint.of(dataset, parts)
 
 
 def test_windows_follow_the_training_rows_and_start_from_them():

@@ -15,10 +15,10 @@ from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, roll_linear
 from lln.fit.choice.scores import lead_times
 from lln.fit.closed.linear import RIDGES
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array
 
-REACHES = (1, 2, 3)
+RADII = (1, 2, 3)
 WEAK = (1e-4, 1e-2, 1e-1)
 STRONG = (1.0, 10.0)  # ridges of noisy data
 _LEAST_POINTS = 12
@@ -40,52 +40,52 @@ class LinearChoice:
     """
 
     leads: list[tuple[int, ...]]
-    geometric: dict[Candidate, list[list[float]]]
-    arithmetic: dict[Candidate, list[list[float]]]
+    geometric: dict[FrameChoice, list[list[float]]]
+    arithmetic: dict[FrameChoice, list[list[float]]]
     horizon: int = 1 << 30
     noisy: bool = False
-    chosen: Candidate | None = None
+    chosen: FrameChoice | None = None
 
-    def _score(self, candidate: Candidate, fold: int) -> float:
+    def _score(self, candidate: FrameChoice, fold: int) -> float:
         rows = (self.arithmetic if self.noisy else self.geometric)[candidate][fold]
         count = max(1, sum(lead <= self.horizon for lead in self.leads[fold]))
         return float(np.log(rows[:count]).mean())
 
     @cached_property
-    def errors(self) -> dict[Candidate, float]:
+    def errors(self) -> dict[FrameChoice, float]:
         """Mean log error over lead times and folds, by candidate."""
         ways = range(len(self.leads))
         return {c: float(np.mean([self._score(c, fold) for fold in ways])) for c in self.geometric}
 
     @cached_property
-    def last(self) -> dict[Candidate, float]:
+    def last(self) -> dict[FrameChoice, float]:
         """The same over the last fold alone, on which networks are judged."""
         return {c: self._score(c, len(self.leads) - 1) for c in self.geometric}
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> FrameChoice:
         """The one to use: of those that do about as well as the best, the one with the fewest lags."""
         return self.chosen or self.ranked()[0]
 
-    def ranked(self) -> list[Candidate]:
+    def ranked(self) -> list[FrameChoice]:
         """Every candidate, the best first."""
         errors = self.errors
         least = min(errors.values())
         alike = [c for c in errors if errors[c] <= least + ALIKE]
         rest = [c for c in errors if errors[c] > least + ALIKE]
         # Fewer lags, then all of a grid, then the smallest ridge, which bends the data least.
-        alike.sort(key=lambda c: (c.history, c.reach is not None, c.ridge if c.ridge is not None else np.inf))
+        alike.sort(key=lambda c: (c.history, c.radius is not None, c.ridge if c.ridge is not None else np.inf))
         return [*alike, *sorted(rest, key=errors.__getitem__)]
 
-    def notable(self) -> list[Candidate]:
-        """The best of every history and reach."""
-        kinds = dict.fromkeys((c.history, c.reach) for c in self.errors)
+    def notable(self) -> list[FrameChoice]:
+        """The best of every history and radius."""
+        kinds = dict.fromkeys((c.history, c.radius) for c in self.errors)
         found = [self.among(*kind) for kind in kinds]
         return [one for one in found if one is not None]
 
-    def among(self, history: int, reach: int | None) -> Candidate | None:
-        """The best of one history and reach that has a linear part."""
-        some = [c for c in self.errors if (c.history, c.reach) == (history, reach) and c.ridge is not None]
+    def among(self, history: int, radius: int | None) -> FrameChoice | None:
+        """The best of one history and radius that has a linear part."""
+        some = [c for c in self.errors if (c.history, c.radius) == (history, radius) and c.ridge is not None]
         return min(some, key=self.errors.__getitem__) if some else None
 
     def record(self) -> dict[str, Any]:
@@ -96,23 +96,23 @@ class LinearChoice:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
         """What `record` wrote down."""
-        geometric = {Candidate(*row[:7]): row[7] for row in record["rows"]}
-        arithmetic = {Candidate(*row[:7]): row[8] for row in record["rows"]}
+        geometric = {FrameChoice(*row[:7]): row[7] for row in record["rows"]}
+        arithmetic = {FrameChoice(*row[:7]): row[8] for row in record["rows"]}
         return cls([tuple(one) for one in record["leads"]], geometric, arithmetic)
 
 
-def reaches_of(dataset: Dataset) -> tuple[int | None, ...]:
+def radii_of(dataset: Dataset) -> tuple[int | None, ...]:
     """What to try: everything, and on a grid of some size a few points around."""
     if not dataset.space or min(dataset.space) < _LEAST_POINTS:
         return (None,)
-    return (None, *REACHES)
+    return (None, *RADII)
 
 
 def choose_linear(
-    kitchen: Kitchen,
+    preparer: Preparer,
     folds: Sequence[Fold],
     histories: Sequence[int],
-    reaches: Sequence[int | None],
+    radii: Sequence[int | None],
     ridges: Sequence[float | None],
     scale: Array,
     mapper: Mapper = serial,
@@ -122,20 +122,20 @@ def choose_linear(
     """Try every linear map on every fold.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         folds: ways to hold data out.
         histories: numbers of states that a map looks at.
-        reaches: how far a map looks on a grid.
+        radii: how far a map looks on a grid.
         ridges: to try.
         scale: what counts as one in a score, (n,).
         mapper: calls one piece for each fold and history.
         late: once it says so, no longer history is tried.
         seasons: in steps; maps are also shrunk towards the last season and the last changes. None for none of this.
     """
-    geometric: dict[Candidate, list[list[float]]] = {}
-    arithmetic: dict[Candidate, list[list[float]]] = {}
-    pieces = (_LinearPiece(fold, history, reaches, ridges, scale, seasons) for history in histories for fold in folds)
-    found = mapper(_linear_errors, kitchen, pieces)
+    geometric: dict[FrameChoice, list[list[float]]] = {}
+    arithmetic: dict[FrameChoice, list[list[float]]] = {}
+    pieces = (_LinearPiece(fold, history, radii, ridges, scale, seasons) for history in histories for fold in folds)
+    found = mapper(_linear_errors, preparer, pieces)
     for _ in histories:
         for _ in folds:
             for candidate, plain, noisy in next(found):
@@ -152,21 +152,21 @@ class _LinearPiece:
 
     fold: Fold
     history: int
-    reaches: Sequence[int | None]
+    radii: Sequence[int | None]
     ridges: Sequence[float | None]
     scale: Array
     seasons: Sequence[int] | None
 
 
-def _linear_errors(kitchen: Kitchen, piece: _LinearPiece) -> list[tuple[Candidate, list[float], list[float]]]:
+def _linear_errors(preparer: Preparer, piece: _LinearPiece) -> list[tuple[FrameChoice, list[float], list[float]]]:
     """Every candidate with its geometric and its arithmetic mean error at each lead time."""
     found = []
     history = piece.history
-    ready = kitchen.prepare(piece.fold.train, history)
-    windows = load(kitchen.dataset, piece.fold, history, piece.scale)
-    for reach in piece.reaches if history <= _LOCAL_HISTORY else (None,):
-        tried = [Candidate(history, reach, r) for r in piece.ridges if r is not None or reach is None]
-        if piece.seasons is not None and reach is None and len(piece.ridges) > 1:
+    ready = preparer.prepare(piece.fold.train, history)
+    windows = load(preparer.dataset, piece.fold, history, piece.scale)
+    for radius in piece.radii if history <= _LOCAL_HISTORY else (None,):
+        tried = [FrameChoice(history, radius, r) for r in piece.ridges if r is not None or radius is None]
+        if piece.seasons is not None and radius is None and len(piece.ridges) > 1:
             tried += _shrunk(history, piece.seasons)
         if not tried:
             continue
@@ -177,9 +177,9 @@ def _linear_errors(kitchen: Kitchen, piece: _LinearPiece) -> list[tuple[Candidat
     return found
 
 
-def _shrunk(history: int, seasons: Sequence[int]) -> list[Candidate]:
+def _shrunk(history: int, seasons: Sequence[int]) -> list[FrameChoice]:
     """Linear maps near a naive forecast, down to the forecast itself."""
-    found = [Candidate(history, None, ridge) for ridge in STRONG]
+    found = [FrameChoice(history, None, ridge) for ridge in STRONG]
     # Each naive forecast with the history that it needs.
     kinds = [("last", 0, 1)]
     kinds += [("season", season, season) for season in seasons if season > 1]
@@ -187,30 +187,30 @@ def _shrunk(history: int, seasons: Sequence[int]) -> list[Candidate]:
     for naive, season, least in kinds:
         ridges: tuple[float | None, ...] = (math.inf, None) if history == least else ()
         ridges = (*WEAK, *STRONG, *ridges) if history >= max(least, 2) else ridges
-        found += [Candidate(history, None, r, naive=naive, season=season, level=False) for r in ridges]
+        found += [FrameChoice(history, None, r, naive=naive, season=season, level=False) for r in ridges]
     return found
 
 
 def network_candidates(
-    linear: LinearChoice, histories: Sequence[int], reaches: Sequence[int | None], ridge: float | str | None
-) -> list[Candidate]:
+    linear: LinearChoice, histories: Sequence[int], radii: Sequence[int | None], ridge: float | str | None
+) -> list[FrameChoice]:
     """The frames that a network is tried in, the best linear one first."""
     chosen = [linear.best]
     few = histories[:2]
-    for reach in (None, 1) if 1 in reaches else (None,):
+    for radius in (None, 1) if 1 in radii else (None,):
         for history in few:
-            one = linear.among(history, reach)
+            one = linear.among(history, radius)
             chosen += [] if one is None else [one]
     if ridge in ("auto", None):
-        chosen.append(Candidate(few[0], None, None))
-        if 1 in reaches:
-            chosen.append(Candidate(few[0], 1, None))
+        chosen.append(FrameChoice(few[0], None, None))
+        if 1 in radii:
+            chosen.append(FrameChoice(few[0], 1, None))
     return list(dict.fromkeys(chosen))
 
 
-def _values(candidate: Candidate) -> list[Any]:
+def _values(candidate: FrameChoice) -> list[Any]:
     one = candidate
-    return [one.history, one.reach, one.ridge, one.blended, one.naive, one.season, one.level]
+    return [one.history, one.radius, one.ridge, one.blended, one.naive, one.season, one.level]
 
 
 def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lln.fit.choice.holdout import Windows
 from lln.fit.closed.forms import ClosedChoice
 from lln.fit.defaults import CORRECTION_WEIGHTS
-from lln.fit.prepare import Candidate
+from lln.fit.prepare import FrameChoice
 from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
@@ -29,16 +29,16 @@ _READOUT_ROWS = 16384
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How a trained network is used: at which stop, with which readout, at which share."""
+class NetworkChoice:
+    """How a trained network is used: at which stop, with which readout, at which correction_weight."""
 
     stop: int
     readout: float | None
-    share: float
+    correction_weight: float
 
 
 @dataclass(frozen=True)
-class Decision:
+class Choice:
     """What one seed uses.
 
     Attributes:
@@ -48,8 +48,8 @@ class Decision:
         closed: a closed form with more than a linear part; None for none.
     """
 
-    candidate: Candidate
-    setting: Setting | None
+    candidate: FrameChoice
+    setting: NetworkChoice | None
     error: float
     closed: ClosedChoice | None = None
 
@@ -62,9 +62,9 @@ class Judgement:
         errors: log error of each setting, (G,).
     """
 
-    errors: dict[Setting, Array] = field(default_factory=dict)
+    errors: dict[NetworkChoice, Array] = field(default_factory=dict)
 
-    def best(self, group: int) -> tuple[Setting, float]:
+    def best(self, group: int) -> tuple[NetworkChoice, float]:
         """The best setting of one group, and its log error.
 
         A snapshot before the schedule has run down, or a readout that was not solved for, is good by luck more often
@@ -72,7 +72,7 @@ class Judgement:
         """
         last = max((setting.stop for setting in self.errors if setting.readout is not None), default=0)
 
-        def expected(setting: Setting) -> float:
+        def expected(setting: NetworkChoice) -> float:
             early, raw = setting.stop < last, setting.readout is None and setting.stop <= last
             return float(self.errors[setting][group]) + early * _EARLY + raw * _RAW
 
@@ -87,10 +87,12 @@ def judge(
     source: Batches,
     allowed: torch.Tensor | None,
     groups: int,
-    settings: Sequence[Setting] | None = None,
+    settings: Sequence[NetworkChoice] | None = None,
 ) -> Judgement:
-    """Roll every group out at every stop, readout and share (or at the given settings)."""
-    shares = CORRECTION_WEIGHTS if settings is None else tuple(sorted({setting.share for setting in settings}))
+    """Roll every group out at every stop, readout and correction_weight (or at the given settings)."""
+    weights = (
+        CORRECTION_WEIGHTS if settings is None else tuple(sorted({setting.correction_weight for setting in settings}))
+    )
     wanted = None if settings is None else {(setting.stop, setting.readout) for setting in settings}
     uses: list[tuple[int, float | None]] = []
     states: list[dict[str, torch.Tensor]] = []
@@ -110,17 +112,17 @@ def judge(
             uses.append((stop, readout))
             states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
     # All of them go through one rollout side by side: its length, not its width, is what takes time.
-    rolled = roll_groups(join(model, states), frame, windows, len(uses) * groups, shares)
-    errors = windows.log_error(rolled).reshape(len(uses), groups, len(shares))
+    rolled = roll_groups(join(model, states), frame, windows, len(uses) * groups, weights)
+    errors = windows.log_error(rolled).reshape(len(uses), groups, len(weights))
     found = {
-        Setting(stop, readout, share): errors[index, :, place]
+        NetworkChoice(stop, readout, correction_weight): errors[index, :, place]
         for index, (stop, readout) in enumerate(uses)
-        for place, share in enumerate(shares)
+        for place, correction_weight in enumerate(weights)
     }
     return Judgement(found)
 
 
-def adopt(trained: Trained, setting: Setting, source: Batches, allowed: torch.Tensor | None) -> Ensemble:
+def adopt(trained: Trained, setting: NetworkChoice, source: Batches, allowed: torch.Tensor | None) -> Ensemble:
     """The ensemble as `setting` uses it."""
     model = trained.model
     model.load_state_dict(trained.snapshots[setting.stop])
@@ -129,13 +131,13 @@ def adopt(trained: Trained, setting: Setting, source: Batches, allowed: torch.Te
     return model
 
 
-def roll_groups(model: Ensemble, frame: Frame, windows: Windows, groups: int, shares: Sequence[float]) -> Array:
+def roll_groups(model: Ensemble, frame: Frame, windows: Windows, groups: int, weights: Sequence[float]) -> Array:
     """The states of every group of members at every weight: (G, A, W, steps, n), in the units of the data."""
-    weighted = replace(frame, gain=np.asarray(shares)[:, None, None] * frame.gain)
+    weighted = replace(frame, gain=np.asarray(weights)[:, None, None] * frame.gain)
     step = DenseStep(weighted, [_GroupMeans(model, groups)])
     start = torch.from_numpy(windows.start).to(step.device)
     known = None if windows.inputs is None else torch.from_numpy(windows.inputs).to(step.device)
-    states = roll(step, start.expand(groups, len(shares), *start.shape), windows.truth.shape[1], known)
+    states = roll(step, start.expand(groups, len(weights), *start.shape), windows.truth.shape[1], known)
     rows: Array = states.cpu().numpy()
     return rows
 

@@ -16,7 +16,7 @@ from lln.fit.choice.holdout import Fold, load, roll_linear
 from lln.fit.choice.linear_choice import LinearChoice
 from lln.fit.choice.scores import RolloutErrors, better_by
 from lln.fit.closed.linear import spectral_radius
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array
 
 _MOST = 80  # candidates, the best first, that are compared
@@ -29,11 +29,11 @@ _UNIT_ROOT = 3.0
 _DOUBT = 2.0  # by which the criterion of a map that grows must be lower
 
 
-def choose_on_noise(kitchen: Kitchen, folds: Sequence[Fold], choice: LinearChoice, scale: Array) -> Candidate:
+def choose_on_noise(preparer: Preparer, folds: Sequence[Fold], choice: LinearChoice, scale: Array) -> FrameChoice:
     """The linear map to use.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         folds: ways to hold data out, the last with all held-out rows.
         choice: scores of every map on them.
         scale: what counts as one in a score, (n,).
@@ -41,30 +41,30 @@ def choose_on_noise(kitchen: Kitchen, folds: Sequence[Fold], choice: LinearChoic
     errors = choice.errors
     ranked = sorted(errors, key=errors.__getitem__)[:_MOST]
     best = ranked[0]
-    reference = [_rolled(kitchen, fold, best, scale, choice.horizon) for fold in folds]
+    reference = [_rolled(preparer, fold, best, scale, choice.horizon) for fold in folds]
     alike = [best]
     for other in ranked[1:]:
         gap = errors[other] - errors[best]
-        rolled = [_rolled(kitchen, fold, other, scale, choice.horizon) for fold in folds]
+        rolled = [_rolled(preparer, fold, other, scale, choice.horizon) for fold in folds]
         if gap <= min(_ALIKE, _standard_error(folds, reference, rolled)):
             alike.append(other)
-    rows = kitchen.prepare(None, 1).pairs
-    common = kitchen.prepare(None, max(one.history for one in alike)).pairs
-    growth = {one: spectral_radius(kitchen.prepare(None, one.history).linear(one)) for one in alike}
+    rows = preparer.prepare(None, 1).pairs
+    common = preparer.prepare(None, max(one.history for one in alike)).pairs
+    growth = {one: spectral_radius(preparer.prepare(None, one.history).linear(one)) for one in alike}
     allowed = [one for one in alike if growth[one] <= 1.0 + _GROWTH / rows] or alike
-    scores = {one: criterion(kitchen, one, common) + _DOUBT * (growth[one] > _LONG_RUN) for one in allowed}
+    scores = {one: criterion(preparer, one, common) + _DOUBT * (growth[one] > _LONG_RUN) for one in allowed}
     return min(allowed, key=lambda one: (scores[one], one.history))
 
 
-def criterion(kitchen: Kitchen, candidate: Candidate, rows: int) -> float:
+def criterion(preparer: Preparer, candidate: FrameChoice, rows: int) -> float:
     """AICc of the one-step errors of a linear map.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         candidate: the map, solved from all rows.
         rows: the last so many pairs count, the same for every map that is compared.
     """
-    ready = kitchen.prepare(None, candidate.history)
+    ready = preparer.prepare(None, candidate.history)
     frame = ready.linear(candidate)
     if ready.held is None:
         errors = ready.regression.unexplained(frame.matrix, frame.offset) * frame.scale**2
@@ -83,9 +83,9 @@ def criterion(kitchen: Kitchen, candidate: Candidate, rows: int) -> float:
     return rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
 
 
-def _rolled(kitchen: Kitchen, fold: Fold, candidate: Candidate, scale: Array, horizon: int) -> RolloutErrors:
-    windows = load(kitchen.dataset, fold, candidate.history, scale)
-    frame = kitchen.prepare(fold.train, candidate.history).linear(candidate)
+def _rolled(preparer: Preparer, fold: Fold, candidate: FrameChoice, scale: Array, horizon: int) -> RolloutErrors:
+    windows = load(preparer.dataset, fold, candidate.history, scale)
+    frame = preparer.prepare(fold.train, candidate.history).linear(candidate)
     return windows.errors(roll_linear([frame], windows)[0]).until(horizon)
 
 

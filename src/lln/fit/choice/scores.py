@@ -132,19 +132,19 @@ def bounded(surrogate: AnyStep, window: Array, steps: int = LONG) -> bool:
     return True
 
 
-def settled(surrogate: StepT, share: float, window: Array, wanted: bool) -> tuple[StepT, float]:
-    """The surrogate with as much of its network as it takes to stay bounded, and the share that is left.
+def settled(surrogate: StepT, correction_weight: float, window: Array, wanted: bool) -> tuple[StepT, float]:
+    """The surrogate with as much of its network as it takes to stay bounded, and the weight that is left.
 
     Args:
-        surrogate: with the chosen share.
-        share: that share.
+        surrogate: with the chosen weight.
+        correction_weight: that weight.
         window: where the data ends, (H, n).
         wanted: whether to look at all; noise is what makes it necessary.
     """
     if not wanted:
-        return surrogate, share
+        return surrogate, correction_weight
     for factor in SHRINK:
         tried = surrogate.replace(frame=replace(surrogate.frame, gain=surrogate.frame.gain * factor))
         if bounded(tried, window):
-            return tried, share * factor
-    return surrogate, share
+            return tried, correction_weight * factor
+    return surrogate, correction_weight

@@ -22,7 +22,7 @@ from lln.fit.closed.ridge import RIDGES, RidgePath
 from lln.fit.flows.search import RIDGES as FLOW_RIDGES
 from lln.fit.flows.search import FlowChoice, FlowForms
 from lln.fit.options import TimeLimit
-from lln.fit.prepare import Kitchen, Prepared
+from lln.fit.prepare import PreparedData, Preparer
 from lln.step.dense import DenseStep
 from lln.step.frame import Array
 from lln.step.parts import PARTS, ClosedFormPart
@@ -121,7 +121,7 @@ class ClosedForms:
     """Solves and judges the closed forms of one dataset.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         fold: what trains and what judges.
         scale: what counts as one in a score, (n,).
         seed: of the draws.
@@ -133,7 +133,7 @@ class ClosedForms:
 
     def __init__(
         self,
-        kitchen: Kitchen,
+        preparer: Preparer,
         fold: Fold,
         scale: Array,
         seed: int,
@@ -144,7 +144,7 @@ class ClosedForms:
         limit: TimeLimit | None = None,
     ) -> None:
         self.mapper, self.limit = mapper, limit or TimeLimit()
-        self.kitchen, self.fold, self.scale, self.seed, self.say, self.noisy = kitchen, fold, scale, seed, say, noisy
+        self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
 
@@ -165,7 +165,7 @@ class ClosedForms:
             found += next(rolled)
             if self.limit.passed(_ROLLED_BY):
                 return found
-        if "flow" in kinds and 1 in histories and self.kitchen.dataset.size > 1:
+        if "flow" in kinds and 1 in histories and self.preparer.dataset.size > 1:
             limit = min((error for error, choice, _ in screened if choice.history == 1), default=math.inf)
             for flow in self.flows.search(limit):
                 self.say(len(chosen), len(chosen), f"flow of degree {flow.degree}")
@@ -175,8 +175,8 @@ class ClosedForms:
     @cached_property
     def flows(self) -> FlowForms:
         """The vector fields of the same rows."""
-        active = self._active(self.kitchen.prepare(self.fold.train, 1))
-        return FlowForms(self.kitchen, self.fold.train, self.fold.held_out, active, noisy=self.noisy)
+        active = self._active(self.preparer.prepare(self.fold.train, 1))
+        return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy)
 
     def learns_with_more_rows(self) -> bool | None:
         """Whether the one-step error still falls as rows are added, which noise would not let it.
@@ -196,11 +196,11 @@ class ClosedForms:
     def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
         if choice.kind in PARTS:
-            ready = self.kitchen.prepare(parts, choice.history)
+            ready = self.preparer.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         if choice.flow is not None:
             frame = self.flows.frame(choice.flow, choice.ridge, parts)
-            return self._bounded(DenseStep(frame), self.kitchen.prepare(parts, choice.history))
+            return self._bounded(DenseStep(frame), self.preparer.prepare(parts, choice.history))
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
         for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
@@ -214,7 +214,7 @@ class ClosedForms:
         )
         return DenseStep(mean, tuple(member for one in made for member in one.members))
 
-    def judged(self, choice: ClosedChoice, steps: int) -> Scored:
+    def judge(self, choice: ClosedChoice, steps: int) -> Scored:
         """Held-out rollouts of one closed form over `steps`."""
         return self._roll(choice, [choice.ridge], steps)[0]
 
@@ -234,7 +234,7 @@ class ClosedForms:
         return screened
 
     def _settings(self, history: int, kinds: Sequence[str]) -> Iterator[ClosedChoice]:
-        ready = self.kitchen.prepare(self.fold.train, history)
+        ready = self.preparer.prepare(self.fold.train, history)
         rows, factors = min(ready.pairs, _ROWS), len(self._active(ready))
         for degree in DEGREES if "polynomial" in kinds else ():
             if monomial_count(factors, degree) <= min(_MOST_MONOMIALS, 0.8 * rows):
@@ -252,7 +252,7 @@ class ClosedForms:
             with torch.no_grad():
                 predicted = self._part(choice, self.fold.train, rows)(torch.from_numpy(held.features)).numpy()
             return float(np.mean((predicted - held.increments) ** 2)), 0.0
-        ready = self.kitchen.prepare(self.fold.train, choice.history)
+        ready = self.preparer.prepare(self.fold.train, choice.history)
         small = replace(choice, width=min(choice.width, _SCREENING_WIDTH))
         basis = self._basis(small, ready, 0)
         held = self._held_out(choice.history)
@@ -265,7 +265,7 @@ class ClosedForms:
         return float(errors[best]), RIDGES[best]
 
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
-        windows = load(self.kitchen.dataset, self.fold, choice.history, self.scale, steps)
+        windows = load(self.preparer.dataset, self.fold, choice.history, self.scale, steps)
         found = []
         for ridge, surrogate in zip(ridges, self._solved(choice, ridges), strict=True):
             predicted = surrogate.rollout(windows.start, windows.truth.shape[1], windows.inputs)
@@ -278,7 +278,7 @@ class ClosedForms:
         if choice.flow is not None or choice.kind in PARTS:
             yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
             return
-        ready = self.kitchen.prepare(train, choice.history)
+        ready = self.preparer.prepare(train, choice.history)
         basis = self._basis(choice, ready, 0)
         path = RidgePath(self._data(train, choice.history).blocks(basis))
         yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
@@ -289,26 +289,26 @@ class ClosedForms:
         data = data.some(len(data.features) // 4 if rows is None else rows)
         return PARTS.get(choice.kind).fit(data.features, data.increments, data.weights)
 
-    def _basis(self, choice: ClosedChoice, ready: Prepared, draw: int) -> Basis:
+    def _basis(self, choice: ClosedChoice, ready: PreparedData, draw: int) -> Basis:
         active = self._active(ready)
         if choice.kind == "polynomial":
             return PolynomialBasis(active, choice.degree)
-        units, n = ready.units, self.kitchen.dataset.size
+        units, n = ready.units, self.preparer.dataset.size
         features = n * units.history + len(units.input_mean)
         seed = subseed(self.seed, "lenses", draw)
         mixing = _lag_space(units) if choice.lags else None
         return drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
 
-    def _assembled(self, ready: Prepared, basis: Basis, weights: Array, offset: Array) -> DenseStep:
-        count = ready.units.history * self.kitchen.dataset.size + len(ready.units.input_mean)
+    def _assembled(self, ready: PreparedData, basis: Basis, weights: Array, offset: Array) -> DenseStep:
+        count = ready.units.history * self.preparer.dataset.size + len(ready.units.input_mean)
         frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
         return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
 
-    def _bounded(self, made: DenseStep, ready: Prepared) -> DenseStep:
+    def _bounded(self, made: DenseStep, ready: PreparedData) -> DenseStep:
         low, high = self._bounds(ready)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
 
-    def _bounds(self, ready: Prepared) -> tuple[Array, Array]:
+    def _bounds(self, ready: PreparedData) -> tuple[Array, Array]:
         """Where rollouts of a nonlinear part are kept; coordinates that drift are free."""
         margin, drifts = _MARGIN * (ready.high - ready.low), self._drifting()
         far = _FREE * ready.units.scale
@@ -318,14 +318,14 @@ class ClosedForms:
 
     def _drifting(self) -> Any:
         """Coordinates whose held-out rows leave the range of the training rows: clocks, trends, (n,)."""
-        ready = self.kitchen.prepare(self.fold.train, 1)
+        ready = self.preparer.prepare(self.fold.train, 1)
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
-        held = self.kitchen.prepare(self.fold.held_out, 1)
+        held = self.preparer.prepare(self.fold.held_out, 1)
         return (held.low < ready.low - margin) | (held.high > ready.high + margin)
 
-    def _active(self, ready: Prepared) -> tuple[int, ...]:
+    def _active(self, ready: PreparedData) -> tuple[int, ...]:
         """The features that nonlinear parts see: all but the present value of coordinates that drift."""
-        n, count = self.kitchen.dataset.size, ready.units.history * self.kitchen.dataset.size
+        n, count = self.preparer.dataset.size, ready.units.history * self.preparer.dataset.size
         drifts = self._drifting()
         every = range(count + len(ready.units.input_mean))
         return tuple(index for index in every if index >= n or not drifts[index])
@@ -333,13 +333,13 @@ class ClosedForms:
     def _data(self, parts: tuple[Part, ...] | None, history: int) -> _Rows:
         key = (parts, history)
         if key not in self._rows:
-            ready = self.kitchen.prepare(parts, history)
+            ready = self.preparer.prepare(parts, history)
             self._rows[key] = _rows_of(ready, ready.units)
         return self._rows[key]
 
     def _held_out(self, history: int) -> _Rows:
-        ready = self.kitchen.prepare(self.fold.train, history)
-        held = self.kitchen.prepare(self.fold.held_out, history)
+        ready = self.preparer.prepare(self.fold.train, history)
+        held = self.preparer.prepare(self.fold.held_out, history)
         return _rows_of(held, ready.units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -362,7 +362,7 @@ def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int]) ->
 def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
     """The step of one draw, solved on some parts of the data."""
     choice, parts, draw = piece
-    ready = forms.kitchen.prepare(parts, choice.history)
+    ready = forms.preparer.prepare(parts, choice.history)
     basis = forms._basis(choice, ready, draw)
     solved = RidgePath.solved(forms._data(parts, choice.history).blocks(basis), choice.ridge)
     return forms._assembled(ready, basis, *solved)
@@ -377,12 +377,12 @@ def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     if seed == forms.seed:
         return forms
     return ClosedForms(
-        forms.kitchen, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
+        forms.preparer, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
         limit=forms.limit,
     )  # fmt: skip
 
 
-def _rows_of(ready: Prepared, units: Units) -> _Rows:
+def _rows_of(ready: PreparedData, units: Units) -> _Rows:
     """Up to 24,000 pairs, evenly spread where there are more."""
     pairs = ready.held
     if pairs is None:

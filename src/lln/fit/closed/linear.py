@@ -1,4 +1,4 @@
-"""The linear part of a step in closed form, in float64: units, ridge, and, on a grid, how far it reaches."""
+"""The linear part of a step in closed form, in float64: units, ridge, and, on a grid, its radius."""
 
 from __future__ import annotations
 
@@ -230,13 +230,13 @@ def regression_of_moments(units: Units, sums: Moments) -> Regression:
     return Regression(units, centre, change, gram, cross, variance)
 
 
-def neighbours(dataset: Dataset, reach: int) -> Mask:
-    """Which columns of a grid lie within `reach` points of each other, around the edges too, (n, n)."""
+def neighbours(dataset: Dataset, radius: int) -> Mask:
+    """Which columns of a grid lie within `radius` points of each other, around the edges too, (n, n)."""
     points = int(np.prod(dataset.space))
     near = np.ones((points, points), dtype=bool)
     for place, length in zip(np.unravel_index(np.arange(points), dataset.space), dataset.space, strict=True):
         apart = np.abs(place[:, None] - place[None, :])
-        near &= np.minimum(apart, length - apart) <= reach
+        near &= np.minimum(apart, length - apart) <= radius
     channels = dataset.size // points
     return np.tile(near, (channels, channels))
 

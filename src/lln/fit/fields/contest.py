@@ -18,7 +18,7 @@ from lln.fit.choice.linear_choice import choose_linear, ridges_of
 from lln.fit.defaults import VALIDATION
 from lln.fit.fields.recipe import FieldFitting
 from lln.fit.options import Recipe
-from lln.fit.prepare import Kitchen
+from lln.fit.prepare import Preparer
 from lln.step.base import AnyStep
 from lln.step.field import FieldStep
 from lln.step.frame import Array
@@ -82,7 +82,7 @@ class Contest:
         """Both, as a report lists what was tried."""
         linear = (("dense", self.dense), ("field", self.shared))
         trained = (("dense", self.dense_network), ("field", self.shared_network))
-        rows = [{"family": name, "share": 0.0, "nmse": error} for name, error in linear]
+        rows = [{"family": name, "correction_weight": 0.0, "nmse": error} for name, error in linear]
         return rows + [{"family": name, "nmse": error} for name, error in trained if error is not None]
 
     def record(self) -> dict[str, Any]:
@@ -99,15 +99,15 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
         fitting: of the convolution, by the same recipe.
     """
     linear, _ = fitting.linear_part()
-    kitchen = Kitchen(dataset)
+    preparer = Preparer(dataset)
     histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
     ways = _folds(dataset, recipe)
     ways = ways if dataset.size <= _FEW else ways[-1:]
-    scale = _scale(kitchen, recipe)
-    best = choose_linear(kitchen, ways[-1:], histories, (None,), ridges_of(recipe.ridge), scale).best
+    scale = _scale(preparer, recipe)
+    best = choose_linear(preparer, ways[-1:], histories, (None,), ridges_of(recipe.ridge), scale).best
     errors = []
     for fold in ways:
-        dense = kitchen.prepare(fold.train, best.history).linear(best)
+        dense = preparer.prepare(fold.train, best.history).linear(best)
         windows = load(dataset, fold, best.history, scale)
         shared = FieldStep(fitting.solved(fold.train, linear))
         errors.append(
@@ -121,7 +121,7 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
 
 def network_error(dataset: Dataset, recipe: Recipe, surrogate: AnyStep) -> float:
     """The held-out error of a trained field surrogate, in the units in which dense ones are judged."""
-    return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Kitchen(dataset), recipe))))
+    return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Preparer(dataset), recipe))))
 
 
 def _folds(dataset: Dataset, recipe: Recipe) -> list[Fold]:
@@ -129,8 +129,8 @@ def _folds(dataset: Dataset, recipe: Recipe) -> list[Fold]:
     return folds(dataset, recipe.validation or VALIDATION, most)
 
 
-def _scale(kitchen: Kitchen, recipe: Recipe) -> Array:
-    return kitchen.prepare(None, 1 if recipe.history == "auto" else int(recipe.history)).units.scale
+def _scale(preparer: Preparer, recipe: Recipe) -> Array:
+    return preparer.prepare(None, 1 if recipe.history == "auto" else int(recipe.history)).units.scale
 
 
 def _error(dataset: Dataset, fold: Fold, surrogate: AnyStep, scale: Array) -> float:

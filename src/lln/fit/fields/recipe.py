@@ -319,10 +319,10 @@ class FieldFitting:
             training = self.dataset
             step = FieldStep(_with_gain(self.solved(rows, linear), 0.0))
         report = report_of(
-            self.dataset, training, self.grid, step, share=best.weight, errors=(best.error, linear.error),
+            self.dataset, training, self.grid, step, correction_weight=best.weight, errors=(best.error, linear.error),
             linear=best.linear, noise=self.noise,
         )  # fmt: skip
-        chosen = {"share": best.weight, "nmse": math.exp(best.error), "left": best.stay.left}
+        chosen = {"correction_weight": best.weight, "nmse": math.exp(best.error), "left": best.stay.left}
         report = replace(
             report,
             candidates=[*map(candidate, self.closed.tried), *self.rows, chosen],

@@ -45,7 +45,7 @@ def report_of(
     grid: Grid,
     surrogate: FieldStep,
     *,
-    share: float,
+    correction_weight: float,
     errors: tuple[float, float],
     linear: Linear,
     noise: Noise,
@@ -57,13 +57,13 @@ def report_of(
         training: the part that trained.
         grid: where the fields live.
         surrogate: the result.
-        share: of the networks' correction.
+        correction_weight: of the networks.
         errors: log of the held-out error of the result, and of its linear part.
         linear: which linear part.
         noise: what is known of it.
     """
     frame = surrogate.frame
-    member = surrogate.members[0] if share else None
+    member = surrogate.members[0] if correction_weight else None
     each = 0 if member is None else sum(parameter.numel() for parameter in member.parameters())
     taps = 0 if linear.kernel is None else frame.matrix.size + frame.channels
     taps += 0 if frame.polynomial is None else int(np.count_nonzero(frame.polynomial.weights))
@@ -78,9 +78,9 @@ def report_of(
         noisy=noise.matters,
         history=frame.history,
         ridge=linear.ridge,
-        reach=None if linear.kernel is None else max(linear.kernel) // 2,
+        radius=None if linear.kernel is None else max(linear.kernel) // 2,
         degree=linear.degree if linear.degree > 1 else None,
-        share=share,
+        correction_weight=correction_weight,
         model="" if member is None else "field",
         width=None if member is None else member.width,
         depth=None if member is None else member.depth,
@@ -118,7 +118,13 @@ def _notes(dataset: Dataset, grid: Grid, surrogate: FieldStep, linear: Linear) -
 def candidate(one: Linear) -> dict[str, Any]:
     """A linear part that was tried, as the report lists it."""
     kernel = None if one.kernel is None else list(one.kernel)
-    row = {"history": one.history, "kernel": kernel, "ridge": one.ridge, "share": 0.0, "nmse": math.exp(one.error)}
+    row = {
+        "history": one.history,
+        "kernel": kernel,
+        "ridge": one.ridge,
+        "correction_weight": 0.0,
+        "nmse": math.exp(one.error),
+    }
     return row if one.degree == 1 else {**row, "degree": one.degree}
 
 

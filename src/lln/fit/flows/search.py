@@ -17,7 +17,7 @@ from lln.fit.closed.bases import monomial_count
 from lln.fit.closed.linear import Units
 from lln.fit.flows.library import Library
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
-from lln.fit.prepare import Kitchen
+from lln.fit.prepare import Preparer
 from lln.step.frame import Array, Frame
 
 DEGREES = (2, 3, 5, 7, 9)
@@ -66,7 +66,7 @@ class FlowForms:
     """Fits the vector fields of one dataset.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         train: rows that train while choices are made.
         held_out: rows that judge one-step errors.
         active: variables of the field, indices into [z, u]: all but coordinates that drift.
@@ -75,14 +75,14 @@ class FlowForms:
 
     def __init__(
         self,
-        kitchen: Kitchen,
+        preparer: Preparer,
         train: tuple[Part, ...],
         held_out: tuple[Part, ...],
         active: tuple[int, ...],
         *,
         noisy: bool = False,
     ) -> None:
-        self.kitchen, self.train, self.held_out, self.active, self.noisy = kitchen, train, held_out, active, noisy
+        self.preparer, self.train, self.held_out, self.active, self.noisy = preparer, train, held_out, active, noisy
         self._fields: dict[tuple[FlowChoice, float, tuple[Part, ...] | None], VectorField] = {}
 
     def search(self, limit: float) -> list[FlowChoice]:
@@ -180,8 +180,8 @@ class FlowForms:
 
     def _settings(self) -> Iterator[FlowChoice]:
         """Fields with few weights first."""
-        n, m = self.kitchen.dataset.size, self.kitchen.dataset.inputs
-        rows = min(self.kitchen.prepare(self.train, 1).pairs, _ROWS)
+        n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
+        rows = min(self.preparer.prepare(self.train, 1).pairs, _ROWS)
         every = len(self.active) == n + m
         for radius in RADII if every and _FEWEST_CELLS <= n <= _MOST_CELLS else ():
             yield FlowChoice(2, radius)
@@ -191,14 +191,14 @@ class FlowForms:
                 yield FlowChoice(degree)
 
     def _library(self, choice: FlowChoice) -> Library:
-        n, m = self.kitchen.dataset.size, self.kitchen.dataset.inputs
+        n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
         if choice.radius:
             return Library.ring(n, m, choice.radius, choice.degree)
         return Library.whole(n, self.active, choice.degree)
 
     def _units(self, choice: FlowChoice | None = None) -> Units:
         """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""
-        units = self.kitchen.prepare(self.train, 1).units
+        units = self.preparer.prepare(self.train, 1).units
         if choice is None or not choice.radius:
             return units
         mean, n = units.mean.mean(), len(units.mean)
@@ -212,7 +212,7 @@ class FlowForms:
         return float(np.mean(np.square(states[:, 1] - states[:, 0])))
 
     def _pieces(self, parts: tuple[Part, ...] | None, units: Units, rows: int) -> Pieces:
-        ready = self.kitchen.prepare(parts, 1)
+        ready = self.preparer.prepare(parts, 1)
         pairs = ready.held
         if pairs is None:
             pairs = next(pair_batches(ready.dataset, 1, rows=_STREAMED_ROWS, shuffle=0))

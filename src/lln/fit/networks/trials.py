@@ -14,13 +14,13 @@ from torch import Tensor
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.network_choice import Judgement, Setting, adopt, judge
+from lln.fit.choice.network_choice import Judgement, NetworkChoice, adopt, judge
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.networks import sizes
 from lln.fit.networks.sizes import shape_of
 from lln.fit.networks.unrolled import RATE, STEPS_WHEN_NOISY, fine_tune, stretches
 from lln.fit.options import Event, Phase, Recipe
-from lln.fit.prepare import Candidate, Kitchen, Prepared
+from lln.fit.prepare import FrameChoice, PreparedData, Preparer
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
@@ -67,7 +67,7 @@ class Stage:
 class Work:
     """A trained candidate with all that was used."""
 
-    ready: Prepared
+    ready: PreparedData
     frame: Frame
     shape: Shape
     source: Batches
@@ -80,15 +80,15 @@ class Work:
         """Root mean square of one-step errors against that of the change."""
         return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
 
-    def step(self, setting: Setting, groups: Sequence[int], group: int) -> DenseStep:
+    def step(self, setting: NetworkChoice, groups: Sequence[int], group: int) -> DenseStep:
         """The step of one of the groups that were trained, with the networks as `setting` uses them."""
         model = adopt(self.trained, setting, self.source, self.allowed)
         each = len(model) // len(groups)
         first = groups.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
-        return DenseStep(replace(self.frame, gain=self.frame.gain * setting.share), members)
+        return DenseStep(replace(self.frame, gain=self.frame.gain * setting.correction_weight), members)
 
-    def unrolled_by(self, setting: Setting | None) -> int:
+    def unrolled_by(self, setting: NetworkChoice | None) -> int:
         """Steps of the fine-tuning that this setting has had."""
         return self.unroll if setting is not None and setting.stop >= len(STOPS) else 0
 
@@ -97,7 +97,7 @@ class Trials:
     """Trains candidates.
 
     Args:
-        kitchen: prepares the data.
+        preparer: prepares the data.
         recipe: options of the fit.
         seeds: one for each group of members.
         noisy: whether observations are noisy.
@@ -109,7 +109,7 @@ class Trials:
 
     def __init__(
         self,
-        kitchen: Kitchen,
+        preparer: Preparer,
         recipe: Recipe,
         seeds: tuple[int, ...],
         noisy: bool,
@@ -119,55 +119,57 @@ class Trials:
         mapper: Mapper = serial,
     ) -> None:
         self.mapper = mapper
-        self.kitchen, self.recipe, self.seeds, self.progress, self.kept = kitchen, recipe, seeds, progress, kept
+        self.preparer, self.recipe, self.seeds, self.progress, self.kept = preparer, recipe, seeds, progress, kept
         self.deadline = deadline
         self.screened_by: float | None = None
         self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
 
     def screened(
-        self, fold: Fold, candidates: Sequence[Candidate], scale: Array, groups: Sequence[int]
+        self, fold: Fold, candidates: Sequence[FrameChoice], scale: Array, groups: Sequence[int]
     ) -> Iterator[Judgement]:
         """Judge every candidate after a short training; what the checkpoint knows is not trained again."""
         every = [
             _Screening(fold, candidate, scale, Stage(Phase.SCREENING, index + 1, len(candidates)), groups)
             for index, candidate in enumerate(candidates)
         ]
-        found = self.mapper(_judged, self, [one for one in every if self._known(one.stage, one.candidate) is None])
+        found = self.mapper(_screen, self, [one for one in every if self._known(one.stage, one.candidate) is None])
         for one in every:
             judgement = self._known(one.stage, one.candidate) or next(found)
             self._keep(one.stage, one.candidate, judgement)
             yield judgement
 
-    def _known(self, stage: Stage, candidate: Candidate) -> Judgement | None:
+    def _known(self, stage: Stage, candidate: FrameChoice) -> Judgement | None:
         kept = self.kept.get(f"{stage.phase} {_title(candidate)} judged")
-        return None if kept is None else Judgement({Setting(*row[0]): np.asarray(row[1]) for row in kept[0]})
+        return None if kept is None else Judgement({NetworkChoice(*row[0]): np.asarray(row[1]) for row in kept[0]})
 
-    def _keep(self, stage: Stage, candidate: Candidate, found: Judgement) -> None:
+    def _keep(self, stage: Stage, candidate: FrameChoice, found: Judgement) -> None:
         """Write a judgement to the checkpoint."""
         name = f"{stage.phase} {_title(candidate)}"
         if self.kept.get(f"{name} judged") is None:
-            rows = [[[s.stop, s.readout, s.share], errors.tolist()] for s, errors in found.errors.items()]
+            rows = [[[s.stop, s.readout, s.correction_weight], errors.tolist()] for s, errors in found.errors.items()]
             self.kept.put(f"{name} judged", rows)
 
-    def judged(self, fold: Fold, candidate: Candidate, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
+    def judge(self, fold: Fold, candidate: FrameChoice, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
         """Train on what `fold` leaves, and judge on what it holds out."""
         known = self._known(stage, candidate)
         if known is not None:
             return known
         work = self.train(fold.train, candidate, stage, groups)
-        windows = load(self.kitchen.dataset, fold, candidate.history, scale)
+        windows = load(self.preparer.dataset, fold, candidate.history, scale)
         found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
         if stage.screening:
             self.kept.drop(f"{stage.phase} {_title(candidate)}")
         self._keep(stage, candidate, found)
         return found
 
-    def train(self, parts: tuple[Part, ...] | None, candidate: Candidate, stage: Stage, groups: Sequence[int]) -> Work:
+    def train(
+        self, parts: tuple[Part, ...] | None, candidate: FrameChoice, stage: Stage, groups: Sequence[int]
+    ) -> Work:
         """Train the members of some groups, or take up what the checkpoint has of it."""
         recipe = self.recipe
-        ready = self.kitchen.prepare(parts, candidate.history)
+        ready = self.preparer.prepare(parts, candidate.history)
         frame = ready.with_gain(ready.linear(candidate))
-        near = ready.near(candidate.reach)
+        near = ready.near(candidate.radius)
         shape = shape_of(recipe.model, recipe.sizes, frame.features, frame.size, ready.pairs, near, candidate.history)
         source = ready.source(frame, recipe.device, subseed(recipe.seed, "stream"))
         members = 1 if stage.screening else recipe.members or DENSE_MEMBERS
@@ -251,14 +253,14 @@ class _Screening:
     """One short training, to see what a candidate is worth."""
 
     fold: Fold
-    candidate: Candidate
+    candidate: FrameChoice
     scale: Array
     stage: Stage
     groups: Sequence[int]
 
 
-def _judged(trials: Trials, one: _Screening) -> Judgement:
-    return trials.judged(one.fold, one.candidate, one.scale, one.stage, one.groups)
+def _screen(trials: Trials, one: _Screening) -> Judgement:
+    return trials.judge(one.fold, one.candidate, one.scale, one.stage, one.groups)
 
 
 def _say_nothing(event: Event) -> None:
@@ -270,7 +272,7 @@ def rate_of(model: str) -> float:
     return LENS_RATE if model == "lens" else COMPARATOR_RATE
 
 
-def _title(candidate: Candidate) -> str:
+def _title(candidate: FrameChoice) -> str:
     naive = "" if candidate.naive == "last" else f" {candidate.naive} {candidate.season}"
     level = "" if candidate.level else " changes"
-    return f"H{candidate.history} reach {candidate.reach} ridge {candidate.ridge}{naive}{level}"
+    return f"H{candidate.history} reach {candidate.radius} ridge {candidate.ridge}{naive}{level}"

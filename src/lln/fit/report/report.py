@@ -15,7 +15,7 @@ from lln.fit.choice.noise import Noise
 from lln.fit.closed.forms import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
-from lln.fit.prepare import Candidate, Prepared
+from lln.fit.prepare import FrameChoice, PreparedData
 from lln.fit.report.coverage import coverage
 from lln.step.dense import DenseStep
 from lln.train.ensemble import Shape
@@ -28,11 +28,11 @@ def report_of(
     surrogate: DenseStep,
     recipe: Recipe,
     dataset: Dataset,
-    ready: Prepared,
+    ready: PreparedData,
     fold: Fold | None,
     noise: Noise,
-    candidate: Candidate,
-    share: float,
+    candidate: FrameChoice,
+    correction_weight: float,
     shape: Shape | None,
     updates: int,
     tried: Sequence[dict[str, Any]],
@@ -64,8 +64,8 @@ def report_of(
         first = surrogate.members[0]
         config = first.config()
         options = {"horizon": config["optical_length"], **{name: config[name] for name in ("width", "depth", "basis")}}
-        each, share = first.readout.weight.numel(), 1.0
-    part = closed.kind if closed is not None else "network" if share else "linear"
+        each, correction_weight = first.readout.weight.numel(), 1.0
+    part = closed.kind if closed is not None else "network" if correction_weight else "linear"
     if part == "linear" and (candidate.ridge is None or math.isinf(candidate.ridge) or not frame.matrix.any()):
         part = _naive_part(candidate, drifts=bool(frame.offset.any()))
     report = FitReport(
@@ -79,8 +79,8 @@ def report_of(
         candidates=list(tried),
         history=candidate.history,
         ridge=candidate.record()["ridge"] if closed is None else closed.ridge,
-        reach=candidate.reach,
-        share=share,
+        radius=candidate.radius,
+        correction_weight=correction_weight,
         part=part,
         degree=closed.degree or None if closed is not None else None,
         structure=asdict(candidate if closed is None else closed) if shape is None else {},
@@ -111,23 +111,23 @@ def report_of(
     return Fit(surrogate, filled_in(recipe, report), report)
 
 
-def _naive_part(candidate: Candidate, *, drifts: bool) -> str:
+def _naive_part(candidate: FrameChoice, *, drifts: bool) -> str:
     if candidate.naive == "last":
         return "drift" if drifts else "persistence"
     return "last change" if candidate.season == 1 else "seasonal naive"
 
 
-def _linear_parameters(ready: Prepared, candidate: Candidate) -> int:
+def _linear_parameters(ready: PreparedData, candidate: FrameChoice) -> int:
     if candidate.ridge is None:
         return 0
-    n, near = ready.dataset.size, ready.near(candidate.reach)
+    n, near = ready.dataset.size, ready.near(candidate.radius)
     if math.isinf(candidate.ridge):
         return n
     matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
     return matrix + n * ready.dataset.inputs + n
 
 
-def _coverage(surrogate: DenseStep, ready: Prepared) -> float | None:
+def _coverage(surrogate: DenseStep, ready: PreparedData) -> float | None:
     merged = surrogate.merged() if surrogate.frame.gain.any() else None
     if merged is None:
         return None
@@ -156,7 +156,7 @@ _USES = {
 }
 
 
-def _notes(dataset: Dataset, noise: Noise, ready: Prepared, part: str) -> tuple[str, ...]:
+def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str) -> tuple[str, ...]:
     notes = list(dataset.notes)
     if ready.left_out:
         notes.append(f"{ready.left_out} pairs of states touch a gap and were left out.")

@@ -33,7 +33,7 @@ from lln.forecaster.comparison.competitors import (
 )
 from lln.forecaster.comparison.result import Comparison, Score
 from lln.forecaster.comparison.stored_scores import StoredScores
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
 from lln.forecaster.references import REFERENCES
@@ -114,18 +114,18 @@ def compare(
     }
     given = {name: given_model(name, model) for name, model in (others or {}).items()}
     data = as_dataset(train, dt=dt)
-    judged = _judged(data, test if test is None or isinstance(test, int | float) else as_dataset(test, dt=dt), steps)
-    if POLYNOMIAL in requests and not fits_polynomials(judged.fitting) and models is ALL:
+    split = _split_data(data, test if test is None or isinstance(test, int | float) else as_dataset(test, dt=dt), steps)
+    if POLYNOMIAL in requests and not fits_polynomials(split.fitting) and models is ALL:
         del requests[POLYNOMIAL]
         every.remove(POLYNOMIAL)
     least = max([MOST_HISTORY, *(one.history for one in given.values())])
-    longest = [longest_history(judged.fitting, one.recipe.history) for one in requests.values()]
-    longest += [REFERENCES[name].longest(judged.fitting) for name in every if name in REFERENCES]
-    fold, room = judged.origins(least, max([least, *longest]), steps, windows, starts)
+    longest = [longest_history(split.fitting, one.recipe.history) for one in requests.values()]
+    longest += [REFERENCES[name].longest(split.fitting) for name in every if name in REFERENCES]
+    fold, room = split.origins(least, max([least, *longest]), steps, windows, starts)
     asked = {
         "lln": __version__,
-        "data": judged.fitting.digest(),
-        "test": judged.data.digest(),
+        "data": split.fitting.digest(),
+        "test": split.data.digest(),
         "windows": hashlib.sha256(repr((fold.windows, fold.steps)).encode()).hexdigest(),
         "seeds": seeds,
         "depths": depths,
@@ -133,7 +133,7 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(judged.data, fold, units_of_moments(moments(judged.fitting)).scale, unit, room)
+    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, room)
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
@@ -142,9 +142,9 @@ def compare(
             if name in given:
                 fits = [given[name]]
             elif name in requests:
-                fits = fit_request(requests[name], judged.fitting, seeds, depths, _grouped(name, progress))
+                fits = fit_request(requests[name], split.fitting, seeds, depths, _grouped(name, progress))
             else:
-                fits = [fit_reference(name, judged.fitting, room)]
+                fits = [fit_reference(name, split.fitting, room)]
             score = scorer.score(name, fits)
             stored.put(score)
         scores.append(score)
@@ -154,10 +154,10 @@ def compare(
         steps=fold.steps,
         windows=len(fold.windows),
         seeds=tuple(int(seed) for seed in seeds),
-        dt=judged.fitting.dt,
+        dt=split.fitting.dt,
         threshold=unit,
         exponent=exponent,
-        scored=judged.scored,
+        scored=split.scored,
         rows=sum(last - first for _, first, last in fold.held_out),
         time_unit=data.units.get("time", "").partition(" since ")[0],
     ).ranked()
@@ -181,7 +181,7 @@ def _grouped(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
+class _Split:
     """What trains, and the rows that are predicted.
 
     Attributes:
@@ -237,14 +237,14 @@ class _Judged:
 _TEST_DATA = "test data"
 
 
-def _judged(data: Dataset, test: Dataset | float | None, steps: int | None) -> _Judged:
+def _split_data(data: Dataset, test: Dataset | float | None, steps: int | None) -> _Split:
     """Split the data, or check the test data against it."""
     if not isinstance(test, Dataset):
         share = positive("test", test) if test is not None else None
         share = share or min(max(TEST_FRACTION, (steps or 0) / max(data.lengths)), MOST_TEST_FRACTION)
         fitting = data.split(share)[0]
         parts = tuple((i, length - max(1, round(share * length)), length) for i, length in enumerate(data.lengths))
-        return _Judged(fitting, data, parts, "the last part of the data", whole=False)
+        return _Split(fitting, data, parts, "the last part of the data", whole=False)
     if test.size != data.size or test.inputs != data.inputs:
         raise InputError(
             f"the test data has {test.size} columns and {test.inputs} inputs but the training data {data.size} and "
@@ -252,13 +252,13 @@ def _judged(data: Dataset, test: Dataset | float | None, steps: int | None) -> _
         )
     if abs(test.dt - data.dt) > 1e-6 * data.dt:
         raise InputError(f"the test data has time step {test.dt:g} but the training data {data.dt:g}; resample one")
-    known = Training.of(data, [(i, 0, length) for i, length in enumerate(data.lengths)])
+    known = TrainingFingerprint.of(data, [(i, 0, length) for i, length in enumerate(data.lengths)])
     seen = [known.seen(one) for one in test.series]
     if all(rows.all() for rows in seen):
         raise InputError(
             "every row of the test data is in the training data; leave test out to hold its last part back"
         )
-    return _Judged(data, test, unmarked(seen), _TEST_DATA, whole=not any(rows.any() for rows in seen))
+    return _Split(data, test, unmarked(seen), _TEST_DATA, whole=not any(rows.any() for rows in seen))
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ def fit_request(
     for fit in _fits(request, data, seeds, progress):
         report = fit.report
         depth = f", depth {request.recipe.depth}" if depths else ""
-        note = f"{report.part}, share {report.share:g}, history {report.history}{depth}"
+        note = f"{report.part}, correction weight {report.correction_weight:g}, history {report.history}{depth}"
         size = (fit.surrogate.frame.history, report.parameters, report.seconds)
         found.append(Fitted(fit.surrogate.rollout, *size, note, report.noisy, report.part))
     return found

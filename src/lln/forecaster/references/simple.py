@@ -7,14 +7,14 @@ from typing import Self
 
 import numpy as np
 
-from lln.core.checks import finite, whole
+from lln.core.checks import check_int, finite
 from lln.core.errors import InputError, choice
 from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
-from lln.fit.choice.linear_choice import choose_linear, reaches_of
+from lln.fit.choice.linear_choice import choose_linear, radii_of
 from lln.fit.closed.linear import RIDGES, units_of_moments
-from lln.fit.prepare import Candidate, Kitchen
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.forecaster.references.analogs import Library, Memory
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
@@ -67,7 +67,7 @@ class Persistence(Reference):
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
         """The window's last state, `steps` times."""
-        return np.repeat(np.asarray(window, dtype=np.float64)[..., -1:, :], whole("steps", steps, 1), axis=-2)
+        return np.repeat(np.asarray(window, dtype=np.float64)[..., -1:, :], check_int("steps", steps, 1), axis=-2)
 
 
 class TrainingMean(Reference):
@@ -83,14 +83,14 @@ class TrainingMean(Reference):
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
         """The mean, `steps` times."""
-        shape = (*np.shape(window)[:-2], whole("steps", steps, 1), len(self.mean))
+        shape = (*np.shape(window)[:-2], check_int("steps", steps, 1), len(self.mean))
         return np.broadcast_to(self.mean, shape).copy()
 
 
 class Linear(Reference):
     """Least squares in closed form: the increment is a linear function of the present, the past and the inputs.
 
-    Ridge, history and, on a grid, the reach are chosen on held-out rollouts, as the recipe chooses them for its own
+    Ridge, history and, on a grid, the radius are chosen on held-out rollouts, as the recipe chooses them for its own
     linear part. The one-step error would like the smallest ridge best, which can be unstable after many steps.
 
     Args:
@@ -113,24 +113,24 @@ class Linear(Reference):
 
     def fit(self, dataset: Dataset) -> Self:
         """Choose on held-out rollouts, then solve for all of the data."""
-        kitchen = Kitchen(dataset)
-        best = Candidate(self.histories[0], None, self.ridges[0])
+        preparer = Preparer(dataset)
+        best = FrameChoice(self.histories[0], None, self.ridges[0])
         if len(self.histories) * len(self.ridges) > 1:
-            scale = kitchen.prepare(None, 1).units.scale
+            scale = preparer.prepare(None, 1).units.scale
             usable = [h for h in self.histories if dataset.transitions(h) > 2 * dataset.size or h == self.histories[0]]
             ways = folds(dataset, HELD_OUT, max(MOST_HISTORY, *usable))
-            best = choose_linear(kitchen, ways, usable, reaches_of(dataset), self.ridges, scale).best
-        self.frame = kitchen.prepare(None, best.history).linear(best)
+            best = choose_linear(preparer, ways, usable, radii_of(dataset), self.ridges, scale).best
+        self.frame = preparer.prepare(None, best.history).linear(best)
         self.history = best.history
         self.parameters = int(np.count_nonzero(self.frame.matrix)) + dataset.size
-        reach = "" if best.reach is None else f", reach {best.reach}"
-        self.note = f"ridge {best.ridge:g}, history {best.history}{reach}"
+        radius = "" if best.radius is None else f", radius {best.radius}"
+        self.note = f"ridge {best.ridge:g}, history {best.history}{radius}"
         return self
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """Apply the map again and again."""
         past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        return DenseStep(self.frame).rollout(past, whole("steps", steps, 1), inputs)
+        return DenseStep(self.frame).rollout(past, check_int("steps", steps, 1), inputs)
 
 
 class Analog(Reference):
@@ -172,7 +172,7 @@ class Analog(Reference):
 
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
         """Step from neighbour to neighbour."""
-        return self._library.rollout(window, whole("steps", steps, 1), inputs, self.move)
+        return self._library.rollout(window, check_int("steps", steps, 1), inputs, self.move)
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
         """What each choice costs on the fold on which networks are judged."""
@@ -188,4 +188,4 @@ class Analog(Reference):
 
 
 def _histories(history: int | str, most: int) -> tuple[int, ...]:
-    return tuple(range(1, most + 1)) if history == "auto" else (whole("history", history, 1),)  # type: ignore[arg-type]
+    return tuple(range(1, most + 1)) if history == "auto" else (check_int("history", history, 1),)  # type: ignore[arg-type]

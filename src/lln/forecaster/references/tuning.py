@@ -15,7 +15,7 @@ from lln.fit.defaults import VALIDATION
 from lln.step.frame import Array
 
 STEPS = 64  # length of the rollouts, at most
-Setting = TypeVar("Setting")
+NetworkChoice = TypeVar("NetworkChoice")
 
 
 class Rolls(Protocol):
@@ -28,8 +28,8 @@ class Rolls(Protocol):
 
 
 def best_setting(
-    dataset: Dataset, settings: Iterable[Setting], history: int, make: Callable[[Dataset, Setting], Rolls]
-) -> Setting:
+    dataset: Dataset, settings: Iterable[NetworkChoice], history: int, make: Callable[[Dataset, NetworkChoice], Rolls]
+) -> NetworkChoice:
     """The setting whose rollouts over the held-out windows score best.
 
     Args:
@@ -41,7 +41,7 @@ def best_setting(
     fold = folds(dataset, VALIDATION, history)[-1]
     training, scale = dataset.select(fold.train), units_of_moments(moments(dataset)).scale
 
-    def score(setting: Setting) -> float:
+    def score(setting: NetworkChoice) -> float:
         model = make(training, setting)
         windows = load(dataset, fold, model.history, scale, STEPS)
         with np.errstate(all="ignore"):

@@ -15,7 +15,7 @@ from lln.core.text import human_time
 from lln.data.series import Dataset
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
-from lln.evaluate.rollout import Ending, Outcome, Region, judged
+from lln.evaluate.rollout import Ending, Outcome, Region, judge
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
@@ -319,7 +319,7 @@ def evaluation(
         here = [i for i, window in enumerate(windows) if window.steps == steps]
         rows, inputs = read_windows(dataset, [windows[i] for i in here], history)
         predicted = surrogate.rollout(rows[:, :history], steps, inputs)
-        run = judged(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
+        run = judge(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
         truth = rows[:, history:]
         for name, metric in (metrics or {}).items():
             value = apply_metric(name, metric, np.asarray(run.predicted), truth, scale, float(dataset.dt))

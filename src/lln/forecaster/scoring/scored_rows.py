@@ -12,7 +12,7 @@ from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.step.frame import Array
 
 HELD_OUT, CHOOSING, TRAINING, NEW = "held-out rows", "choosing rows", "training data", "new data"
@@ -27,7 +27,7 @@ class Window(NamedTuple):
 
 
 def windows_of(
-    dataset: Dataset, training: Training | None, history: int, steps: int | None, most: int | None
+    dataset: Dataset, training: TrainingFingerprint | None, history: int, steps: int | None, most: int | None
 ) -> tuple[list[Window], str]:
     """The windows to score, and what they are.
 
@@ -59,7 +59,9 @@ def windows_of(
     return _thinned(found, most), kind
 
 
-def marked_rows(dataset: Dataset, training: Training | None) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+def marked_rows(
+    dataset: Dataset, training: TrainingFingerprint | None
+) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
     """Which rows of each trajectory trained, and which of the others helped to choose, (time,) each."""
     if training is None:
         none = [np.zeros(len(one), dtype=bool) for one in dataset.series]
@@ -68,7 +70,7 @@ def marked_rows(dataset: Dataset, training: Training | None) -> tuple[list[NDArr
 
 
 def choosing_windows(
-    dataset: Dataset, training: Training, history: int, steps: int | None, most: int | None
+    dataset: Dataset, training: TrainingFingerprint, history: int, steps: int | None, most: int | None
 ) -> list[Window]:
     """Windows on the rows that helped to choose, which are scored apart; none where there are none."""
     chose = [training.chose(one) for one in dataset.series]

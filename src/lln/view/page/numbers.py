@@ -19,7 +19,7 @@ _REPORT = {
     "pairs": "pairs that trained",
     "left_out": "pairs left out for gaps",
     "noise": "noise, against the states",
-    "share": "correction weight of the network",
+    "correction_weight": "correction weight of the network",
     "updates": "updates",
     "unroll": "steps of fine-tuning",
     "seconds": "seconds",

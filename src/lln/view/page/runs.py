@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
-from lln.forecaster.fingerprint import Training
+from lln.forecaster.fingerprint import TrainingFingerprint
 
 # Numbers of data that a page carries at most: without rounding, in 16 bits, and in 8 bits (6 MB).
 EXACT, FINE, COARSE = 64_000, 2_000_000, 6_000_000
@@ -45,7 +45,7 @@ class Run:
         return given if isinstance(given, Run) else cls(given, begin=history - 1)
 
 
-def runs_of(data: Dataset, training: Training | None, history: int) -> tuple[list[Run], str, list[str]]:
+def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -> tuple[list[Run], str, list[str]]:
     """The runs that a page carries, what their rows were to the model, and notes on what was left out.
 
     The run with the longest stretch of unseen rows comes first and starts there. If the data is too large for a page,
@@ -88,7 +88,7 @@ def most_numbers(data: Dataset) -> int:
     return COARSE if len(data.space) > 1 else ROWS
 
 
-def _kinds(data: Dataset, training: Training | None) -> list[NDArray[np.int8]]:
+def _kinds(data: Dataset, training: TrainingFingerprint | None) -> list[NDArray[np.int8]]:
     """For each row 0 if the model has not seen it, 1 if it helped to choose, 2 if it trained."""
     if training is None:
         return [np.zeros(len(one), dtype=np.int8) for one in data.series]
