@@ -1,4 +1,9 @@
-from lln.fit.options import FitReport
+import pytest
+
+from lln import LensForecaster
+from lln.core.errors import RenamedWarning
+from lln.fit.options import FitReport, Recipe
+from lln.forecaster.keywords import keyword_options
 
 
 def test_a_stored_report_with_the_former_names_is_read():
@@ -12,3 +17,14 @@ def test_a_stored_report_with_the_former_names_is_read():
     assert report.structure == {"history": 2, "radius": 3, "ridge": 1e-3}
     assert (report.share, report.reach) == (0.5, 2)
     assert {"share", "reach"}.isdisjoint(report.record())
+
+
+def test_the_optical_length_has_a_former_name():
+    assert Recipe.from_record({"horizon": 2.0}).optical_length == 2.0
+    report = FitReport.from_record({"horizon": 2.0})
+    assert report.optical_length == report.horizon == 2.0
+    assert keyword_options({"horizon": 2.0}) == keyword_options(LensForecaster(horizon=2.0)) == {"optical_length": 2.0}
+    quick = {"width": 4, "depth": 1, "epochs": 1, "members": 1, "parts": ["network"], "history": 1}
+    with pytest.warns(RenamedWarning, match="optical_length"):
+        model = LensForecaster(horizon=2.0, **quick).fit([[0.1 * k % 1.0] for k in range(60)])
+    assert model.recipe_.optical_length == 2.0

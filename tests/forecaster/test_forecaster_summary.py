@@ -28,7 +28,7 @@ def test_it_says_when_there_is_no_network_or_no_linear_part():
     assert "no network did better than the linear part" in text(correction_weight=0.0)
     assert "no linear part" in text(ridge=None)
     assert "the mean of 4 of kind 'lens' (width 9, depth 2, basis 6, optical length 1)" in text(
-        correction_weight=0.5, model="lens", members=4, width=9, depth=2, basis=6, horizon=1.0
+        correction_weight=0.5, model="lens", members=4, width=9, depth=2, basis=6, optical_length=1.0
     )
 
 

@@ -22,7 +22,7 @@ OPTIONS = {
     "no linear part": {"ridge": None},
     "no linear part, history": {"ridge": None, "history": 2},
     "three members": {"members": 3},
-    "sizes": {"width": 7, "depth": 3, "basis": 5, "horizon": 2.0},
+    "sizes": {"width": 7, "depth": 3, "basis": 5, "optical_length": 2.0},
     "one control point, one layer": {"basis": 1, "depth": 1},
     "unrolled": {"unroll": 3},
     "held out rows kept": {"refit": False, "validation": 0.3, "batch_size": 100, "learning_rate": 1e-3},

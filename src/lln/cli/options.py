@@ -110,7 +110,8 @@ class FitOptions:
     width: Annotated[int | None, _option(_NETWORK, "Rays of a member.", min=1)] = None
     depth: Annotated[int | None, _option(_NETWORK, "Layers.", min=1)] = None
     basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
-    horizon: Annotated[float | None, _option(_NETWORK, "Optical length.")] = None
+    optical_length: Annotated[float | None, _option(_NETWORK, "Distance that rays propagate in all.")] = None
+    horizon: Annotated[float | None, typer.Option(hidden=True, help="Former name of --optical-length.")] = None
     members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
     parts: Annotated[
         list[str] | None,
@@ -148,7 +149,8 @@ class FitOptions:
         parts = several(self.parts)
         found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
         found["random_state"] = self.random_state if self.seed is None else self.seed
-        for name in ("boundary", "conserve", "seed"):
+        found["optical_length"] = self.optical_length if self.horizon is None else self.horizon
+        for name in ("boundary", "conserve", "seed", "horizon"):
             del found[name]
         return {name: value for name, value in found.items() if value is not None or name == "ridge"}
 

@@ -18,7 +18,7 @@ from lln.step.parts import PARTS as OTHER_PARTS
 
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "flow", "lens", "network")
-_OLD_NAMES = {"share": "correction_weight", "reach": "radius"}  # of stored reports
+_OLD_NAMES = {"share": "correction_weight", "reach": "radius", "horizon": "optical_length"}  # in stored files
 
 
 class Phase(enum.StrEnum):
@@ -46,7 +46,7 @@ class Recipe:
         width: of a member.
         depth: layers of a member.
         basis: control points of a lens.
-        horizon: propagation distance of a lens network.
+        optical_length: propagation distance of a lens network.
         history: how many states a step looks at.
         ridge: of the linear part; None leaves it out.
         members: networks whose mean corrects the linear part; None takes three for dense states, two for
@@ -70,7 +70,7 @@ class Recipe:
     width: int | None = None
     depth: int | None = None
     basis: int | None = None
-    horizon: float | None = None
+    optical_length: float | None = None
     history: int | str = "auto"
     ridge: float | str | None = "auto"
     members: int | None = None
@@ -92,7 +92,7 @@ class Recipe:
         for name, least in (("width", 1), ("depth", 1), ("basis", 1), ("members", 1), ("batch_size", 1)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_int(name, getattr(self, name), least))
-        for name in ("horizon", "learning_rate", "time_limit"):
+        for name in ("optical_length", "learning_rate", "time_limit"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive(name, getattr(self, name)))
         for name, least in (("history", 1), ("epochs", 1), ("unroll", 0)):
@@ -105,15 +105,15 @@ class Recipe:
         check_int("seed", self.seed, 0)
         object.__setattr__(self, "parts", _parts(self.parts))
         check_device(self.device)
-        if self.model != "lens" and (self.basis is not None or self.horizon is not None):
-            raise InputError(f"basis and horizon belong to the lens network; model {self.model!r} has neither")
+        if self.model != "lens" and (self.basis is not None or self.optical_length is not None):
+            raise InputError(f"basis and optical_length belong to the lens network; model {self.model!r} has neither")
 
     @property
     def tried_parts(self) -> tuple[str, ...]:
         """The parts that a fit tries; where options of a trained network are given, one is trained."""
         if self.parts != "auto":
             return tuple(self.parts)
-        names = ("width", "depth", "basis", "horizon", "members", "batch_size", "learning_rate")
+        names = ("width", "depth", "basis", "optical_length", "members", "batch_size", "learning_rate")
         given = any(getattr(self, name) is not None for name in names)
         trained = given or self.epochs != "auto" or self.unroll not in ("auto", 0)
         return ("linear", "network") if trained or self.model != "lens" or self.ridge is None else PARTS
@@ -121,7 +121,7 @@ class Recipe:
     @property
     def sizes(self) -> dict[str, Any]:
         """The sizes that were given, by the names of the networks' options."""
-        names = ("width", "depth", "basis", "horizon")
+        names = ("width", "depth", "basis", "optical_length")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def record(self) -> dict[str, Any]:
@@ -132,10 +132,11 @@ class Recipe:
     def from_record(cls, record: Mapping[str, Any]) -> Recipe:
         """The recipe that `record` wrote down; choices that this version does not know are refused."""
         known = [one.name for one in fields(cls)]
-        for name in record:
+        choices = {_OLD_NAMES.get(name, name): value for name, value in record.items()}
+        for name in choices:
             if name not in known:
                 raise InputError(f"the recipe has no choice {name!r}{did_you_mean(name, known)}", topic="unknown-name")
-        return cls(**record)
+        return cls(**choices)
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class FitReport:
         width: of a member.
         depth: of a member.
         basis: of a lens.
-        horizon: of a lens network.
+        optical_length: of a lens network.
         members: in the ensemble.
         updates: optimizer steps of the last training.
         unroll: steps of the fine-tuning over several steps.
@@ -245,7 +246,7 @@ class FitReport:
     width: int | None = None
     depth: int | None = None
     basis: int | None = None
-    horizon: float | None = None
+    optical_length: float | None = None
     members: int = 0
     updates: int = 0
     unroll: int = 0
@@ -270,6 +271,11 @@ class FitReport:
     def share(self) -> float:
         """Former name of `correction_weight`."""
         return self.correction_weight
+
+    @property
+    def horizon(self) -> float | None:
+        """Former name of `optical_length`."""
+        return self.optical_length
 
     @property
     def reach(self) -> int | None:
@@ -348,7 +354,7 @@ def filled_in(recipe: Recipe, report: FitReport) -> Recipe:
         width=report.width if network else recipe.width,
         depth=report.depth if network else recipe.depth,
         basis=report.basis if network else recipe.basis,
-        horizon=report.horizon if network else recipe.horizon,
+        optical_length=report.optical_length if network else recipe.optical_length,
         history=report.history,
         ridge=report.ridge,
         members=report.members if network else recipe.members,

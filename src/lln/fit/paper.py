@@ -22,7 +22,7 @@ from lln.train.checkpoint import Checkpoint
 from lln.train.config import TrainConfig
 from lln.train.ensemble import Shape, fit_ensemble
 
-_LENS = {"width": 128, "depth": 40, "basis": 12, "horizon": 1.0}
+_LENS = {"width": 128, "depth": 40, "basis": 12, "optical_length": 1.0}
 _PLAIN = {"width": 128, "depth": 40}
 
 

@@ -30,6 +30,7 @@ from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_sy
 from lln.forecaster.starts import Present, Start, read_inputs, read_start, refuse_other_arrays
 from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
+from lln.models.lens import renamed_length
 from lln.step.frame import Array
 from lln.systems import System
 
@@ -70,7 +71,7 @@ class LensForecaster(Estimator):
         width: rays h of a member; None leaves it to the recipe, as everywhere below.
         depth: layers D.
         basis: control points K.
-        horizon: propagation distance T.
+        optical_length: propagation distance T of a lens network.
         history: how many past states a step looks at; "auto" chooses on held-out rollouts.
         ridge: of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
         members: networks in the ensemble; None takes three, and one for the paper's recipe.
@@ -89,6 +90,7 @@ class LensForecaster(Estimator):
         random_state: an integer for the same result every time; None draws one.
         verbose: whether `fit` shows its progress. "auto" shows bars in an interactive session on a terminal and a line
             in a notebook, and is silent in scripts.
+        horizon: old name of `optical_length`; works with a warning.
 
     Attributes:
         surrogate_: the learned step: `frame`, `members`, `rollout(window, steps, inputs)` on flat float64 states.
@@ -116,7 +118,7 @@ class LensForecaster(Estimator):
         width: int | None = None,
         depth: int | None = None,
         basis: int | None = None,
-        horizon: float | None = None,
+        optical_length: float | None = None,
         history: int | str = "auto",
         ridge: float | str | None = "auto",
         members: int | None = None,
@@ -132,13 +134,14 @@ class LensForecaster(Estimator):
         device: str = "cpu",
         random_state: int | None = 0,
         verbose: bool | str = "auto",
+        horizon: float | None = None,
     ) -> None:
         self.recipe = recipe
         self.model = model
         self.width = width
         self.depth = depth
         self.basis = basis
-        self.horizon = horizon
+        self.optical_length = optical_length
         self.history = history
         self.ridge = ridge
         self.members = members
@@ -154,6 +157,7 @@ class LensForecaster(Estimator):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.horizon = horizon
 
     def fit(
         self,
@@ -233,8 +237,9 @@ class LensForecaster(Estimator):
 
     def _wishes(self) -> Recipe:
         """The parameters as a recipe; checked there."""
-        other = ("field", "random_state", "verbose")
+        other = ("field", "random_state", "verbose", "horizon")
         given = {key: value for key, value in self.get_params(deep=False).items() if key not in other}
+        given["optical_length"] = renamed_length(self.optical_length, self.horizon)
         seed = secrets.randbits(31) if self.random_state is None else self.random_state
         return Recipe(**given, seed=seed)
 

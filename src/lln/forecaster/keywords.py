@@ -9,13 +9,15 @@ from typing import Any
 from lln.core.errors import InputError, did_you_mean
 from lln.forecaster.forecaster import LensForecaster
 
+_OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}
+
 
 def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
     """The keyword arguments of `LensForecaster` that differ from its defaults.
 
     Args:
-        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` is another name for
-            `random_state` in a mapping.
+        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
+            other names for `random_state` and `optical_length`.
     """
     defaults = {
         name: one.default
@@ -25,10 +27,10 @@ def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[st
     if given is None:
         return {}
     if isinstance(given, LensForecaster):
-        return {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
+        given = {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
     if not isinstance(given, Mapping):
         raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
-    options = {("random_state" if name == "seed" else name): value for name, value in given.items()}
+    options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
     for name in options:
         if name not in defaults:
             raise InputError(

@@ -196,7 +196,9 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
         raise ValueError(f"a step of {sizes[0]} coordinates and {sizes[1]} inputs does not fit the data")
     if getattr(surrogate.frame, "space", layout.space) != layout.space:
         raise ValueError(f"a step on a grid of {surrogate.frame.space} for data on a grid of {layout.space}")
-    forecaster = LensForecaster(**{**header["parameters"], "device": str(device)})
+    given = dict(header["parameters"])
+    given["optical_length"] = given.pop("horizon", None) or given.get("optical_length")  # files up to November 2026
+    forecaster = LensForecaster(**{**given, "device": str(device)})
     window = tensors["last_window"]
     if window.shape != (surrogate.frame.history, layout.size):
         raise ValueError(f"last_window has shape {window.shape}")

@@ -107,7 +107,7 @@ def _many(report: FitReport) -> str:
         ("width", report.width),
         ("depth", report.depth),
         ("basis", report.basis),
-        ("optical length", report.horizon),
+        ("optical length", report.optical_length),
     )
     sizes = ", ".join(f"{name} {value:g}" for name, value in names if value is not None)
     many = "one" if report.members == 1 else f"the mean of {report.members}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,11 @@ INITIAL_ANGLES = ("learned", "zero")
 COEFFICIENT_STD = 0.02
 
 
-def renamed_length(optical_length: float, horizon: float | None) -> float:
+@overload
+def renamed_length(optical_length: float, horizon: float | None) -> float: ...
+@overload
+def renamed_length(optical_length: float | None, horizon: float | None) -> float | None: ...
+def renamed_length(optical_length: float | None, horizon: float | None) -> float | None:
     """The optical length, also where it is given under its old name `horizon`."""
     if horizon is None:
         return optical_length

@@ -44,7 +44,7 @@ SPACE: Mapping[str, tuple[Any, ...]] = {
 }
 RANGES: Mapping[str, tuple[float, float]] = {
     "depth": (2, 40),
-    "horizon": (0.25, 4.0),
+    "optical_length": (0.25, 4.0),
     "learning_rate": (1e-3, 1e-2),
 }
 # Fractions of the epochs after which a trial with one member is compared with the others and may be stopped.
@@ -249,8 +249,9 @@ def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Round floats to three digits, so that the options can be typed."""
-    return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in options.items()}
+    """Options to be typed: floats rounded to three digits, names of this version."""
+    named = {("optical_length" if key == "horizon" else key): value for key, value in options.items()}
+    return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in named.items()}
 
 
 def latency(fit: Fit) -> float:

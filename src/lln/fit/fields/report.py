@@ -85,7 +85,7 @@ def report_of(
         width=None if member is None else member.width,
         depth=None if member is None else member.depth,
         basis=None if member is None else member.basis,
-        horizon=None if member is None else float(member.config()["optical_length"]),
+        optical_length=None if member is None else float(member.config()["optical_length"]),
         members=len(surrogate.members),
         parameters=len(surrogate.members) * each + taps,
         parameters_per_member=each,

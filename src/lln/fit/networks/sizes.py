@@ -13,7 +13,7 @@ from lln.train.locality import LocalityMask
 
 DEPTH = 3
 BASIS = 12
-HORIZON = 1.0
+OPTICAL_LENGTH = 1.0
 # The paper's comparators at their shallowest: 128 wide, two layers. A lens network is given a fifth of their
 # parameters.
 COMPARATOR_WIDTH = 128
@@ -81,7 +81,7 @@ def shape_of(
         wanted = {**plain, **{key: given[key] for key in plain if key in given}}
         known = options_of(model)
         return Shape(model, {key: value for key, value in wanted.items() if key in known}, n_in, n_out)
-    options: dict[str, Any] = {"depth": DEPTH, "basis": BASIS, "horizon": HORIZON, **given}
+    options: dict[str, Any] = {"depth": DEPTH, "basis": BASIS, "optical_length": OPTICAL_LENGTH, **given}
     depth, basis = options["depth"], options["basis"]
     if near is None:
         options.setdefault("width", dense_width(n_in, n_out, pairs, depth, basis))

@@ -63,7 +63,10 @@ def report_of(
     if closed is not None and closed.kind == "lens":
         first = surrogate.members[0]
         config = first.config()
-        options = {"horizon": config["optical_length"], **{name: config[name] for name in ("width", "depth", "basis")}}
+        options = {
+            "optical_length": config["optical_length"],
+            **{name: config[name] for name in ("width", "depth", "basis")},
+        }
         each, correction_weight = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if correction_weight else "linear"
     if part == "linear" and (candidate.ridge is None or math.isinf(candidate.ridge) or not frame.matrix.any()):
@@ -88,7 +91,7 @@ def report_of(
         width=options.get("width"),
         depth=options.get("depth"),
         basis=options.get("basis"),
-        horizon=options.get("horizon"),
+        optical_length=options.get("optical_length"),
         members=len(surrogate.members),
         updates=updates,
         unroll=unroll,

@@ -41,7 +41,7 @@ class Request:
             return Request(replace(Recipe(), parts=("linear", "polynomial"), seed=self.recipe.seed), False)
         if name not in state_networks() or name == self.recipe.model:
             return self
-        return replace(self, recipe=replace(self.recipe, model=name, basis=None, horizon=None))
+        return replace(self, recipe=replace(self.recipe, model=name, basis=None, optical_length=None))
 
     def record(self) -> dict[str, Any]:
         """Plain values."""
