@@ -28,3 +28,11 @@ def test_the_optical_length_has_a_former_name():
     with pytest.warns(RenamedWarning, match="optical_length"):
         model = LensForecaster(horizon=2.0, **quick).fit([[0.1 * k % 1.0] for k in range(60)])
     assert model.recipe_.optical_length == 2.0
+
+
+@pytest.mark.parametrize(
+    "bad", [{"exponent": 10**400}, {"exponent": 0.0}, {"exponent": float("nan")}, {"parameters": 10**400}]
+)
+def test_numbers_of_a_report_that_no_fit_writes_are_refused(bad):
+    with pytest.raises(ValueError, match="report"):
+        FitReport.from_record(bad)

@@ -304,6 +304,8 @@ class FitReport:
         values["skill"] = {str(name): [math.nan if v is None else float(v) for v in row] for name, row in skill.items()}
         if not isinstance(values.get("candidates", []), list):
             raise ValueError("report.candidates should be a list")
+        if isinstance(values.get("exponent"), (int, float)) and not values["exponent"] > 0:
+            raise ValueError(f"report.exponent should be above zero, got {values['exponent']}")
         for key, value in values.items():
             _check_kind(f"report.{key}", value, str(known[key].type))
         return cls(**values)
@@ -319,6 +321,8 @@ def _check_kind(what: str, value: Any, declared: str) -> None:
         return
     if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise ValueError(f"{what} should be of type {declared}, got {type(value).__name__}")
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ValueError(f"{what} should be of type {declared} in 64 bits, got a number of {value.bit_length()} bits")
 
 
 def _current_names(record: Mapping[str, Any]) -> dict[str, Any]:
