@@ -48,6 +48,7 @@ def _race(setting: Setting, quantity: str, rows: int, width: int) -> list[Row]:
         contenders["cpu avx2"] = _narrow(contenders["cpu"])
     if setting.device == "cuda":
         contenders["mlp"] = _mlp(rows, width, gradients)
+        contenders[f"{setting.fused} graph"] = _captured(contenders[setting.fused])
     times = race(contenders, seconds=setting.seconds, device=setting.device, least=setting.least)
     return timed(quantity, {"B": rows, "h": width, "D": DEPTH, "K": BASIS}, times)
 
@@ -98,6 +99,19 @@ def _narrow(call: Contender) -> Contender:
             return call()
 
     return run
+
+
+def _captured(call: Contender) -> Contender:
+    """The same as one CUDA graph, as training runs it."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
 
 
 def _mlp(rows: int, width: int, gradients: bool) -> Contender:

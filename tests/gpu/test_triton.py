@@ -10,6 +10,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 import lln
 from lln.models import LensEnsemble, LensNetwork
 from lln.ops import explain, roll
+from lln.ops.grid import even_grid
 from lln.ops.triton import backend as triton_backend
 from tests.contracts.operator_cases import (
     FAR,
@@ -50,6 +51,24 @@ def test_paper_sized_stacks(rows):
 def test_a_stack_deeper_than_one_segment():
     case = make_case(20, 40, triton_backend.SEGMENT * 2 + 5, 12, strength=0.01, device="cuda")
     assert_twice_naive(case, run(case, backend="triton"))
+
+
+@pytest.mark.parametrize("size", [(65, 63, 5, 12, 0.5), (1000, 128, 40, 12, 1.0), (20000, 96, 10, 12, 1.0)])
+def test_kept_positions_give_the_gradients_of_computing_them_again(size, monkeypatch):
+    case = make_case(*size, strength=0.02, device="cuda")
+    kept = run(case, backend="triton")
+    monkeypatch.setattr(triton_backend, "_most_kept", lambda _: 0)
+    for name, ours, again in zip(NAMES, kept, run(case, backend="triton"), strict=True):
+        assert (ours - again).norm() <= 1e-6 * again.norm(), name
+
+
+def test_what_a_forward_pass_keeps_is_bounded(monkeypatch):
+    case = make_case(64, 64, 40, device="cuda")
+    operands = (case.y[None], case.theta[None], case.coefficients[None])
+    grid = even_grid(case.centers, case.sigma)
+    assert len(triton_backend.forward_kept(*operands, grid, case.length, case.scale)[1]) == 2
+    monkeypatch.setattr(triton_backend, "_most_kept", lambda _: 4 * 64 * 64 * 40 - 1)
+    assert len(triton_backend.forward_kept(*operands, grid, case.length, case.scale)[1]) == 1
 
 
 def test_eager_on_the_gpu():

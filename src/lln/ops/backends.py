@@ -81,6 +81,17 @@ class Backend(ABC):
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """Positions and angles behind the last layer."""
 
+    def forward_kept(self, rays: Pair, coefficients: Tensor, optics: Optics) -> tuple[Pair, tuple[Tensor, ...]]:
+        """The same, and tensors that `backward_kept` can use in place of computing them again; none by default."""
+        return self.forward(rays, coefficients, optics), ()
+
+    def backward_kept(
+        self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, kept: tuple[Tensor, ...]
+    ) -> Gradients:
+        """As `backward` from the rays in front of the stack, with what `forward_kept` returned."""
+        del kept
+        return self.backward(rays, grads, coefficients, optics, False)
+
     @abstractmethod
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """Gradients of positions, angles and coefficients.
@@ -209,3 +220,14 @@ class Triton(Backend):
         """See `Backend.backward`."""
         grid, length, scale = _grid(optics), optics.length, optics.scale
         return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, from_outputs=from_outputs)
+
+    def forward_kept(self, rays: Pair, coefficients: Tensor, optics: Optics) -> tuple[Pair, tuple[Tensor, ...]]:
+        """See `Backend.forward_kept`: packed coefficients and positions."""
+        return triton_backend.forward_kept(*rays, coefficients, _grid(optics), optics.length, optics.scale)
+
+    def backward_kept(
+        self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, kept: tuple[Tensor, ...]
+    ) -> Gradients:
+        """See `Backend.backward_kept`."""
+        grid, length, scale = _grid(optics), optics.length, optics.scale
+        return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, kept=kept)

@@ -101,6 +101,23 @@ def forward(
     return serves.forward((y.contiguous(), theta.contiguous()), coefficients.contiguous(), optics)
 
 
+def forward_kept(
+    y: Tensor,
+    theta: Tensor,
+    coefficients: Tensor,
+    centers: tuple[float, ...],
+    sigma: float,
+    length: float,
+    scale: float,
+    backend: str,
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
+    """As `forward`, and the tensors that `backward` takes as `kept`."""
+    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
+    if not coefficients.numel() or not y.numel():
+        return (y.clone(), theta.clone()), ()
+    return serves.forward_kept((y.contiguous(), theta.contiguous()), coefficients.contiguous(), optics)
+
+
 def backward(
     y: Tensor,
     theta: Tensor,
@@ -113,12 +130,15 @@ def backward(
     scale: float,
     backend: str,
     from_outputs: bool,
+    kept: tuple[Tensor, ...] = (),
 ) -> Gradients:
     """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
     serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
     if not coefficients.numel() or not y.numel():
         return grad_y.clone(), grad_theta.clone(), torch.zeros_like(coefficients)
     rays, grads = (y.contiguous(), theta.contiguous()), (grad_y.contiguous(), grad_theta.contiguous())
+    if kept:
+        return serves.backward_kept(rays, grads, coefficients.contiguous(), optics, kept)
     return serves.backward(rays, grads, coefficients.contiguous(), optics, from_outputs)
 
 

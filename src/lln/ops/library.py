@@ -282,27 +282,30 @@ class _PlainTransport(torch.autograd.Function):
         ctx: Any, y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
     ) -> tuple[Tensor, Tensor]:
         """Positions and angles behind the stack."""
-        ends = backends.forward(*_folded(y, theta, coefficients), *optics)
+        kept: tuple[Tensor, ...] = ()
+        if inverse:
+            ends = backends.forward(*_folded(y, theta, coefficients), *optics)
+        else:
+            ends, kept = backends.forward_kept(*_folded(y, theta, coefficients), *optics)
         out = ends[0].view(y.shape), ends[1].view(y.shape)
-        ctx.save_for_backward(y, theta, coefficients, *(out if inverse else ()))
-        ctx.optics = optics
+        ctx.save_for_backward(y, theta, coefficients, *(out if inverse else kept))
+        ctx.optics, ctx.inverse = optics, inverse
         return out
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of positions, angles and coefficients."""
-        y, theta, coefficients, *ends = ctx.saved_tensors
+        y, theta, coefficients, *more = ctx.saved_tensors
         again = torch.is_grad_enabled()
-        first, second = ends if ends and not again else (y, theta)
+        first, second = more if ctx.inverse and not again else (y, theta)
         first, second, lenses = _folded(first, second, coefficients)
         incoming = (grad_y.reshape(first.shape), grad_theta.reshape(first.shape))
         if again:
             grads = _Gradient.apply(first, second, *incoming, lenses, _Rest(False, _Stack(None, *ctx.optics)))
         else:
             centers, sigma, length, scale, backend = ctx.optics
-            grads = backends.backward(
-                first, second, *incoming, lenses, centers, sigma, length, scale, backend, bool(ends)
-            )
+            optics, kept = (centers, sigma, length, scale, backend), () if ctx.inverse else tuple(more)
+            grads = backends.backward(first, second, *incoming, lenses, *optics, ctx.inverse, kept)
         shaped = [grad.view(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True)]
         return (*shaped, None, None, None, None, None, None)
 

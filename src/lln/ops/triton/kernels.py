@@ -1,11 +1,11 @@
 """The transport as Triton kernels. Importing this file needs Triton; nothing else here checks its input.
 
 The 32 lanes of a warp are 32 neighbouring hidden units, and every lane carries several samples in registers, so that a
-sum over samples stays in its lane until the warps of a program meet. Row strides are deliberately not specialised
-(`do_not_specialize`): knowing that h is a multiple of 16 would make Triton give each lane four neighbouring units and
-spread the samples over lanes.
+sum over samples stays in its lane. Row strides are not specialised (`do_not_specialize`): if Triton knew that a stride
+is a multiple of 16, it would give each lane four neighbouring units and spread the samples over lanes.
 
-Coefficients come packed as (S, D, K, h) with the weights w_i multiplied in (see `grid.py` for the algebra).
+Coefficients come packed as (S, C, D, K, 32) for C columns of 32 units, with the weights w_i and the lens scale
+multiplied in (see `grid.py` for the algebra). Padding is zero.
 """
 
 from __future__ import annotations
@@ -19,33 +19,12 @@ _MAGIC = tl.constexpr(12583039.0)  # 1.5 * 2^23 + 127, float32
 _MAGIC64 = tl.constexpr(6755399441056767.0)  # 1.5 * 2^52 + 1023, float64
 _LN2 = tl.constexpr(0.6931471805599453)
 
-_RUN_TIME = ["h", "B", "D"]
-
-
-@triton.jit
-def _exp2_pair(a, b, c, low, BOTH: tl.constexpr):
-    """2^(a b + c + low) and, if BOTH, its reciprocal, for c an integer and low tiny."""
-    DOUBLE: tl.constexpr = a.dtype == tl.float64
-    MAGIC: tl.constexpr = _MAGIC64 if DOUBLE else _MAGIC
-    INTEGER: tl.constexpr = tl.int64 if DOUBLE else tl.int32
-    SHIFT: tl.constexpr = 52 if DOUBLE else 23
-    shifted = tl.fma(a, b, c) + MAGIC
-    whole = shifted - MAGIC
-    rest = tl.fma(a, b, c - whole) + low
-    exponent = shifted.to(INTEGER, bitcast=True) << SHIFT
-    value = tl.exp2(rest) * exponent.to(a.dtype, bitcast=True)
-    if BOTH:
-        # A reciprocal would be faster, but its error is tied to that of `value` and breaks the bound on gradients.
-        ONE: tl.constexpr = 2046 if DOUBLE else 254
-        flipped = (tl.full(exponent.shape, ONE, INTEGER) << SHIFT) - exponent
-        return value, tl.exp2(-rest) * flipped.to(a.dtype, bitcast=True)
-    else:
-        return value, value
+_RUN_TIME = ["B", "h", "D", "stride", "layer"]
 
 
 @triton.jit
 def _numbers(NUMBERS):
-    """L, s, kappa, gamma, its remainder, C and the clamp, in the precision of the rays."""
+    """L, kappa, gamma, its remainder, C and the clamp, in the precision of the rays."""
     return (
         tl.load(NUMBERS),
         tl.load(NUMBERS + 1),
@@ -53,58 +32,64 @@ def _numbers(NUMBERS):
         tl.load(NUMBERS + 3),
         tl.load(NUMBERS + 4),
         tl.load(NUMBERS + 5),
-        tl.load(NUMBERS + 6),
     )
 
 
 @triton.jit
-def _factors(y, anchor, kappa, gamma, gamma_low, offset, clamp, SINGLE: tl.constexpr):
-    """z, 2^(C - z^2), E, 1 / E. The clamp lets NaN through."""
+def _factors(y, anchor, optics, SINGLE: tl.constexpr):
+    """z, 2^(C - z^2), E, 1 / E. The clamp lets NaN through.
+
+    The exponents are known to more digits than a number holds: an integer and a remainder for the first power, a number
+    and its rounding error e for the second, 2^(x + e) = 2^x + 2^x e ln 2.
+    """
+    DOUBLE: tl.constexpr = y.dtype == tl.float64
+    MAGIC: tl.constexpr = _MAGIC64 if DOUBLE else _MAGIC
+    _length, kappa, gamma, gamma_low, offset, clamp = optics
     z = (y - anchor) * kappa
     z = tl.minimum(z, clamp, propagate_nan=tl.PropagateNan.ALL)
     z = tl.maximum(z, -clamp, propagate_nan=tl.PropagateNan.ALL)
-    prefactor, _ = _exp2_pair(-z, z, offset + tl.zeros_like(z), tl.zeros_like(z), False)
+    base = tl.zeros_like(z) + (offset + MAGIC)
+    # Triton writes -z as 0 - z, an addition; a product with -1 becomes a sign of the operand.
+    flipped = z * -1.0
+    shifted = tl.fma(flipped, z, base)
+    rest = tl.fma(flipped, z, base - shifted)
+    if DOUBLE:
+        exponent = (shifted.to(tl.int64, bitcast=True) << 52).to(tl.float64, bitcast=True)
+    else:
+        exponent = (shifted.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True)
+    prefactor = tl.exp2(rest) * exponent
     if SINGLE:
         return z, prefactor, prefactor, prefactor
     else:
-        power, inverse = _exp2_pair(z, gamma + tl.zeros_like(z), tl.zeros_like(z), gamma_low * z, True)
-        return z, prefactor, power, inverse
+        slope = tl.zeros_like(z) + gamma
+        x = slope * z
+        error = tl.fma(tl.zeros_like(z) + gamma_low, z, tl.fma(slope, z, x * -1.0)) * _LN2
+        power = tl.exp2(x)
+        # A reciprocal would be faster, but its error is tied to that of `power` and breaks the bound on gradients.
+        inverse = tl.exp2(x * -1.0)
+        return z, prefactor, tl.fma(power, error, power), tl.fma(inverse * -1.0, error, inverse)
 
 
 @triton.jit
-def _field(
-    y,
-    lens,
-    units,
-    inside,
-    h,
-    kappa,
-    gamma,
-    gamma_low,
-    offset,
-    clamp,
-    ANCHORS: tl.constexpr,
-    BELOW: tl.constexpr,
-    ABOVE: tl.constexpr,
-):
-    """phi(y) of one packed lens; ANCHORS, BELOW and ABOVE describe the groups."""
+def _field(y, lens, optics, ANCHORS: tl.constexpr, BELOW: tl.constexpr, ABOVE: tl.constexpr):
+    """The change s phi(y) of the angle by one packed lens; `lens` points to its first coefficient in every lane."""
     field = tl.zeros_like(y)
-    row = lens
     for g in tl.static_range(len(BELOW)):
-        _z, prefactor, power, inverse = _factors(
-            y, ANCHORS[g], kappa, gamma, gamma_low, offset, clamp, BELOW[g] + ABOVE[g] == 0
-        )
-        top = row + (BELOW[g] + ABOVE[g]) * h
-        up = tl.load(top + units, mask=inside, other=0.0)[None, :] + tl.zeros_like(y)
+        _z, prefactor, power, inverse = _factors(y, ANCHORS[g], optics, BELOW[g] + ABOVE[g] == 0)
+        top = lens + (BELOW[g] + ABOVE[g]) * LANES
+        up = tl.broadcast_to(tl.load(top)[None, :], y.shape)
         for i in tl.static_range(1, ABOVE[g] + 1):
-            up = up * power + tl.load(top - i * h + units, mask=inside, other=0.0)[None, :]
+            up = up * power + tl.load(top - i * LANES)[None, :]
         if BELOW[g] > 0:
-            down = tl.load(row + units, mask=inside, other=0.0)[None, :] + tl.zeros_like(y)
+            down = tl.broadcast_to(tl.load(lens)[None, :], y.shape)
             for i in tl.static_range(1, (BELOW[g] - 1) + 1):
-                down = down * inverse + tl.load(row + i * h + units, mask=inside, other=0.0)[None, :]
+                down = down * inverse + tl.load(lens + i * LANES)[None, :]
             up = up + inverse * down
-        field += prefactor * up
-        row += (BELOW[g] + 1 + ABOVE[g]) * h
+        if g == 0:
+            field = prefactor * up
+        else:
+            field += prefactor * up
+        lens += (BELOW[g] + 1 + ABOVE[g]) * LANES
     return field
 
 
@@ -115,49 +100,61 @@ def forward_kernel(
     LENSES,
     Y_OUT,
     THETA_OUT,
+    PATH,
     NUMBERS,
     B,
     h,
     D,
+    stride,
+    layer,
     K: tl.constexpr,
     ANCHORS: tl.constexpr,
     BELOW: tl.constexpr,
     ABOVE: tl.constexpr,
     ROWS: tl.constexpr,
+    KEEP: tl.constexpr,
 ):
-    """One program: ROWS samples x 32 hidden units of one member through all D layers."""
-    length, scale, kappa, gamma, gamma_low, offset, clamp = _numbers(NUMBERS)
-    member = tl.program_id(2).to(tl.int64)
+    """One program: ROWS samples x 32 hidden units of one member through all D layers.
+
+    KEEP stores the position in every layer in PATH, (D, S, padded B, padded h), where `layer` is the distance of two
+    layers and `stride` that of two rows.
+    """
+    optics = _numbers(NUMBERS)
+    member, column = tl.program_id(2).to(tl.int64), tl.program_id(1)
+    lane = tl.arange(0, LANES)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    units = tl.program_id(1) * LANES + tl.arange(0, LANES)
-    inside = units < h
-    mask = (rows[:, None] < B) & inside[None, :]
+    units = column * LANES + lane
+    mask = (rows[:, None] < B) & (units < h)[None, :]
     at = member * B * h + rows[:, None].to(tl.int64) * h + units[None, :]
     y = tl.load(Y + at, mask=mask, other=0.0)
     theta = tl.load(THETA + at, mask=mask, other=0.0)
-    lens = LENSES + member * D * K * h
+    lens = LENSES + (member * tl.num_programs(1) + column) * D * (K * LANES) + lane
+    if KEEP:
+        padded = tl.num_programs(0).to(tl.int64) * ROWS
+        path = PATH + (member * padded + rows[:, None]) * stride + units[None, :]
     for _ in range(D):
-        y += length * theta
-        theta += scale * _field(
-            y, lens, units, inside, h, kappa, gamma, gamma_low, offset, clamp, ANCHORS, BELOW, ABOVE
-        )
-        lens += K * h
+        y += optics[0] * theta
+        if KEEP:
+            tl.store(path, y, eviction_policy="evict_first")
+            path += layer
+        theta += _field(y, lens, optics, ANCHORS, BELOW, ABOVE)
+        lens += K * LANES
     tl.store(Y_OUT + at, y, mask=mask)
     tl.store(THETA_OUT + at, theta, mask=mask)
 
 
 @triton.jit
-def _accumulate(target, units, inside, grad_theta, term, SINGLE: tl.constexpr):
-    """target[units] (+)= sum over the samples of grad_theta * term.
+def _accumulate(target, grad_theta, term, FIRST: tl.constexpr):
+    """Add the sum over the samples of grad_theta * term to the target; the FIRST sum is stored.
 
     The target belongs to this program alone. Adding by an atomic that returns nothing only spares the wait for the old
     value; one lane adds to one address in program order, so the bits are the same every time.
     """
     total = tl.sum(grad_theta * term, 0)
-    if SINGLE:
-        tl.store(target + units, total, mask=inside)
+    if FIRST:
+        tl.store(target, total)
     else:
-        tl.atomic_add(target + units, total, mask=inside, sem="relaxed")
+        tl.atomic_add(target, total, sem="relaxed")
 
 
 @triton.jit
@@ -165,150 +162,57 @@ def _adjoint(
     y,
     grad_theta,
     lens,
-    sums,
-    units,
-    inside,
-    h,
-    kappa,
-    gamma,
-    gamma_low,
-    offset,
-    clamp,
+    out,
+    optics,
     ANCHORS: tl.constexpr,
     BELOW: tl.constexpr,
     ABOVE: tl.constexpr,
     SINGLE: tl.constexpr,
 ):
-    """phi(y) and phi'(y) of one packed lens; adds the lens's coefficient gradients (before w_i) to `sums`."""
+    """As `_field`, and its derivative over 2 kappa ln 2; adds the coefficient gradients (before w_i) to `out`."""
+    _length, _kappa, gamma, _low, _offset, _clamp = optics
     field = tl.zeros_like(y)
     slope = tl.zeros_like(y)
-    row = lens
-    out = sums
     for g in tl.static_range(len(BELOW)):
-        z, prefactor, power, inverse = _factors(
-            y, ANCHORS[g], kappa, gamma, gamma_low, offset, clamp, BELOW[g] + ABOVE[g] == 0
-        )
-        top = row + (BELOW[g] + ABOVE[g]) * h
-        middle = out + BELOW[g] * h
-        up = tl.load(top + units, mask=inside, other=0.0)[None, :] + tl.zeros_like(y)
+        z, prefactor, power, inverse = _factors(y, ANCHORS[g], optics, BELOW[g] + ABOVE[g] == 0)
+        top = lens + (BELOW[g] + ABOVE[g]) * LANES
+        middle = out + BELOW[g] * LANES
+        up = tl.broadcast_to(tl.load(top)[None, :], y.shape)
         up_slope = tl.zeros_like(y)
         term = prefactor
         for i in tl.static_range(1, ABOVE[g] + 1):
-            up_slope = up_slope * power + up
-            up = up * power + tl.load(top - i * h + units, mask=inside, other=0.0)[None, :]
-            _accumulate(middle + (i - 1) * h, units, inside, grad_theta, term, SINGLE)
+            if i == 1:
+                up_slope = up
+            else:
+                up_slope = up_slope * power + up
+            up = up * power + tl.load(top - i * LANES)[None, :]
+            _accumulate(middle + (i - 1) * LANES, grad_theta, term, SINGLE)
             term = term * power
-        _accumulate(middle + ABOVE[g] * h, units, inside, grad_theta, term, SINGLE)
+        _accumulate(middle + ABOVE[g] * LANES, grad_theta, term, SINGLE)
         moment = up_slope * power
         if BELOW[g] > 0:
-            down = tl.load(row + units, mask=inside, other=0.0)[None, :] + tl.zeros_like(y)
+            down = tl.broadcast_to(tl.load(lens)[None, :], y.shape)
             down_slope = down
             term = prefactor * inverse
             for i in tl.static_range(1, (BELOW[g] - 1) + 1):
-                down = down * inverse + tl.load(row + i * h + units, mask=inside, other=0.0)[None, :]
+                down = down * inverse + tl.load(lens + i * LANES)[None, :]
                 down_slope = down_slope * inverse + down
-                _accumulate(middle - i * h, units, inside, grad_theta, term, SINGLE)
+                _accumulate(middle - i * LANES, grad_theta, term, SINGLE)
                 term = term * inverse
-            _accumulate(out, units, inside, grad_theta, term, SINGLE)
+            _accumulate(out, grad_theta, term, SINGLE)
             up = up + inverse * down
             moment = moment - inverse * down_slope
-        value = prefactor * up
-        field += value
-        slope += (gamma * (prefactor * moment) - 2.0 * z * value) * (kappa * _LN2)
-        row += (BELOW[g] + 1 + ABOVE[g]) * h
-        out += (BELOW[g] + 1 + ABOVE[g]) * h
+        change = prefactor * (moment * (0.5 * gamma) - z * up)
+        if g == 0:
+            field, slope = prefactor * up, change
+        else:
+            field, slope = field + prefactor * up, slope + change
+        lens += (BELOW[g] + 1 + ABOVE[g]) * LANES
+        out += (BELOW[g] + 1 + ABOVE[g]) * LANES
     return field, slope
 
 
-@triton.jit
-def _backward_tile(
-    Y,
-    THETA,
-    GRAD_Y,
-    GRAD_THETA,
-    GRAD_Y_OUT,
-    GRAD_THETA_OUT,
-    member,
-    tile,
-    lenses,
-    sums,
-    path,
-    units,
-    inside,
-    B,
-    h,
-    D,
-    lanes,
-    length,
-    scale,
-    kappa,
-    gamma,
-    gamma_low,
-    offset,
-    clamp,
-    K: tl.constexpr,
-    ANCHORS: tl.constexpr,
-    BELOW: tl.constexpr,
-    ABOVE: tl.constexpr,
-    ROWS: tl.constexpr,
-    INVERSE: tl.constexpr,
-    SINGLE: tl.constexpr,
-):
-    rows = tile * ROWS + tl.arange(0, ROWS)
-    mask = (rows[:, None] < B) & inside[None, :]
-    at = member * B * h + rows[:, None].to(tl.int64) * h + units[None, :]
-    y = tl.load(Y + at, mask=mask, other=0.0)
-    theta = tl.load(THETA + at, mask=mask, other=0.0)
-    grad_y = tl.load(GRAD_Y + at, mask=mask, other=0.0)
-    grad_theta = tl.load(GRAD_THETA + at, mask=mask, other=0.0)
-    slot = tl.arange(0, ROWS)[:, None] * lanes + tl.arange(0, LANES)[None, :]
-    if not INVERSE:
-        step = path
-        lens = lenses
-        for _ in range(D):
-            y += length * theta
-            tl.store(step + slot, y, eviction_policy="evict_first")  # the cache is for the lenses
-            theta += scale * _field(
-                y, lens, units, inside, h, kappa, gamma, gamma_low, offset, clamp, ANCHORS, BELOW, ABOVE
-            )
-            lens += K * h
-            step += ROWS * LANES
-    # The next layer's positions are asked for one layer ahead, behind this layer's arithmetic.
-    ahead = y
-    for back in range(D):
-        layer = D - 1 - back
-        if not INVERSE:
-            y = ahead
-            before = path + tl.maximum(layer - 1, 0) * (ROWS * LANES) + slot
-            ahead = tl.load(before, eviction_policy="evict_first")
-        field, slope = _adjoint(
-            y,
-            grad_theta,
-            lenses + layer * K * h,
-            sums + layer * K * h,
-            units,
-            inside,
-            h,
-            kappa,
-            gamma,
-            gamma_low,
-            offset,
-            clamp,
-            ANCHORS,
-            BELOW,
-            ABOVE,
-            SINGLE,
-        )
-        grad_y += scale * (slope * grad_theta)
-        grad_theta += length * grad_y
-        if INVERSE:
-            theta -= scale * field
-            y -= length * theta
-    tl.store(GRAD_Y_OUT + at, grad_y, mask=mask)
-    tl.store(GRAD_THETA_OUT + at, grad_theta, mask=mask)
-
-
-@triton.jit(do_not_specialize=[*_RUN_TIME, "tiles", "lanes"])
+@triton.jit(do_not_specialize=[*_RUN_TIME, "tiles"])
 def backward_kernel(
     Y,
     THETA,
@@ -324,79 +228,95 @@ def backward_kernel(
     B,
     h,
     D,
-    lanes,
+    stride,
+    layer,
     K: tl.constexpr,
     ANCHORS: tl.constexpr,
     BELOW: tl.constexpr,
     ABOVE: tl.constexpr,
     ROWS: tl.constexpr,
-    INVERSE: tl.constexpr,
+    SOURCE: tl.constexpr,
     SINGLE: tl.constexpr,
 ):
     """One program sweeps every P-th tile of rows of 32 units and keeps its own sums of coefficient gradients.
 
-    SUMS is (P, S, D, K, h), zero at the start unless every program has a SINGLE tile; PATH is one (D, ROWS, 32) scratch
-    per program. No two programs add to the same place, so the same bits every time. `lanes` is 32, known only at run
-    time, so that the scratch is addressed in the layout of the state.
+    SUMS is (P, S, C, D, K, 32), zero at the start unless every program has a SINGLE tile. No two programs add to the
+    same place, so the bits are the same every time. SOURCE says where the positions in the layers come from: "kept" is
+    PATH as the forward kernel left it; "scratch" computes them again into PATH, (programs, D, ROWS, 32); "inverse"
+    carries the rays behind the stack, which Y and THETA are then, back.
     """
-    length, scale, kappa, gamma, gamma_low, offset, clamp = _numbers(NUMBERS)
-    part = tl.program_id(0)
-    parts = tl.num_programs(0)
-    member = tl.program_id(2).to(tl.int64)
-    members = tl.num_programs(2)
-    units = tl.program_id(1) * LANES + tl.arange(0, LANES)
-    inside = units < h
-    lenses = LENSES + member * D * K * h
-    sums = SUMS + (part * members + member) * D * K * h
-    program = (part * members + member) * tl.num_programs(1) + tl.program_id(1)
-    path = PATH + program * D * (ROWS * LANES)
+    optics = _numbers(NUMBERS)
+    length = optics[0]
+    slant = 2.0 * _LN2 * optics[1]
+    part, column, member = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    parts, columns, members = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2)
+    lane = tl.arange(0, LANES)
+    units = column * LANES + lane
+    lenses = LENSES + (member * columns + column) * D * (K * LANES) + lane
+    program = (part * members + member) * columns + column
+    sums = SUMS + program * D * (K * LANES) + lane
     for tile in range(part, tiles, parts):
-        _backward_tile(
-            Y,
-            THETA,
-            GRAD_Y,
-            GRAD_THETA,
-            GRAD_Y_OUT,
-            GRAD_THETA_OUT,
-            member,
-            tile,
-            lenses,
-            sums,
-            path,
-            units,
-            inside,
-            B,
-            h,
-            D,
-            lanes,
-            length,
-            scale,
-            kappa,
-            gamma,
-            gamma_low,
-            offset,
-            clamp,
-            K,
-            ANCHORS,
-            BELOW,
-            ABOVE,
-            ROWS,
-            INVERSE,
-            SINGLE,
-        )
+        local = tl.arange(0, ROWS)[:, None]
+        rows = tile * ROWS + local
+        mask = (rows < B) & (units < h)[None, :]
+        at = member * B * h + rows.to(tl.int64) * h + units[None, :]
+        grad_y = tl.load(GRAD_Y + at, mask=mask, other=0.0)
+        grad_theta = tl.load(GRAD_THETA + at, mask=mask, other=0.0)
+        if SOURCE == "kept":
+            padded = tiles.to(tl.int64) * ROWS
+            path = PATH + (member * padded + rows) * stride + units[None, :]
+        else:
+            path = PATH + program * D * layer + local * stride + lane[None, :]
+            y = tl.load(Y + at, mask=mask, other=0.0)
+            theta = tl.load(THETA + at, mask=mask, other=0.0)
+        if SOURCE == "scratch":
+            step = path
+            lens = lenses
+            for _ in range(D):
+                y += length * theta
+                tl.store(step, y, eviction_policy="evict_first")  # the cache is for the lenses
+                theta += _field(y, lens, optics, ANCHORS, BELOW, ABOVE)
+                lens += K * LANES
+                step += layer
+        # The positions of the next layer are asked for one layer ahead, behind the arithmetic of this one.
+        if SOURCE != "inverse":
+            path += (D - 1).to(tl.int64) * layer
+            ahead = tl.load(path, eviction_policy="evict_first")
+        lens = lenses + (D - 1) * (K * LANES)
+        out = sums + (D - 1) * (K * LANES)
+        for back in range(D):
+            if SOURCE != "inverse":
+                y = ahead
+                path -= tl.where(back < D - 1, layer, 0)
+                ahead = tl.load(path, eviction_policy="evict_first")
+            field, slope = _adjoint(y, grad_theta, lens, out, optics, ANCHORS, BELOW, ABOVE, SINGLE)
+            grad_y += slant * (slope * grad_theta)
+            grad_theta += length * grad_y
+            if SOURCE == "inverse":
+                theta -= field
+                y -= length * theta
+            lens -= K * LANES
+            out -= K * LANES
+        tl.store(GRAD_Y_OUT + at, grad_y, mask=mask)
+        tl.store(GRAD_THETA_OUT + at, grad_theta, mask=mask)
 
 
-@triton.jit(do_not_specialize=["parts", "h", "rows"])
-def finish_kernel(SUMS, WEIGHTS, OUT, parts, h, rows, K: tl.constexpr, K_PADDED: tl.constexpr):
-    """OUT[row, unit, k] = w_k * sum over parts of SUMS[part, row, k, unit]; a row is one layer of one member."""
-    row = tl.program_id(0).to(tl.int64)
-    units = tl.program_id(1) * LANES + tl.arange(0, LANES)
+@triton.jit(do_not_specialize=["parts", "h", "D", "part"])
+def finish_kernel(
+    SUMS, WEIGHTS, OUT, parts, h, D, part, K: tl.constexpr, K_PADDED: tl.constexpr, AT_ONCE: tl.constexpr
+):
+    """OUT[s, d, unit, k] = w_k * sum over parts of SUMS[p, s, c, d, k, lane]; `part` is the distance of two parts."""
+    layer, column, member = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    lane = tl.arange(0, LANES)
     k = tl.arange(0, K_PADDED)
-    mask = (k[:, None] < K) & (units[None, :] < h)
-    at = SUMS + row * K * h + k[:, None] * h + units[None, :]
+    inside = (k < K)[:, None]
+    at = SUMS + ((member * tl.num_programs(1) + column) * D + layer) * (K * LANES) + k[:, None] * LANES + lane[None, :]
     total = tl.zeros([K_PADDED, LANES], SUMS.dtype.element_ty)
-    for _ in range(parts):
-        total += tl.load(at, mask=mask, other=0.0)
-        at += rows.to(tl.int64) * K * h
+    for first in range(0, parts, AT_ONCE):
+        for i in tl.static_range(AT_ONCE):
+            total += tl.load(at + i * part.to(tl.int64), mask=inside & (first + i < parts), other=0.0)
+        at += AT_ONCE * part.to(tl.int64)
     total *= tl.load(WEIGHTS + k, mask=k < K, other=0.0)[:, None]
-    tl.store(OUT + row * h * K + units[None, :] * K + k[:, None], total, mask=mask)
+    units = column * LANES + lane
+    place = OUT + ((member * D + layer) * h + units[None, :]) * K + k[:, None]
+    tl.store(place, total, mask=inside & (units < h)[None, :])

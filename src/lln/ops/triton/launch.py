@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-# (kernel, device, types, alignment, constants, warps) -> what Triton compiled for them
-_compiled: dict[tuple[Any, ...], Any] = {}
+# (kernel, device, types, alignment, constants, warps) -> launcher, function and metadata of what Triton compiled
+_compiled: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
 _MOST = 512  # entries; the cache is cleared beyond
 
 
@@ -22,15 +23,19 @@ def launch(
 ) -> None:
     """Run `kernel` on its tensors, run-time sizes and compile-time constants, in the order of its parameters.
 
-    Sizes must not be specialised on by the kernel (`do_not_specialize`); tensors are, by their alignment.
+    Sizes must not be specialised on by the kernel (`do_not_specialize`) and must be below 2^31; tensors are specialised
+    on, by their alignment.
     """
-    first = tensors[0]
+    device = tensors[0].device
     aligned = tuple([tensor.data_ptr() % 16 == 0 for tensor in tensors])
-    key = (id(kernel), first.device, first.dtype, aligned, constants, warps)
+    key = (id(kernel), device, tensors[0].dtype, aligned, constants, warps)
     ready = _compiled.get(key)
-    if ready is not None:
-        ready[programs](*tensors, *sizes, *constants)
+    if ready is None:
+        if len(_compiled) >= _MOST:
+            _compiled.clear()
+        found = kernel[programs](*tensors, *sizes, *constants, num_warps=warps)
+        _compiled[key] = (found.run, found.function, found.packed_metadata)
         return
-    if len(_compiled) >= _MOST:
-        _compiled.clear()
-    _compiled[key] = kernel[programs](*tensors, *sizes, *constants, num_warps=warps)
+    run, function, metadata = ready
+    stream = torch._C._cuda_getCurrentRawStream(device.index)
+    run(*programs, stream, function, metadata, None, None, None, *tensors, *sizes, *constants)
