@@ -31,8 +31,8 @@ POINTS, FIELD_STARTS, FIELD_STEPS = 160, 30, 200
 def product(setting: Setting) -> list[Row]:
     """One start and 256: "fused" is the rollout of a model, "loop" one step of the same at a time from Python."""
     if setting.device != "cpu":
-        setting.skip("rollouts of a model", "they are measured on the CPU")
-        return []
+        setting.skip("rollouts of dense models", "they are measured on the CPU")
+        return _field(setting)
     rows: list[Row] = []
     for name, parts in () if setting.quick else (("default model", "auto"), ("lens model", ("linear", "lens"))):
         setting.say(f"fitting a {name} of Lorenz-28")
@@ -102,8 +102,10 @@ def _field(setting: Setting) -> list[Row]:
     )  # fmt: skip
     options = {"width": 48, "depth": 6, "kernel": 7, "blocks": 2, "hidden": 24}  # of a fit with default options
     seeds = [torch.Generator().manual_seed(seed) for seed in range(2)]
-    step = FieldStep(frame, [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **options) for seed in seeds])
+    networks = [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **options) for seed in seeds]
+    step = FieldStep(frame, [network.to(setting.device) for network in networks])
     window = np.random.default_rng(0).standard_normal((FIELD_STARTS, 1, POINTS))
-    times = race({"fused": lambda: step.rollout(window, FIELD_STEPS)}, seconds=setting.seconds, least=3)
+    contenders: dict[str, Contender] = {"fused": lambda: step.rollout(window, FIELD_STEPS)}
+    times = race(contenders, seconds=setting.seconds, device=setting.device, least=3)
     shape = {"B": FIELD_STARTS, "points": POINTS, "n": 1, "h": 48, "D": 6, "steps": FIELD_STEPS}
     return timed("field rollout", shape, times)

@@ -50,8 +50,8 @@ def lens_transport(
             "triton", "cpu", "eager", "reference", or one that another package registered. The reference serves
             whenever `centers`, `sigma`, `length` or `scale` is a tensor that is differentiated.
         backward: gradients without stored activations, from the inputs run forward again ("recompute", the exact
-            gradient of what was computed), or from the outputs carried back by the inverse map ("inverse", a little
-            faster, with the rounding drift that `lln.ops.drift` measures).
+            gradient of what was computed; a GPU keeps the positions of small stacks instead), or from the outputs
+            carried back by the inverse map ("inverse", with the rounding drift that `lln.ops.drift` measures).
 
     Returns:
         Positions and angles after the last layer, each (..., h).
