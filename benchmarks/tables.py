@@ -93,6 +93,24 @@ def speed(results: Path) -> str | None:
     return Table(columns, cells).to_markdown() if cells else None
 
 
+def memory(results: Path) -> str | None:
+    """Memory of a training step of a deep network, beside plain torch, in one sentence."""
+    content = _read(results / "cpu-memory.json")
+    if content is None:
+        return None
+    rows = [row for row in content["rows"] if row["quantity"] == "extra memory"]
+    deepest = max((row["shape"] for row in rows if row["contender"] == "naive"), key=lambda shape: int(shape["D"]))
+    lens, naive = (
+        next(row["minimum"] for row in rows if row["shape"] == deepest and row["contender"] == name)
+        for name in ("lens", "naive")
+    )
+    sizes = _sizes({key: deepest[key] for key in ("B", "h", "K")})
+    return (
+        f"A training step at depth {deepest['D']:,} ({sizes}) needs {lens:.3g} MiB beyond parameters, gradients and\n"
+        f"optimiser state; plain torch needs {naive:,.0f} MiB."
+    )
+
+
 _BASELINES = {
     "persistence": "persistence",
     "analog": "nearest analog",
@@ -131,7 +149,12 @@ _SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], .
     ),
 )
 
-TABLES: dict[str, Callable[[Path], str | None]] = {"systems": systems, "series": series, "speed": speed}
+TABLES: dict[str, Callable[[Path], str | None]] = {
+    "systems": systems,
+    "series": series,
+    "speed": speed,
+    "memory": memory,
+}
 
 
 def _sizes(shape: Mapping[str, int]) -> str:
