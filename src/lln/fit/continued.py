@@ -50,7 +50,7 @@ def continue_fit(
         forms = ClosedForms(preparer, fold, ready.units.scale, recipe.seed, _silent, noisy=report.noisy)
         step = forms.step(choice, None, draws=DRAWS)
     else:
-        step = DenseStep(ready.linear(FrameChoice(**report.structure)))
+        step = DenseStep(preparer.linear(None, FrameChoice.from_structure(report.structure)))
     low, high = ((side - step.frame.mean) / step.frame.scale for side in (ready.low, ready.high))
     note = f"Solved again on {ready.pairs:,} pairs; scores and intervals are those of the earlier fit."
     notes = [one for one in report.notes if not one.startswith("Solved again")]

@@ -21,12 +21,12 @@ import torch
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.histories import linear_histories, nonlinear_histories, seasons
-from lln.fit.choice.holdout import Fold, Part, earlier_blocks, folds, load, roll_linear
+from lln.fit.choice.combination import combine, maps_of_noisy_data
+from lln.fit.choice.histories import linear_histories, nonlinear_histories
+from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
 from lln.fit.choice.network_choice import Choice, judge
 from lln.fit.choice.noise import estimate_noise
-from lln.fit.choice.parsimony import choose_on_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
@@ -48,7 +48,6 @@ _LONGER = 4  # closed forms that are rolled out further
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
-_SERIES = 20_000  # rows up to which linear maps are also shrunk towards seasons and changes
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must do better than the linear part there
@@ -149,8 +148,9 @@ class _Fitting:
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
-        ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1], earlier=self.noise.matters)
+        ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
+        self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
         self.tried: list[dict[str, Any]] = []
         self.picked: dict[FrameChoice, list[int]] = {}
         self.closed = self._forms(self.fold)
@@ -182,10 +182,7 @@ class _Fitting:
         self.progress(Event(Phase.LINEAR, 0, 1))
         radii, ridges = radii_of(self.dataset), ridges_of(self.recipe.ridge)
         late = partial(self.limit.passed, _LINEAR_BY)
-        noisy = self.noise.matters and self.recipe.ridge == "auto"
-        found = seasons(self.dataset) if noisy and self.dataset.rows <= _SERIES else None
-        options = (self.histories, radii, ridges, self.scale, self.mapper, late, found)
-        choice = choose_linear(self.preparer, self.ways, *options)
+        choice = choose_linear(self.preparer, self.ways, self.histories, radii, ridges, self.scale, self.mapper, late)
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -193,7 +190,7 @@ class _Fitting:
     def _closed_forms(self, linear: LinearChoice) -> list[Scored]:
         """Polynomials, vector fields and drawn lens networks, rolled out over the last fold."""
         kinds = [kind for kind in self.recipe.tried_parts if kind in CLOSED_FORMS or kind in PARTS]
-        if not kinds or linear.last[linear.best] < _PERFECT:
+        if not kinds or linear.best_error < _PERFECT:
             return []
         asked = self.recipe.history
         histories = nonlinear_histories(self.dataset, noisy=self.noise.matters) if asked == "auto" else (int(asked),)
@@ -234,8 +231,15 @@ class _Fitting:
             self.preparer, self.recipe, self.seeds, noisy, self.progress, self.kept, self.limit.end, self.mapper
         )
         linear = replace(linear, horizon=horizon, noisy=noisy)
-        chosen = choose_on_noise(self.preparer, self.ways, linear, self.scale) if noisy else None
-        return replace(linear, chosen=chosen)
+        return self._combined(linear) if noisy and self.recipe.ridge == "auto" else linear
+
+    def _combined(self, linear: LinearChoice) -> LinearChoice:
+        """Use the mean of the linear maps that noise does not tell apart."""
+        given = self.recipe.history != "auto"
+        tried, self.origins = maps_of_noisy_data(self.dataset, self.histories, linear.ranked(), given=given)
+        chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper)
+        error = self._linear_errors(chosen).until(self.fold.steps).score(noisy=True)
+        return replace(linear, chosen=chosen, chosen_error=error)
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
         """The least one-step error on held-out rows, against the change of one step."""
@@ -247,7 +251,7 @@ class _Fitting:
 
     def _linear_errors(self, candidate: FrameChoice) -> RolloutErrors:
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
-        frame = self.preparer.prepare(self.fold.train, candidate.history).linear(candidate)
+        frame = self.preparer.linear(self.fold.train, candidate)
         return windows.errors(roll_linear([frame], windows)[0])
 
     def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Choice:
@@ -286,16 +290,15 @@ class _Fitting:
         return float(np.mean([other.errors.score(noisy=self.noise.matters) for other in near]))
 
     def _better_on_other_folds(self, closed: ClosedChoice, linear: FrameChoice) -> bool:
-        """Whether a nonlinear part beats a linear map on every way to hold data out: on noisy data one can be luck."""
-        for fold in self.ways[:-1]:
+        """Whether a nonlinear part beats a linear map on other held-out rows too: on noisy data once can be luck."""
+        gains = []
+        for fold in self.origins or self.ways[:-1]:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             forms = self._forms(fold)
             windows = load(self.dataset, fold, linear.history, self.scale)
-            frame = self.preparer.prepare(fold.train, linear.history).linear(linear)
-            plain = windows.errors(roll_linear([frame], windows)[0])
-            if forms.judge(closed, fold.steps).errors.score(noisy=True) >= plain.score(noisy=True):
-                return False
-        return True
+            plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])
+            gains.append(plain.score(noisy=True) - forms.judge(closed, fold.steps).errors.score(noisy=True))
+        return not gains or min(gains) > 0
 
     def _overlap(self) -> float:
         """By how much the standard error of held-out windows is too small because they overlap."""
@@ -356,7 +359,7 @@ class _Fitting:
         so, and is used where it does as well there.
         """
         best = linear.best
-        plain = Choice(best, None, linear.last[best])
+        plain = Choice(best, None, linear.best_error)
         if best.ridge is None or self.recipe.ridge != "auto" or self.noise.matters or best.history > _BLENDED:
             return plain
         blended, errors = replace(best, blended=True), []
@@ -385,7 +388,7 @@ class _Fitting:
             parts = None if self.recipe.refit else self.fold.train
             ready = self.preparer.prepare(parts, decision.candidate.history)
             if decision.closed is None:
-                surrogate = DenseStep(ready.linear(decision.candidate))
+                surrogate = DenseStep(self.preparer.linear(parts, decision.candidate))
             else:
                 self.progress(Event(Phase.REFIT, 0, 1))
                 forms = replace_seed(self.closed, self.seeds[group])
@@ -448,7 +451,7 @@ class _Fitting:
             unroll=0 if work is None else work.unrolled_by(decision.setting),
             tried=[row for row in self.tried if row.get("seed", seed) == seed],
             held_out=math.exp(decision.error),
-            linear=math.exp(linear.last[linear.best] if weight or decision.closed else decision.error),
+            linear=math.exp(linear.best_error if weight or decision.closed else decision.error),
             seconds=time.perf_counter() - self.began,
             closed=decision.closed,
         )
@@ -468,19 +471,22 @@ class _Fitting:
         return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
 
     def _earlier(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:
-        """The chosen model trained on the rows before each earlier block of held-out rows, unless it is a network."""
-        blocks = earlier_blocks(self.ways) if decision.setting is None else []
+        """The chosen model trained on the rows before each earlier block of origins, unless it is a network."""
+        if decision.setting is not None:
+            return []
+        begin = {index: first for index, first, _ in self.fold.held_out}
+        blocks = [fold for fold in self.origins if all(part[1] < begin.get(part[0], 0) for part in fold.held_out)]
         return [(fold, self._learned(fold.train, decision, group)) for fold in blocks]
 
     def _learned(self, train: tuple[Part, ...], decision: Choice, group: int) -> DenseStep:
         """The chosen model without a trained network, from some parts of the data."""
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
-        return DenseStep(self.preparer.prepare(train, decision.candidate.history).linear(decision.candidate))
+        return DenseStep(self.preparer.linear(train, decision.candidate))
 
     def _plain(self, linear: LinearChoice) -> DenseStep:
         """The best linear map of the rows that trained."""
-        return DenseStep(self.preparer.prepare(self.fold.train, linear.best.history).linear(linear.best))
+        return DenseStep(self.preparer.linear(self.fold.train, linear.best))
 
 
 def _check_device(device: str) -> None:

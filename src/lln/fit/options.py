@@ -184,8 +184,8 @@ class FitReport:
         ridge: of the linear part; None without one.
         radius: of the neighbourhood on the grid that it looks at, in points; None for all.
         correction_weight: of the networks; 0 if the linear part alone did better.
-        part: which kind of part forecasts: "persistence", "drift", "last change", "seasonal naive", "linear",
-            "polynomial", "flow", "lens" (in closed form) or "network".
+        part: which kind of part forecasts: "persistence", "drift", "mean", "smoothing", "last change", "seasonal
+            naive", "linear", "polynomial", "flow", "lens" (in closed form) or "network".
         degree: of a polynomial part or of a polynomial vector field.
         lead_times: in steps, at which held-out rollouts were scored.
         skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
@@ -360,7 +360,7 @@ def filled_in(recipe: Recipe, report: FitReport) -> Recipe:
         basis=report.basis if network else recipe.basis,
         optical_length=report.optical_length if network else recipe.optical_length,
         history=report.history,
-        ridge=report.ridge,
+        ridge=recipe.ridge if report.structure.get("members") else report.ridge,
         members=report.members if network else recipe.members,
         unroll=report.unroll,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from lln.fit.closed.linear import (
     units_of_moments,
     units_of_pairs,
 )
+from lln.fit.closed.naive import lag_weights
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
@@ -42,10 +44,12 @@ class FrameChoice:
         ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
             offset, None for the naive forecast alone.
         blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
-        naive: the naive forecast: "last" (the last state), "season" (the state one season before the next), "change"
-            (the last state and the change of one season ago).
-        season: in steps; 0 for "last".
+        naive: the naive forecast, as `lln.fit.closed.naive.lag_weights` names it.
+        season: in steps; 0 for none.
         level: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
+        smoothing: constants of the naive forecast.
+        drift: whether the change has an offset.
+        members: other candidates and their weights, whose weighted mean this one is; empty for a single map.
     """
 
     history: int
@@ -55,16 +59,42 @@ class FrameChoice:
     naive: str = "last"
     season: int = 0
     level: bool = True
+    smoothing: tuple[float, ...] = ()
+    drift: bool = True
+    members: tuple[tuple[FrameChoice, float], ...] = ()
+
+    @property
+    def is_naive(self) -> bool:
+        """Whether it is a naive forecast, but for an offset."""
+        return not self.members and (self.ridge is None or math.isinf(self.ridge))
+
+    def structure(self) -> dict[str, Any]:
+        """Every field as a plain value, from which `from_structure` makes the candidate again."""
+        ridge = "infinite" if self.ridge == math.inf else self.ridge
+        members = [[one.structure(), weight] for one, weight in self.members]
+        return {**asdict(self), "ridge": ridge, "smoothing": list(self.smoothing), "members": members}
+
+    @classmethod
+    def from_structure(cls, values: Mapping[str, Any]) -> FrameChoice:
+        """The candidate that `structure` wrote down."""
+        members = tuple((cls.from_structure(one), weight) for one, weight in values.get("members", ()))
+        ridge = math.inf if values["ridge"] == "infinite" else values["ridge"]
+        return cls(**{**values, "ridge": ridge, "smoothing": tuple(values.get("smoothing", ())), "members": members})
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
+        if self.members:
+            every = [{**one.record(), "weight": weight} for one, weight in self.members]
+            return {"history": self.history, "radius": None, "ridge": None, "members": every}
         finite = self.ridge is not None and math.isfinite(self.ridge)
         plain: dict[str, Any] = {
             "history": self.history, "radius": self.radius, "ridge": self.ridge if finite else None,
         }  # fmt: skip
         if self.naive != "last":
             plain |= {"naive": self.naive, "season": self.season}
+        plain |= {"smoothing": list(self.smoothing)} if self.smoothing else {}
         plain |= {} if self.level else {"level": False}
+        plain |= {} if self.drift else {"drift": False}
         return {**plain, "blended": True} if self.blended else plain
 
 
@@ -112,7 +142,7 @@ class PreparedData:
         else:
             solved = [self.regression.solve(ridge, allowed, prior) for ridge in ridges]
         matrix, offset = (sum(parts[1:], start=parts[0]) / len(parts) for parts in zip(*solved, strict=True))
-        return self.units.frame(matrix, offset)
+        return self.units.frame(matrix, offset if candidate.drift else None)
 
     def with_gain(self, frame: Frame) -> Frame:
         """The frame with the spread of what its linear part leaves over as the network's gain."""
@@ -154,6 +184,14 @@ class Preparer:
             self._made[key] = prepare(self._selected(parts), history)
         return self._made[key]
 
+    def linear(self, parts: tuple[Part, ...] | None, candidate: FrameChoice) -> Frame:
+        """The frame of `candidate`, or of the weighted mean of its members, solved from those parts, or from all."""
+        ready = self.prepare(parts, candidate.history)
+        if not candidate.members:
+            return ready.linear(candidate)
+        frames = [self.prepare(parts, one.history).linear(one) for one, _ in candidate.members]
+        return mean_frame(ready.units, frames, [weight for _, weight in candidate.members])
+
     def transitions(self, parts: tuple[Part, ...] | None, history: int) -> int:
         """How many pairs those parts have for `history` states."""
         return self._selected(parts).transitions(history)
@@ -189,15 +227,35 @@ def prepare(dataset: Dataset, history: int) -> PreparedData:
 
 def naive_matrix(units: Units, candidate: FrameChoice) -> Array:
     """The naive forecast of `candidate` as a map from features to standardised increments, (n, F)."""
-    n, season = len(units.mean), candidate.season
+    n = len(units.mean)
+    weights = lag_weights(candidate.naive, candidate.season, candidate.smoothing)
     matrix = np.zeros((n, n * units.history + len(units.input_mean)))
+    matrix[:, :n] = (weights.sum() - 1.0) * np.eye(n)
     # Feature block j holds the change from j steps ago to j - 1 steps ago, divided by its scale.
-    if candidate.naive == "season":
-        for j in range(1, season):
-            matrix[:, j * n : (j + 1) * n] = -np.diag(units.difference_scale[j - 1])
-    else:
-        matrix[:, season * n : (season + 1) * n] = np.diag(units.difference_scale[season - 1])
+    for j in range(1, len(weights)):
+        matrix[:, j * n : (j + 1) * n] = -weights[j:].sum() * np.diag(units.difference_scale[j - 1])
     return matrix
+
+
+def mean_frame(units: Units, frames: Sequence[Frame], weights: Sequence[float]) -> Frame:
+    """The weighted mean of linear maps of the same or fewer lags, in `units`."""
+    n = len(units.mean)
+    count = n * units.history
+    matrix, offset = np.zeros((n, count + len(units.input_mean))), np.zeros(n)
+    for frame, weight in zip(frames, weights, strict=True):
+        states = n * frame.history
+        part = np.zeros_like(matrix)
+        # From its units, in which features are divided by their scales, to these.
+        ours = np.concatenate([units.scale, (units.scale * units.difference_scale[: frame.history - 1]).ravel()])
+        theirs = np.concatenate([frame.scale, (frame.scale * frame.difference_scale).ravel()])
+        part[:, :states] = frame.matrix[:, :states] * ours / theirs
+        part[:, count:] = frame.matrix[:, states:] * units.input_scale / frame.input_scale
+        moved = frame.matrix[:, :n] @ ((units.mean - frame.mean) / frame.scale)
+        moved = moved + frame.matrix[:, states:] @ ((units.input_mean - frame.input_mean) / frame.input_scale)
+        factor = weight * frame.scale / units.scale
+        matrix += factor[:, None] * part
+        offset += factor * (frame.offset + moved)
+    return units.frame(matrix, offset)
 
 
 def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:

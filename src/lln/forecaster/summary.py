@@ -78,13 +78,15 @@ def _noise(report: FitReport) -> str:
 
 def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
-    if report.part in ("persistence", "drift", "last change", "seasonal naive"):
+    if report.part in ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive"):
         return f"looks at {looks}; {report.part} alone, no linear part"
+    growth = report.spectral_radius
+    grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
+    if report.structure.get("members"):
+        return f"looks at {looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
     if report.ridge is None:
         return f"looks at {looks}; no linear part"
     near = "" if report.radius is None else f" within {report.radius} grid points"
-    growth = report.spectral_radius
-    grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
     return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
 

@@ -1,14 +1,17 @@
 """Forecasts of short, noisy series: naive forecasts are candidates, and few held-out rows do not mislead the choice."""
 
+import json
+
 import numpy as np
 import pytest
 
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
+from lln.fit.choice.combination import candidates, combine, criterion, roll_maps, rollout_scores
 from lln.fit.choice.histories import seasons
-from lln.fit.choice.holdout import folds
-from lln.fit.choice.parsimony import criterion
+from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.closed.linear import spectral_radius
+from lln.fit.closed.naive import lags_of
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
 
@@ -61,13 +64,81 @@ def test_the_criterion_prefers_the_true_number_of_lags():
     assert min(found, key=found.__getitem__) == 2
 
 
-def test_short_series_are_held_out_in_earlier_blocks_too():
+def test_blocks_of_origins_train_on_the_rows_before_and_roll_out_within_the_data():
     data = dataset(noise(100))
-    late, more = folds(data, 0.2), folds(data, 0.2, earlier=True)
-    assert more[-len(late) :] == late
-    assert [fold.held_out[0][1:] for fold in more[: -len(late)]] == [(40, 60), (60, 80)]
-    for fold in more:
-        assert fold.train[0][2] == fold.held_out[0][1]
+    blocks = origin_blocks(data, 5)
+    assert [fold.train[0][2] for fold in blocks] == [40, 50, 59, 69, 78, 88]
+    for fold in blocks:
+        assert min(row for _, row in fold.windows) == fold.train[0][2] - 1
+        assert max(row for _, row in fold.windows) + fold.steps < 100
+        assert load(data, fold, 5, np.ones(1)).truth.shape == (len(fold.windows), fold.steps, 1)
+
+
+def test_blocks_of_origins_leave_gaps_out():
+    values = noise(100)
+    values[70:73] = np.nan
+    for fold in origin_blocks(dataset(values), 5):
+        windows = load(dataset(values), fold, 5, np.ones(1))
+        assert np.isfinite(windows.start).all()
+        assert np.isfinite(windows.truth).all()
+
+
+def test_linear_maps_roll_out_side_by_side_as_each_does_alone():
+    rng = np.random.default_rng(0)
+    values, inputs = np.cumsum(rng.normal(size=(90, 2)), axis=0), rng.normal(size=(90, 1))
+    data = Dataset((Series(values, inputs),), dt=1.0)
+    preparer, fold = Preparer(data), origin_blocks(data, 4)[0]
+    ready, windows = preparer.prepare(fold.train, 4), load(data, fold, 4, np.ones(2))
+    frames = [ready.linear(one) for one in (FrameChoice(4, None, 1e-3), FrameChoice(4, None, 1.0, naive="mean"))]
+    np.testing.assert_allclose(roll_maps(frames, windows), roll_linear(frames, windows), rtol=1e-9, atol=1e-9)
+
+
+def test_the_mean_of_maps_moves_by_the_mean_of_their_steps():
+    rng = np.random.default_rng(1)
+    values, inputs = 50 + np.cumsum(rng.normal(size=(90, 2)), axis=0), rng.normal(size=(90, 1))
+    preparer = Preparer(Dataset((Series(values, inputs),), dt=1.0))
+    some = (FrameChoice(1, None, None), FrameChoice(4, None, 1e-3), FrameChoice(2, None, np.inf, naive="mean"))
+    mean = FrameChoice(4, None, None, members=tuple(zip(some, (0.2, 0.5, 0.3), strict=True)))
+    window, known = values[-4:], inputs[-1:]
+    each = [DenseStep(preparer.linear(None, one)).rollout(window[-one.history :], 1, known)[0] for one in some]
+    found = DenseStep(preparer.linear(None, mean)).rollout(window, 1, known)[0]
+    np.testing.assert_allclose(found, 0.2 * each[0] + 0.5 * each[1] + 0.3 * each[2], rtol=1e-10)
+    assert FrameChoice.from_structure(json.loads(json.dumps(mean.structure(), allow_nan=False))) == mean
+
+
+@pytest.mark.parametrize("constants", [(0.3,), (0.6, 0.3, 0.9)])
+def test_smoothing_is_what_its_recursion_gives(constants):
+    x = np.cumsum(noise(80))
+    alpha, beta, phi = constants if len(constants) == 3 else (*constants, 0.0, 0.0)
+    level, slope = x[0], 0.0
+    for value in x[1:]:
+        before = level + phi * slope
+        level, slope = before + alpha * (value - before), phi * slope + alpha * beta * (value - before)
+    naive = "level" if len(constants) == 1 else "trend"
+    lags = lags_of(naive, 0, constants)
+    found = rolled(x, FrameChoice(lags, None, None, naive=naive, smoothing=constants, level=False), 1)[0]
+    assert found == pytest.approx(level + phi * slope, abs=0.05 * np.ptp(x))
+
+
+def test_a_strong_season_gets_all_the_weight():
+    months = np.arange(96)
+    x = 10 * noise(12, 3)[months % 12] + 0.1 * noise(96, 4)
+    preparer = Preparer(dataset(x))
+    tried = candidates((1, 2, 12, 13), (12,), len(x))
+    chosen = combine(
+        preparer, origin_blocks(dataset(x), 36), [one for one in tried if one.history <= 36], x.std() * np.ones(1)
+    )
+    used = chosen.members or ((chosen, 1.0),)
+    assert sum(weight for one, weight in used if one.history >= 12) > 0.999
+
+
+def test_a_random_walk_is_not_taken_for_white_noise_nor_the_other_way_round():
+    x = noise(120, 7)
+    for values, naive in ((x, "mean"), (np.cumsum(x), "last")):
+        data = dataset(values)
+        tried = [FrameChoice(1, None, np.inf, naive="mean"), FrameChoice(1, None, None)]
+        scores = rollout_scores(Preparer(data), origin_blocks(data, 1), tried, values.std() * np.ones(1))
+        assert min(scores, key=scores.__getitem__).naive == naive
 
 
 def test_a_day_within_a_week_is_found():

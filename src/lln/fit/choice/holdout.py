@@ -20,8 +20,9 @@ WINDOWS = 16
 FEW_WINDOWS = 6  # of data that does not fit into memory, where the rollouts that judge must be small too
 FOLDS = 4
 MOST_HISTORY = 3
-_SHORT = 1000  # rows up to which earlier blocks are held out too
-_BLOCKS = 2
+# Origins of rollouts on noisy data: part of the rows and number of blocks, of short trajectories and of longer ones.
+_SHORT, _ORIGINS, _BLOCKS, _FEWER_ORIGINS, _FEWER_BLOCKS = 1000, 0.6, 5, 0.3, 3
+_SHARE_OF_STEPS, _LONGEST_STEPS, _SHORTER, _FEWEST_PAIRS = 0.12, 100, 3, 5
 _LONGEST = 0.6  # of what is held out: the rest makes room for several starts
 
 
@@ -73,7 +74,7 @@ class Windows:
         return np.reshape([self.errors(one).score(noisy=self.noisy) for one in flat], lead)
 
 
-def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY, *, earlier: bool = False) -> list[Fold]:
+def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> list[Fold]:
     """Ways to hold data out, the most demanding last: whole trajectories where there are several, else the end.
 
     With three trajectories or more each fold holds out whole ones. With fewer, each fold cuts the end off, by a
@@ -83,8 +84,6 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY, *, e
         dataset: all of it.
         validation: largest fraction to hold out.
         history: longest window from which a rollout will start.
-        earlier: whether a short trajectory is also cut earlier, so that more rows judge. These folds come first; each
-            trains on the rows before those that it holds out.
     """
     if dataset.rows == 1:
         raise InputError(f"{dataset.source}: 1 sample has no next state; give a trajectory", topic="too-few")
@@ -99,8 +98,6 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY, *, e
     cut = _whole_trajectories if len(whole) >= 3 else _ends
     made = cut(dataset, whole, validation, history)
     found = [fold for fold in made if fold is not None]
-    if earlier and cut is _ends and not dataset.lazy and dataset.rows <= _SHORT:
-        found = [*_blocks(dataset, validation, history), *found]
     if not found:
         raise InputError(
             f"{dataset.source}: {dataset.rows} states are too few to hold some out; give at least {10 * length}",
@@ -135,25 +132,44 @@ def _ends(dataset: Dataset, whole: list[int], validation: float, history: int) -
     return made
 
 
-def _blocks(dataset: Dataset, validation: float, history: int) -> list[Fold]:
-    """Folds that hold out the rows before the last fold's, in blocks as long as its own."""
-    made = []
-    for block in range(_BLOCKS, 0, -1):
-        train, out = [], []
-        for index, one in enumerate(dataset.series):
-            size = round(validation * len(one))
-            last = len(one) - block * size
-            train.append((index, 0, last - size))
-            out.append((index, last - size, last))
-        if dataset.select(tuple(train)).transitions(history) > 2 * history:
-            made.append(_fold(dataset, tuple(train), tuple(out), history))
+def origin_blocks(dataset: Dataset, history: int) -> list[Fold]:
+    """Consecutive blocks of origins in the later part of each trajectory, each trained on the rows before it.
+
+    Rollouts from a block may run on into later rows; the last block has shorter ones. Blocks without enough rows before
+    them are left out.
+
+    Args:
+        dataset: all of it.
+        history: longest window from which a rollout will start.
+    """
+    rows = max(len(one) for one in dataset.series)
+    part, count = (_ORIGINS, _BLOCKS) if rows <= _SHORT else (_FEWER_ORIGINS, _FEWER_BLOCKS)
+    steps = max(1, min(_LONGEST_STEPS, round(_SHARE_OF_STEPS * rows)))
+    bounds = []
+    for one in dataset.series:
+        begin, end = max(len(one) - round(part * len(one)), history + 2), len(one) - steps
+        bounds.append([*np.linspace(begin, max(begin, end), count + 1).round().astype(int).tolist(), len(one)])
+    made = [_block(dataset, bounds, block, history, steps) for block in range(count)]
+    made.append(_block(dataset, bounds, count, history, max(1, steps // _SHORTER)))
     return [fold for fold in made if fold is not None]
 
 
-def earlier_blocks(ways: Sequence[Fold]) -> list[Fold]:
-    """The folds whose held-out rows lie before those of the last one."""
-    last = ways[-1].held_out
-    return [fold for fold in ways if all(a[2] <= b[1] for a, b in zip(fold.held_out, last, strict=False))]
+def _block(dataset: Dataset, bounds: Sequence[Sequence[int]], block: int, history: int, steps: int) -> Fold | None:
+    spans = [[(low, high) for at, low, high in dataset.stretches(history + steps) if at == index]
+             for index in range(len(dataset.series))]  # fmt: skip
+    train, out, starts = [], [], []
+    for index, edges in enumerate(bounds):
+        first, last = edges[block], edges[block + 1]
+        train.append((index, 0, first))
+        out.append((index, first, min(edges[-1], last + steps)))
+        starts += [
+            (index, row) for row in range(first - 1, last - 1)
+            if any(low + history - 1 <= row and row + steps < high for low, high in spans[index])
+        ]  # fmt: skip
+    if not starts or dataset.select(tuple(train)).transitions(history) < _FEWEST_PAIRS:
+        return None
+    kept = np.unique(np.linspace(0, len(starts) - 1, min(WINDOWS, len(starts))).round().astype(int))
+    return Fold(tuple(train), tuple(out), tuple(starts[k] for k in kept), steps, noisy=True)
 
 
 def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], history: int) -> Fold | None:

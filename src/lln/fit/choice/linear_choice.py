@@ -19,8 +19,6 @@ from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array
 
 RADII = (1, 2, 3)
-WEAK = (1e-4, 1e-2, 1e-1)
-STRONG = (1.0, 10.0)  # ridges of noisy data
 _LEAST_POINTS = 12
 ALIKE = math.log(1.05)  # of errors that differ by less, the simpler model's counts as lower
 _LOCAL_HISTORY = 3  # longest history of a map that looks at neighbours only
@@ -37,6 +35,7 @@ class LinearChoice:
         horizon: lead times beyond this do not count.
         noisy: whether arithmetic means count.
         chosen: the one to use, where it is not the best by score.
+        chosen_error: its log error on the last fold.
     """
 
     leads: list[tuple[int, ...]]
@@ -45,6 +44,7 @@ class LinearChoice:
     horizon: int = 1 << 30
     noisy: bool = False
     chosen: FrameChoice | None = None
+    chosen_error: float = math.nan
 
     def _score(self, candidate: FrameChoice, fold: int) -> float:
         rows = (self.arithmetic if self.noisy else self.geometric)[candidate][fold]
@@ -66,6 +66,11 @@ class LinearChoice:
     def best(self) -> FrameChoice:
         """The one to use: of those that do about as well as the best, the one with the fewest lags."""
         return self.chosen or self.ranked()[0]
+
+    @property
+    def best_error(self) -> float:
+        """Mean log error of the one to use on the last fold."""
+        return self.last[self.best] if self.chosen is None else self.chosen_error
 
     def ranked(self) -> list[FrameChoice]:
         """Every candidate, the best first."""
@@ -96,8 +101,8 @@ class LinearChoice:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> LinearChoice:
         """What `record` wrote down."""
-        geometric = {FrameChoice(*row[:7]): row[7] for row in record["rows"]}
-        arithmetic = {FrameChoice(*row[:7]): row[8] for row in record["rows"]}
+        geometric = {FrameChoice(*row[:4]): row[4] for row in record["rows"]}
+        arithmetic = {FrameChoice(*row[:4]): row[5] for row in record["rows"]}
         return cls([tuple(one) for one in record["leads"]], geometric, arithmetic)
 
 
@@ -117,7 +122,6 @@ def choose_linear(
     scale: Array,
     mapper: Mapper = serial,
     late: Callable[[], bool] = lambda: False,
-    seasons: Sequence[int] | None = None,
 ) -> LinearChoice:
     """Try every linear map on every fold.
 
@@ -130,11 +134,10 @@ def choose_linear(
         scale: what counts as one in a score, (n,).
         mapper: calls one piece for each fold and history.
         late: once it says so, no longer history is tried.
-        seasons: in steps; maps are also shrunk towards the last season and the last changes. None for none of this.
     """
     geometric: dict[FrameChoice, list[list[float]]] = {}
     arithmetic: dict[FrameChoice, list[list[float]]] = {}
-    pieces = (_LinearPiece(fold, history, radii, ridges, scale, seasons) for history in histories for fold in folds)
+    pieces = (_LinearPiece(fold, history, radii, ridges, scale) for history in histories for fold in folds)
     found = mapper(_linear_errors, preparer, pieces)
     for _ in histories:
         for _ in folds:
@@ -155,7 +158,6 @@ class _LinearPiece:
     radii: Sequence[int | None]
     ridges: Sequence[float | None]
     scale: Array
-    seasons: Sequence[int] | None
 
 
 def _linear_errors(preparer: Preparer, piece: _LinearPiece) -> list[tuple[FrameChoice, list[float], list[float]]]:
@@ -166,8 +168,6 @@ def _linear_errors(preparer: Preparer, piece: _LinearPiece) -> list[tuple[FrameC
     windows = load(preparer.dataset, piece.fold, history, piece.scale)
     for radius in piece.radii if history <= _LOCAL_HISTORY else (None,):
         tried = [FrameChoice(history, radius, r) for r in piece.ridges if r is not None or radius is None]
-        if piece.seasons is not None and radius is None and len(piece.ridges) > 1:
-            tried += _shrunk(history, piece.seasons)
         if not tried:
             continue
         frames = [ready.linear(candidate) for candidate in tried]
@@ -177,25 +177,11 @@ def _linear_errors(preparer: Preparer, piece: _LinearPiece) -> list[tuple[FrameC
     return found
 
 
-def _shrunk(history: int, seasons: Sequence[int]) -> list[FrameChoice]:
-    """Linear maps near a naive forecast, down to the forecast itself."""
-    found = [FrameChoice(history, None, ridge) for ridge in STRONG]
-    # Each naive forecast with the history that it needs.
-    kinds = [("last", 0, 1)]
-    kinds += [("season", season, season) for season in seasons if season > 1]
-    kinds += [("change", season, season + 1) for season in (1, *seasons)]
-    for naive, season, least in kinds:
-        ridges: tuple[float | None, ...] = (math.inf, None) if history == least else ()
-        ridges = (*WEAK, *STRONG, *ridges) if history >= max(least, 2) else ridges
-        found += [FrameChoice(history, None, r, naive=naive, season=season, level=False) for r in ridges]
-    return found
-
-
 def network_candidates(
     linear: LinearChoice, histories: Sequence[int], radii: Sequence[int | None], ridge: float | str | None
 ) -> list[FrameChoice]:
     """The frames that a network is tried in, the best linear one first."""
-    chosen = [linear.best]
+    chosen = [linear.ranked()[0] if linear.best.members else linear.best]
     few = histories[:2]
     for radius in (None, 1) if 1 in radii else (None,):
         for history in few:
@@ -209,8 +195,7 @@ def network_candidates(
 
 
 def _values(candidate: FrameChoice) -> list[Any]:
-    one = candidate
-    return [one.history, one.radius, one.ridge, one.blended, one.naive, one.season, one.level]
+    return [candidate.history, candidate.radius, candidate.ridge, candidate.blended]
 
 
 def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -69,7 +68,7 @@ def report_of(
         }
         each, correction_weight = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if correction_weight else "linear"
-    if part == "linear" and (candidate.ridge is None or math.isinf(candidate.ridge) or not frame.matrix.any()):
+    if part == "linear" and (candidate.is_naive or not frame.matrix.any()):
         part = _naive_part(candidate, drifts=bool(frame.offset.any()))
     report = FitReport(
         n=dataset.size,
@@ -86,7 +85,7 @@ def report_of(
         correction_weight=correction_weight,
         part=part,
         degree=closed.degree or None if closed is not None else None,
-        structure=asdict(candidate if closed is None else closed) if shape is None else {},
+        structure={} if shape is not None else candidate.structure() if closed is None else asdict(closed),
         model=shape.model if shape is not None else "lens" if options else "",
         width=options.get("width"),
         depth=options.get("depth"),
@@ -114,18 +113,21 @@ def report_of(
     return Fit(surrogate, filled_in(recipe, report), report)
 
 
+_NAIVE_PARTS = {"mean": "mean", "level": "smoothing", "trend": "smoothing", "season": "seasonal naive"}
+
+
 def _naive_part(candidate: FrameChoice, *, drifts: bool) -> str:
+    if candidate.naive in _NAIVE_PARTS:
+        return _NAIVE_PARTS[candidate.naive]
     if candidate.naive == "last":
         return "drift" if drifts else "persistence"
     return "last change" if candidate.season == 1 else "seasonal naive"
 
 
 def _linear_parameters(ready: PreparedData, candidate: FrameChoice) -> int:
-    if candidate.ridge is None:
-        return 0
     n, near = ready.dataset.size, ready.near(candidate.radius)
-    if math.isinf(candidate.ridge):
-        return n
+    if candidate.is_naive:
+        return 0 if candidate.ridge is None else n
     matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
     return matrix + n * ready.dataset.inputs + n
 
@@ -151,6 +153,8 @@ _USES = {
     "drift": "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
     "learned no dynamics; give it more data or longer trajectories.",
     "last change": "Nothing that was tried beat repeating the last change on held-out rollouts: this model does that.",
+    "mean": "Nothing that was tried beat the training mean on held-out rollouts: this model forecasts that.",
+    "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts: this model is that.",
     "seasonal naive": "Nothing that was tried beat the last season on held-out rollouts: this model repeats it.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",

@@ -1,0 +1,242 @@
+"""The linear map of noisy data: a weighted mean of the maps that held-out rollouts cannot tell apart.
+
+Few noisy rows do not say which of many maps is the best, and the best one on them was lucky. Each map is scored by its
+rollouts from many origins, each solved from the rows before, and by the corrected Akaike information criterion (AICc)
+of its one-step errors. Both are log-likelihoods but for a factor, so they add up to a weight, and the mean of the maps
+by weight is used: again a linear map.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lln.core.workers.mapping import Mapper, serial
+from lln.data.series import Dataset
+from lln.fit.choice.histories import seasons
+from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks
+from lln.fit.choice.scores import LEAST, WORST, lead_times
+from lln.fit.closed.linear import spectral_radius
+from lln.fit.closed.naive import lags_of
+from lln.fit.prepare import FrameChoice, Preparer
+from lln.step.frame import Array, Frame
+
+_ROLLOUTS, _ONE_STEP = 0.5, 0.5  # by how much a row of held-out rollouts and one of AICc count
+_COMPARED = 1000  # maps, the best on rollouts first, whose criterion is computed
+_COMPARED_PLAIN = 80  # the same of data on which no maps but plain ones are tried
+_MOST_ROWS = 20_000  # up to which maps are also shrunk towards naive forecasts
+_SINGLE = 2  # trajectories up to which origins lie in blocks of them
+_MEMBERS = 8
+_LEAST_WEIGHT = 0.02  # of the largest: lighter members are left out
+_ALONE = 0.9  # a member of more weight is used alone
+_GROWTH = 2.0  # a map may grow by this exponent over the rows of the data
+_CONSTANTS = 0.5  # fitted coefficients that the constants of a naive forecast count for: they are chosen, not fitted
+
+_RIDGES = (1e-6, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+_LEVELS = (0.1, 0.2, 0.35, 0.5, 0.7)
+_TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) for phi in (0.8, 0.95))
+_SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
+_SHARE_OF_ROWS = 0.35  # that a naive forecast may look back
+
+
+def maps_of_noisy_data(
+    dataset: Dataset, histories: Sequence[int], ranked: Sequence[FrameChoice], *, given: bool
+) -> tuple[Sequence[FrameChoice], list[Fold]]:
+    """The linear maps to average, and blocks of origins to score them; no blocks where other folds serve.
+
+    Args:
+        dataset: all of it.
+        histories: numbers of states that fitted maps look at.
+        ranked: plain linear maps, the best first, for data on which no others are tried: grids and many rows.
+        given: whether the one history was asked for, and no other may be used.
+    """
+    if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
+        return ranked[:_COMPARED_PLAIN], []
+    tried = candidates(histories, () if given else seasons(dataset), dataset.rows)
+    tried = [one for one in tried if one.history == histories[0]] if given else tried
+    blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
+    return tried if blocks else [one for one in tried if one.history <= histories[-1]], blocks
+
+
+def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int) -> list[FrameChoice]:
+    """Linear maps of noisy series: naive forecasts, fitted maps, and fitted maps that are shrunk towards naive ones.
+
+    Args:
+        histories: numbers of states that fitted maps look at.
+        seasons: in steps.
+        rows: number of rows of the data.
+    """
+    found = [FrameChoice(1, None, math.inf, naive="mean"), FrameChoice(1, None, None), FrameChoice(1, None, math.inf)]
+    for history in histories:
+        found += [FrameChoice(history, None, ridge) for ridge in _RIDGES]
+        found += [FrameChoice(history, None, ridge, naive="mean") for ridge in _RIDGES[2:]]
+        if history > 1:
+            found += [FrameChoice(history, None, r, level=False, drift=d) for r in _RIDGES for d in (True, False)]
+    smooth: list[tuple[str, int, tuple[float, ...]]] = [("level", 0, (alpha,)) for alpha in _LEVELS]
+    smooth += [("trend", 0, constants) for constants in _TRENDS]
+    for season in seasons:
+        if season > 1:
+            smooth += [(kind, season, (count,)) for kind in ("season", "change") for count in (1.0, 2.0, 3.0)]
+            smooth += [("level", season, constants) for constants in _SEASONAL_LEVELS]
+            found += _near_season(season, histories)
+    most = max(_SHARE_OF_ROWS * rows, *histories)
+    for naive, season, constants in smooth:
+        lags = lags_of(naive, season, constants)
+        if lags <= most:
+            found += [
+                FrameChoice(lags, None, ridge, naive=naive, season=season, level=False, smoothing=constants)
+                for ridge in (None, math.inf)
+            ]
+    return found
+
+
+def _near_season(season: int, histories: Sequence[int]) -> Iterator[FrameChoice]:
+    for naive, least in (("season", season), ("change", season + 1)):
+        for history in histories:
+            if least <= history <= season + 1:
+                for ridge in _RIDGES[1:]:
+                    for level in (True, False):
+                        yield FrameChoice(history, None, ridge, naive=naive, season=season, level=level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Candidates of one history on one fold."""
+
+    fold: Fold
+    leads: tuple[int, ...]
+    candidates: Sequence[FrameChoice]
+    scale: Array
+
+
+def combine(
+    preparer: Preparer, folds: Sequence[Fold], tried: Sequence[FrameChoice], scale: Array, mapper: Mapper = serial
+) -> FrameChoice:
+    """The weighted mean of the best of `tried`, or a single one where it is far better than the rest.
+
+    Args:
+        preparer: prepares the data.
+        folds: ways to hold data out.
+        tried: linear maps.
+        scale: what counts as one in a score, (n,).
+        mapper: calls one piece for each fold and history.
+    """
+    scores = rollout_scores(preparer, folds, tried, scale, mapper)
+    ranked = sorted(scores, key=scores.__getitem__)[:_COMPARED]
+    rows = preparer.prepare(None, 1).pairs
+    common = preparer.prepare(None, max(one.history for one in ranked)).pairs
+    held = len({(index, row) for fold in folds for index, first, last in fold.held_out for row in range(first, last)})
+    cost = {one: _ROLLOUTS * held * scores[one] + _ONE_STEP * criterion(preparer, one, common) for one in ranked}
+    ranked.sort(key=cost.__getitem__)
+    weights = {one: math.exp(-(cost[one] - cost[ranked[0]]) / 2) for one in ranked}
+    steady = 1.0 + _GROWTH / rows
+    members: list[FrameChoice] = []
+    for one in ranked:
+        if len(members) == _MEMBERS or (members and weights[one] < _LEAST_WEIGHT * weights[members[0]]):
+            break
+        if spectral_radius(preparer.linear(None, one)) <= steady:
+            members.append(one)
+    if not members:
+        return ranked[0]
+    total = sum(weights[one] for one in members)
+    if weights[members[0]] > _ALONE * total:
+        return members[0]
+    longest = max(one.history for one in members)
+    mean = FrameChoice(longest, None, None, members=tuple((one, weights[one] / total) for one in members))
+    return mean if spectral_radius(preparer.linear(None, mean)) <= steady else members[0]
+
+
+def rollout_scores(
+    preparer: Preparer, folds: Sequence[Fold], tried: Sequence[FrameChoice], scale: Array, mapper: Mapper = serial
+) -> dict[FrameChoice, float]:
+    """The mean over lead times of the log error of rollouts from all origins of all folds, by candidate."""
+    leads = lead_times(max(fold.steps for fold in folds))
+    by_history: dict[int, list[FrameChoice]] = {}
+    for one in tried:
+        by_history.setdefault(one.history, []).append(one)
+    pieces = [_Piece(fold, leads, some, scale) for some in by_history.values() for fold in folds]
+    totals: dict[FrameChoice, Array] = {}
+    for piece, errors in zip(pieces, mapper(_errors, preparer, pieces), strict=True):
+        for one, error in zip(piece.candidates, errors, strict=True):
+            totals[one] = totals.get(one, 0.0) + error
+    count = np.sum([np.where(np.asarray(leads) <= fold.steps, len(fold.windows), 0) for fold in folds], axis=0)
+    return {one: float(np.log(np.maximum(total / count, LEAST)).mean()) for one, total in totals.items()}
+
+
+def _errors(preparer: Preparer, piece: _Piece) -> Array:
+    """The sum over windows of the mean error up to each lead time, (candidates, leads); zero beyond the rollouts."""
+    history, fold = piece.candidates[0].history, piece.fold
+    windows = load(preparer.dataset, fold, history, piece.scale)
+    frames = [preparer.linear(fold.train, one) for one in piece.candidates]
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.square((roll_maps(frames, windows) - windows.truth) / piece.scale).mean(axis=-1)
+    square = np.where(np.isfinite(square), np.minimum(square, WORST), WORST)
+    mean = np.cumsum(square, axis=-1) / np.arange(1, fold.steps + 1)
+    found = np.zeros((len(frames), len(piece.leads)))
+    reached = np.asarray([lead for lead in piece.leads if lead <= fold.steps])
+    found[:, : len(reached)] = mean[..., reached - 1].sum(axis=1)
+    return found
+
+
+def roll_maps(frames: Sequence[Frame], windows: Windows) -> Array:
+    """Rollouts of linear maps of one history: (maps, W, steps, n).
+
+    All maps go side by side, as weights of past states: less exact than differences, which noise hides.
+    """
+    start, steps = windows.start, windows.truth.shape[1]
+    n, history = start.shape[2], start.shape[1]
+    weights, offsets, forcing = (np.stack(parts) for parts in zip(*map(_lag_form, frames), strict=True))
+    states = np.empty((len(frames), len(start), history + steps, n))
+    states[:, :, :history] = start
+    known = None if windows.inputs is None else np.einsum("cij,wsj->cwsi", forcing, windows.inputs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(steps):
+            rows = states[:, :, k : k + history].reshape(len(frames), len(start), -1)
+            after = rows @ weights + offsets[:, None]
+            states[:, :, history + k] = after if known is None else after + known[:, :, k]
+    return states[:, :, history:]
+
+
+def _lag_form(frame: Frame) -> tuple[Array, Array, Array]:
+    """Weights of the window, oldest first, (H n, n), offset (n,) and weights of the inputs (n, m)."""
+    n, history = frame.size, frame.history
+    unit = frame.scale[:, None] / frame.scale
+    blocks = [frame.matrix[:, j * n : (j + 1) * n] * unit for j in range(history)]
+    blocks[1:] = [block / frame.difference_scale[j] for j, block in enumerate(blocks[1:])]
+    lags = np.zeros((history, n, n))
+    lags[0] = np.eye(n) + blocks[0]
+    for j, block in enumerate(blocks[1:]):
+        lags[j] += block
+        lags[j + 1] -= block
+    forcing = frame.matrix[:, n * history :] * frame.scale[:, None] / frame.input_scale
+    offset = frame.scale * frame.offset - blocks[0] @ frame.mean - forcing @ frame.input_mean
+    return lags[::-1].transpose(0, 2, 1).reshape(history * n, n), offset, forcing
+
+
+def criterion(preparer: Preparer, candidate: FrameChoice, rows: int) -> float:
+    """AICc of the one-step errors of a linear map.
+
+    Args:
+        preparer: prepares the data.
+        candidate: the map, solved from all rows.
+        rows: the last so many pairs count, the same for every map that is compared.
+    """
+    ready = preparer.prepare(None, candidate.history)
+    frame = ready.linear(candidate)
+    if ready.held is None:
+        errors = ready.regression.unexplained(frame.matrix, frame.offset) * frame.scale**2
+    else:
+        inputs = None if ready.held.inputs is None else ready.held.inputs[-rows:]
+        features = frame.feature_rows(ready.held.window[-rows:], inputs)
+        rest = ready.held.increments[-rows:] - frame.scale * (features @ frame.matrix.T + frame.offset)
+        errors = np.mean(rest**2, axis=0)
+    fitted = 0.0 if candidate.ridge is None or not candidate.drift else 1.0
+    if candidate.is_naive:
+        fitted += _CONSTANTS if candidate.season or candidate.smoothing else 0.0
+    elif candidate.ridge is not None:
+        fitted += ready.regression.freedom(candidate.ridge, level=candidate.level)
+    likelihood = float(np.mean(np.log(np.maximum(errors, 1e-300))))
+    return rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
