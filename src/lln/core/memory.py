@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lln.core.errors import InputError
 
+SMALL = 2**26  # bytes that are too few to be checked
 _UNLIMITED = 2**63 - 1
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -35,7 +36,7 @@ def check_memory(
         remedy: advice at the end of the message.
     """
     need = math.prod(shape) * size * copies
-    if need < 2**26:  # too little to matter
+    if need < SMALL:
         return
     have = available()
     if need > have:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -189,12 +190,24 @@ def _stay_inside(rows: Array, limit: float, region: Region | None) -> NDArray[np
     Steps and coordinates are compared as one long row: most rollouts need no more, and short rows are slow.
     """
     steps, n = rows.shape[-2:]
-    largest = min(limit, float(np.finfo(rows.dtype).max))
+    low, high = _bounds(region, min(limit, _largest(rows.dtype)), steps, n)
+    flat = rows.reshape(len(rows), steps * n)
+    return np.asarray(((flat >= low) & (flat <= high)).all(axis=1))
+
+
+@lru_cache(maxsize=4)
+def _bounds(region: Region | None, largest: float, steps: int, n: int) -> tuple[Array, Array]:
+    """The least and the greatest value of each number of a rollout, (steps * n,)."""
     low, high = np.full(n, -largest), np.full(n, largest)
     if region is not None:
         low, high = np.maximum(low, region.low), np.minimum(high, region.high)
-    flat = rows.reshape(len(rows), steps * n)
-    return np.asarray(((flat >= np.tile(low, steps)) & (flat <= np.tile(high, steps))).all(axis=1))
+    return np.tile(low, steps), np.tile(high, steps)
+
+
+@lru_cache(maxsize=8)
+def _largest(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a type."""
+    return float(np.finfo(dtype).max)
 
 
 def _firsts(marks: NDArray[np.bool_]) -> list[int | None]:
@@ -209,7 +222,7 @@ def _outcome(lost: int | None, left: int | None) -> Outcome:
 
 
 def _alive(states: Array, limit: float) -> NDArray[np.bool_]:
-    largest = np.full(states.shape[-1], min(limit, float(np.finfo(states.dtype).max)))
+    largest = np.full(states.shape[-1], min(limit, _largest(states.dtype)))
     return _within(states, -largest, largest)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from lln.core.checks import check_int
 from lln.core.errors import InputError
-from lln.core.memory import check_memory
+from lln.core.memory import SMALL, check_memory
 from lln.ops import step_torch
 from lln.ops.cpu import step
 from lln.ops.cpu.threads import checked_threads
@@ -51,8 +51,9 @@ def roll(
         inputs = np.ascontiguousarray(inputs, np.float64)
     else:
         inputs = None
-    check_memory(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
-    if torch.device(device).type == "cpu" and backend in ("auto", "cpu") and step.serves(program):
+    if 8 * window.shape[0] * steps * program.size >= SMALL:
+        check_memory(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
+    if (device == "cpu" or torch.device(device).type == "cpu") and backend in ("auto", "cpu") and step.serves(program):
         count = torch.get_num_threads() if threads is None else checked_threads(threads)
         return step.roll(program, window, steps, inputs, count)
     with np.errstate(over="ignore", invalid="ignore"):

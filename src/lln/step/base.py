@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
-from lln.core.memory import check_memory
+from lln.core.memory import SMALL, check_memory
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
 from lln.step.loop import roll
@@ -95,9 +95,9 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
             (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
         """
         self._check(window)
-        check_memory(
-            f"a rollout of {steps:,} steps", (*window.shape[:-2], steps, window.shape[-1]), copies=ROLLOUT_COPIES
-        )
+        if 8 * ROLLOUT_COPIES * window.size * steps >= SMALL:
+            shape = (*window.shape[:-2], steps, window.shape[-1])
+            check_memory(f"a rollout of {steps:,} steps", shape, copies=ROLLOUT_COPIES)
         return self._states(window, steps, inputs)
 
     def _states(self, window: Array, steps: int, inputs: NDArray[Any] | None) -> Array:

@@ -99,6 +99,8 @@ class Code:
         arguments: name and type of every argument, in order.
         target: what it is compiled for.
         precision: of the numbers, "float32" or "float64"; `as_precision` gives the same body with the other.
+        stored: name and type of further arguments of the body, which the symbol to call takes as one array of addresses
+            and integers behind its own arguments: ctypes converts every argument of every call.
     """
 
     def __init__(
@@ -108,21 +110,22 @@ class Code:
         arguments: Sequence[tuple[str, ir.Type]],
         target: Target,
         precision: str = "float32",
+        stored: Sequence[tuple[str, ir.Type]] = (),
     ) -> None:
         self.module, self.target = module, target
         self._set(precision)
-        signature = ir.FunctionType(VOID, [kind for _, kind in arguments])
-        body = ir.Function(module, signature, f"{name}_body")
+        everything = [*arguments, *stored]
+        body = ir.Function(module, ir.FunctionType(VOID, [kind for _, kind in everything]), f"{name}_body")
         body.linkage = "internal"
         body.attributes.add("noinline")
         body.attributes.add("nounwind")
         body.attributes.alignstack = 4 * target.lanes  # vectors that do not fit the registers must not straddle lines
-        self.arguments = dict(zip((key for key, _ in arguments), body.args, strict=True))
+        self.arguments = dict(zip((key for key, _ in everything), body.args, strict=True))
         for value in body.args:
             if isinstance(value.type, ir.PointerType):
                 value.add_attribute("noalias")
         self.builder = ir.IRBuilder(body.append_basic_block("entry"))
-        self._enter(name, signature, body)
+        self._enter(name, [kind for _, kind in arguments], [kind for _, kind in stored], body)
 
     def _set(self, precision: str) -> None:
         single = precision == "float32"
@@ -142,12 +145,16 @@ class Code:
         """Adding this rounds to an integer m and leaves the biased exponent of 2^m in the lowest bits."""
         return float(1.5 * 2.0**self._mantissa + self._bias)
 
-    def _enter(self, name: str, signature: ir.FunctionType, body: ir.Function) -> None:
+    def _enter(self, name: str, given: list[ir.Type], stored: list[ir.Type], body: ir.Function) -> None:
         """The symbol to call: switches subnormals off around the body, which LLVM therefore cannot move out."""
-        entry = ir.Function(self.module, signature, name)
+        entry = ir.Function(self.module, ir.FunctionType(VOID, [*given, *([POINTER] if stored else [])]), name)
         builder = ir.IRBuilder(entry.append_basic_block("entry"))
+        arguments = list(entry.args[: len(given)])
+        for k, kind in enumerate(stored):
+            value = builder.load(builder.gep(entry.args[-1], [self.number(k)], source_etype=INT), typ=INT, align=8)
+            arguments.append(builder.inttoptr(value, POINTER) if isinstance(kind, ir.PointerType) else value)
         if not self.target.x86:
-            builder.call(body, entry.args)
+            builder.call(body, arguments)
             builder.ret_void()
             return
         control = ir.FunctionType(VOID, [POINTER])
@@ -157,7 +164,7 @@ class Code:
         builder.call(store, [before])
         builder.store(builder.or_(builder.load(before, typ=INT32), ir.Constant(INT32, _FLUSH)), inside)
         builder.call(load, [inside])
-        builder.call(body, entry.args)
+        builder.call(body, arguments)
         builder.call(load, [before])
         builder.ret_void()
 

@@ -26,6 +26,8 @@ def serves(program: StepProgram) -> bool:
     """Whether the kernel can run this program here."""
     if unavailable() is not None:
         return False
+    if not program.lenses:
+        return True
     grids = (even_grid(block.centers, block.sigma, block.precision) for block in program.lenses)
     return all(isinstance(grid, Grid) and grid.basis <= MOST_BASIS for grid in grids)
 
@@ -35,40 +37,40 @@ def roll(
 ) -> tuple[Array, NDArray[np.int64]]:
     """The states (B, steps, n) after windows (B, H, n), NaN from where they diverge, and that step (B,), or -1."""
     batch, size = window.shape[0], program.size
-    states = np.empty((batch, steps, size))
-    diverged = np.full(batch, -1, np.int64)
     if not batch or not steps:
-        return states, diverged
-    packed = _packed(program, batch, forced_level())
-    lags = np.empty(0)
+        return np.empty((batch, steps, size)), np.full(batch, -1, np.int64)
+    # One array holds all that moves: finding its address costs more than to make it.
+    count = batch * steps * size
+    moving = np.empty(count + batch * (1 + size * program.history))
+    states = moving[:count].reshape(batch, steps, size)
+    diverged: NDArray[np.int64] = moving[count : count + batch].view(np.int64)
+    diverged.fill(-1)
+    last = count + batch + batch * size
+    moving[count + batch : last].reshape(batch, size)[:] = window[:, -1]
     if program.history > 1:
         z = (window - program.mean) / program.scale
-        lags = np.ascontiguousarray(np.diff(z, axis=1)[:, ::-1])
-    known = np.empty(0) if inputs is None else inputs
-    moving = (np.ascontiguousarray(window[:, -1]), lags, known, states, diverged)
-    pointers = [*map(_address, moving), *packed.addresses]
-    sizes = packed.sizes(batch, steps)
-    rows = packed.shape.rows
+        moving[last:].reshape(batch, program.history - 1, size)[:] = np.diff(z, axis=1)[:, ::-1]
+    packed = _packed(program, batch, forced_level())
+    begin = _address(moving)
+    at = begin + 8 * count
+    known = 0 if inputs is None else _address(inputs)
+    pointers = (at + 8 * batch, begin + 8 * last, known, begin, at)
 
     def call(first: int, last: int) -> None:
         address, _owner = scratch(8 * packed.room)
-        packed.function(*pointers, address, *sizes, first, last)
+        packed.function(*pointers, address, batch, steps, first, last, packed.stored[0])
 
+    rows = packed.shape.rows
     if threads == 1 or batch <= rows:
         call(0, batch)
-        return _blanked(states, diverged)
-
-    threads = max(1, min(threads, batch * steps * packed.work // _THREAD_WORK))
-    share = -(-batch // threads)
-    share += -share % rows
-    run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
-    return _blanked(states, diverged)
-
-
-def _blanked(states: Array, diverged: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """NaN from where a start diverged."""
-    for start in np.flatnonzero(diverged >= 0):
-        states[start, diverged[start] :] = np.nan
+    else:
+        threads = max(1, min(threads, batch * steps * packed.work // _THREAD_WORK))
+        share = -(-batch // threads)
+        share += -share % rows
+        run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
+    if diverged.max() >= 0:
+        for start in np.flatnonzero(diverged >= 0):
+            states[start, diverged[start] :] = np.nan
     return states, diverged
 
 
@@ -85,7 +87,7 @@ class _Packed:
         program: what was packed.
         shape: the kernel's.
         function: its machine code.
-        arrays: behind the moving ones, in the order of `StepShape.pointers`.
+        arrays: in the order of `StepShape.arrays`.
         offsets: where the pieces of scratch begin, in numbers of float64.
         room: numbers of float64 of scratch.
         work: multiply-adds of one step.
@@ -100,18 +102,8 @@ class _Packed:
     work: int
 
     @cached_property
-    def addresses(self) -> list[int]:
-        """Where the arrays are."""
-        return [_address(array) for array in self.arrays]
-
-    def sizes(self, batch: int, steps: int) -> list[int]:
-        """The integers of a call but the rows, in the order of `StepShape.sizes`."""
-        before, after = self._fixed_sizes
-        return [batch, *before, steps, *after]
-
-    @cached_property
-    def _fixed_sizes(self) -> tuple[list[int], list[int]]:
-        """Those between the number of starts and that of steps, and those behind."""
+    def stored(self) -> tuple[int, NDArray[np.int64]]:
+        """The addresses and integers that do not change, in the order of `StepShape`: their place and their owner."""
         program, shape = self.program, self.shape
         lenses = [
             number
@@ -119,16 +111,20 @@ class _Packed:
             for number in (_padded_size(block.coefficients.shape[1], shape.width(lens)), block.coefficients.shape[0])
         ]
         flow = program.flow
-        before = [
+        frame = [
             program.size,
             _padded_size(program.size, shape.outputs),
             (program.history - 1) * program.size,
             program.features,
-            _padded_size(program.features, 4),
+            0 if program.matrix is None else _padded_size(program.features, 4),
             program.inputs,
+            _terms(program.polynomial),
+            _terms(_field(program)),
+            0 if flow is None else flow.substeps,
         ]
-        terms = [_terms(program.polynomial), _terms(_field(program)), 0 if flow is None else flow.substeps]
-        return before, [*terms, *lenses, *self.offsets, self.room]
+        values = [*map(_address, self.arrays), *frame, *lenses, *self.offsets, self.room]
+        numbers = np.array(values, np.int64)
+        return _address(numbers), numbers
 
 
 @lru_cache(maxsize=8)
@@ -144,7 +140,8 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
     )
     shape = StepShape(
         lenses, program.polynomial is not None, program.flow is not None,
-        program.low is not None or program.high is not None, vectors, target(level),
+        program.low is not None or program.high is not None, vectors,
+        not vectors and program.size <= target(level).width("float64"), target(level),
     )  # fmt: skip
     arrays = [*_frame_arrays(program, shape)]
     for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
@@ -157,19 +154,25 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
 
 def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
     """The program for tiles of one start, of one vector of starts or of several, as the number of starts asks for."""
+    lanes, vectors = _tile(level)
+    return _packed_tile(program, 0 if batch < lanes else 1 if batch == lanes else vectors, level)
+
+
+@lru_cache(maxsize=8)
+def _tile(level: str | None) -> tuple[int, int]:
+    """Starts in a vector, and vectors in the largest tile."""
     from lln.ops.cpu.compile import target
     from lln.ops.cpu.step_kernel import VECTORS
 
-    lanes = target(level).width("float64")
-    return _packed_tile(program, 0 if batch < lanes else 1 if batch == lanes else VECTORS, level)
+    return target(level).width("float64"), VECTORS
 
 
 @lru_cache(maxsize=64)
 def _function(shape: StepShape) -> Any:
     from lln.ops.cpu.compile import compiled, signature
-    from lln.ops.cpu.step_kernel import emit
+    from lln.ops.cpu.step_kernel import POINTERS, SIZES, emit
 
-    kind = signature(len(shape.pointers), len(shape.sizes))
+    kind = signature(len(POINTERS), len(SIZES) + 1)
     return compiled(emit(shape, "lln_step"), "lln_step", shape.target, kind)
 
 

@@ -41,6 +41,7 @@ class StepShape:
         flow: whether there is a vector field.
         bounded: whether states have bounds.
         vectors: vectors of starts in a tile; 0 for a single start.
+        few: whether the coordinates of a single start fit one vector.
         target: the processor's.
     """
 
@@ -49,6 +50,7 @@ class StepShape:
     flow: bool
     bounded: bool
     vectors: int
+    few: bool
     target: Target
 
     @property
@@ -81,12 +83,12 @@ class StepShape:
         return self.form.columns * self.target.width(lens.precision)
 
     @property
-    def pointers(self) -> list[str]:
-        """Names of the arrays, in order."""
-        frame = ["state", "past", "inputs", "states", "diverged", "mean", "scale", "lag_scale", "input_mean"]
-        frame += ["input_scale", "low", "high", "matrix", "offset", "table", "weights", "flow_table", "flow_weights"]
+    def arrays(self) -> list[str]:
+        """Names of the arrays that do not change from call to call, in order."""
+        frame = ["mean", "scale", "lag_scale", "input_mean", "input_scale", "low", "high", "matrix", "offset"]
+        frame += ["table", "weights", "flow_table", "flow_weights", "flow_steps"]
         names = ("position", "angle", "lenses", "readout", "bias", "gain", "constants")
-        return [*frame, "flow_steps", *(f"{name}{k}" for k in range(len(self.lenses)) for name in names), "scratch"]
+        return [*frame, *(f"{name}{k}" for k in range(len(self.lenses)) for name in names)]
 
     @property
     def buffers(self) -> list[str]:
@@ -96,18 +98,24 @@ class StepShape:
 
     @property
     def sizes(self) -> list[str]:
-        """Names of the integers, in order."""
-        frame = ["batch", "size", "outputs", "past_size", "features", "padded", "known", "steps", "terms", "flow_terms"]
+        """Names of the integers that do not change from call to call, in order."""
+        frame = ["size", "outputs", "past_size", "features", "padded", "known", "terms", "flow_terms", "substeps"]
         lenses = [f"{name}{k}" for k in range(len(self.lenses)) for name in ("units", "depth")]
-        return [*frame, "substeps", *lenses, *(f"at_{name}" for name in self.buffers), "room", "first_row", "last_row"]
+        return [*frame, *lenses, *(f"at_{name}" for name in self.buffers), "room"]
+
+
+# What changes from call to call; an array of the addresses and integers of `StepShape` follows.
+POINTERS = ("state", "past", "inputs", "states", "diverged", "scratch")
+SIZES = ("batch", "steps", "first_row", "last_row")
 
 
 def emit(shape: StepShape, name: str) -> ir.Module:
     """The module that holds the step as the function `name`."""
     module = ir.Module(name=name)
     module.triple = shape.target.triple
-    arguments = [*((p, POINTER) for p in shape.pointers), *((s, INT) for s in shape.sizes)]
-    code = Code(module, name, arguments, shape.target, "float64")
+    arguments = [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)]
+    stored = [*((array, POINTER) for array in shape.arrays), *((s, INT) for s in shape.sizes)]
+    code = Code(module, name, arguments, shape.target, "float64", stored)
     _Step(shape, code).write()
     code.finish()
     return module
@@ -169,7 +177,7 @@ class _Step:
             self._monomials("table", seen, args["terms"])
             self._product("weights", self.buffer["terms"], args["terms"])
         if self.shape.flow:
-            self._flow(seen)
+            (self._flow_few if self.shape.few else self._flow)(seen)
         for lens in self.lenses:
             lens.add(seen)
 
@@ -219,18 +227,45 @@ class _Step:
 
     def _monomials(self, table: str, seen: ir.Value, count: ir.Value) -> None:
         """terms[0] = 1, then every term an earlier one times a feature; the table holds addresses."""
-        code, terms = self.code, self.buffer["terms"]
-        self._write(self._constant(1.0), terms, 0)
-        with code.loop(1, count) as m:
-            parent, feature = (
-                code.builder.load(
-                    code.builder.gep(self.args[table], [code.plus(code.times(m, 2), k)], source_etype=INT),
-                    typ=INT,
-                    align=8,
-                )
-                for k in (0, 1)
+        code = self.code
+        self._write(self._constant(1.0), self.buffer["terms"], 0)
+        for m in range(1, GROUP):
+            self._monomial(table, seen, code.number(m))
+        with code.loop(GROUP, count, GROUP) as m:
+            for q in range(GROUP):
+                self._monomial(table, seen, code.plus(m, q))
+
+    def _monomial(self, table: str, seen: ir.Value, m: ir.Value) -> None:
+        code, builder, terms = self.code, self.code.builder, self.buffer["terms"]
+        parent, feature = (
+            builder.load(
+                builder.gep(self.args[table], [code.plus(code.times(m, 2), k)], source_etype=INT), typ=INT, align=8
             )
-            self._write(self._read(terms, parent) * self._read(seen, feature), terms, m)
+            for k in (0, 1)
+        )
+        self._write(self._read(terms, parent) * self._read(seen, feature), terms, m)
+
+    def _flow_few(self, seen: ir.Value) -> None:
+        """As `_flow` for a single start whose coordinates fit one vector, which stays in registers.
+
+        The coordinates move in the array of features, which holds its own values again at the end. The lanes behind
+        hold other features; they do not change, as the weights of the padding are zero.
+        """
+        code, args, change = self.code, self.args, self.buffer["change"]
+        first = code.load(seen)
+        whole, half, sixth = (code.splat(code.load_scalar(args["flow_steps"], k)) for k in range(3))
+        z = Variable(code, first)
+        with code.loop(0, args["substeps"]):
+            start, total = z.get(), code.constant(0.0)
+            for ahead, weight in ((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0)):
+                self._monomials("flow_table", seen, args["flow_terms"])
+                slope = self._sum_single(args["flow_weights"], self.buffer["terms"], args["flow_terms"])
+                total = code.fma(slope, code.constant(weight), total)
+                moved = code.fma(sixth, total, start) if ahead is None else code.fma(ahead, slope, start)
+                code.store(moved, seen)
+            z.set(moved)
+        code.store(first, seen)
+        code.store(code.load(change) + (z.get() - first), change)
 
     def _flow(self, seen: ir.Value) -> None:
         """Add z(dt) - z(0) by Runge-Kutta steps; `work` holds the features with the moving z in front."""
@@ -273,7 +308,11 @@ class _Step:
             (self._product_single if self.shape.single else self._product_tile)(rows, source, count, out, i)
 
     def _product_single(self, rows: ir.Value, source: ir.Value, count: ir.Value, out: ir.Value, i: ir.Value) -> None:
-        """A vector of outputs, four terms at a time."""
+        """A vector of outputs."""
+        self.code.store(self.code.load(out, i) + self._sum_single(rows, source, count), out, i)
+
+    def _sum_single(self, rows: ir.Value, source: ir.Value, count: ir.Value) -> Tile:
+        """A vector of sums of weights times terms, four terms at a time."""
         code = self.code
         sums = Variable(code, Tile(code, code.constant(0.0).parts * GROUP))
         with code.loop(0, count, GROUP) as j:
@@ -282,7 +321,7 @@ class _Step:
             columns = [code.load(rows, code.times(place, code.lanes)).parts[0] for place in places]
             sums.set(code.fma(Tile(code, columns), Tile(code, terms), sums.get()))
         a, b, c, d = (Tile(code, [part]) for part in sums.get().parts)
-        code.store(code.load(out, i) + ((a + b) + (c + d)), out, i)
+        return (a + b) + (c + d)
 
     def _product_tile(self, rows: ir.Value, source: ir.Value, count: ir.Value, out: ir.Value, i: ir.Value) -> None:
         """Four outputs of every start, one term at a time."""
