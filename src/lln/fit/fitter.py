@@ -198,7 +198,7 @@ class _Fitting:
         histories = tuple(one for one in histories if self.preparer.transitions(self.fold.held_out, one))
         if not histories:
             return []
-        found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS))
+        found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS), self.histories)
         best = sorted(found, key=lambda one: one.errors.score())
         if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:
             return found

@@ -7,7 +7,7 @@ import pytest
 
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
-from lln.fit.choice.combination import candidates, combine, criterion, roll_maps, rollout_scores
+from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.closed.linear import spectral_radius
@@ -60,8 +60,8 @@ def test_the_criterion_prefers_the_true_number_of_lags():
     for k, e in enumerate(noise(398), start=2):
         x[k] = 1.4 * x[k - 1] - 0.7 * x[k - 2] + e
     preparer = Preparer(dataset(x))
-    found = {history: criterion(preparer, FrameChoice(history, None, 1e-8), 380) for history in (1, 2, 13)}
-    assert min(found, key=found.__getitem__) == 2
+    found = criteria(preparer, [FrameChoice(history, None, 1e-8) for history in (1, 2, 13)], 380)
+    assert min(found, key=found.__getitem__).history == 2
 
 
 def test_blocks_of_origins_train_on_the_rows_before_and_roll_out_within_the_data():
@@ -200,3 +200,20 @@ def test_noise_does_not_make_a_map_that_explodes():
     x = np.sin(0.3 * np.arange(300)) + 0.5 * noise(300)
     model = LensForecaster(parts=("linear",)).fit(x, dt=1.0)
     assert spectral_radius(model.surrogate_.frame) <= 1 + 2 / 250
+
+
+def test_a_season_is_not_taken_for_its_multiple():
+    found = []
+    for seed in range(8):
+        months = np.arange(90)
+        x = 2 * noise(12, seed)[months % 12] + np.cumsum(0.5 * noise(90, seed + 50)) + noise(90, seed + 100)
+        found.append(seasons(dataset(x))[:1])
+    assert [season for one in found for season in one if season > 12] == []
+
+
+def test_a_week_is_found_in_the_means_of_days():
+    hours = np.arange(24 * 7 * 8)
+    x = 2 * noise(24, 1)[hours % 24] + 0.7 * noise(7, 2)[hours // 24 % 7]
+    for k in range(1, len(x)):
+        x[k] += 0.1 * noise(1, k)[0]
+    assert {24, 168} <= set(seasons(dataset(x)))

@@ -61,3 +61,14 @@ def test_one_ridge_alone_gives_the_same_fit(rows, columns, ridge):
     weights, offset = RidgePath([(x, y, None)]).solve(ridge)
     alone, shift = RidgePath.solved([(x, y, None)], ridge)
     np.testing.assert_allclose(x @ alone.T + shift, x @ weights.T + offset, rtol=1e-6, atol=1e-6 * np.abs(y).max())
+
+
+def test_sums_of_products_give_the_same_weights_where_ridges_hide_their_rounding():
+    rng = np.random.default_rng(3)
+    columns, targets, weights = rng.normal(size=(300, 8)), rng.normal(size=(300, 2)), rng.uniform(0.5, 1.5, size=300)
+    columns[:, 7] = 4.0  # carries nothing
+    blocks = [(columns[:200], targets[:200], weights[:200]), (columns[200:], targets[200:], weights[200:])]
+    exact, summed = RidgePath(blocks), RidgePath(blocks, exact=False)
+    for ridge in (1e-10, 1e-4, 0.1):
+        for one, other in zip(exact.solve(ridge), summed.solve(ridge), strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-12)

@@ -39,7 +39,8 @@ _RIDGES = (1e-6, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 _LEVELS = (0.1, 0.2, 0.35, 0.5, 0.7)
 _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) for phi in (0.8, 0.95))
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
-_SHARE_OF_ROWS = 0.35  # that a naive forecast may look back
+_LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
+_SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
 
 
 def maps_of_noisy_data(
@@ -80,9 +81,10 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int) -> l
     for season in seasons:
         if season > 1:
             smooth += [(kind, season, (count,)) for kind in ("season", "change") for count in (1.0, 2.0, 3.0)]
-            smooth += [("level", season, constants) for constants in _SEASONAL_LEVELS]
+            levels = _SEASONAL_LEVELS if season <= _LONG_SEASON else _LEVELS_OF_LONG_SEASONS
+            smooth += [("level", season, constants) for constants in levels]
             found += _near_season(season, histories)
-    most = max(_SHARE_OF_ROWS * rows, *histories)
+    most = min(_SHARE_OF_ROWS * rows, _MOST_LAGS)
     for naive, season, constants in smooth:
         lags = lags_of(naive, season, constants)
         if lags <= most:
@@ -129,7 +131,8 @@ def combine(
     rows = preparer.prepare(None, 1).pairs
     common = preparer.prepare(None, max(one.history for one in ranked)).pairs
     held = len({(index, row) for fold in folds for index, first, last in fold.held_out for row in range(first, last)})
-    cost = {one: _ROLLOUTS * held * scores[one] + _ONE_STEP * criterion(preparer, one, common) for one in ranked}
+    fits = criteria(preparer, ranked, common)
+    cost = {one: _ROLLOUTS * held * scores[one] + _ONE_STEP * fits[one] for one in ranked}
     ranked.sort(key=cost.__getitem__)
     weights = {one: math.exp(-(cost[one] - cost[ranked[0]]) / 2) for one in ranked}
     steady = 1.0 + _GROWTH / rows
@@ -154,10 +157,7 @@ def rollout_scores(
 ) -> dict[FrameChoice, float]:
     """The mean over lead times of the log error of rollouts from all origins of all folds, by candidate."""
     leads = lead_times(max(fold.steps for fold in folds))
-    by_history: dict[int, list[FrameChoice]] = {}
-    for one in tried:
-        by_history.setdefault(one.history, []).append(one)
-    pieces = [_Piece(fold, leads, some, scale) for some in by_history.values() for fold in folds]
+    pieces = [_Piece(fold, leads, some, scale) for some in _by_history(tried) for fold in folds]
     totals: dict[FrameChoice, Array] = {}
     for piece, errors in zip(pieces, mapper(_errors, preparer, pieces), strict=True):
         for one, error in zip(piece.candidates, errors, strict=True):
@@ -216,27 +216,39 @@ def _lag_form(frame: Frame) -> tuple[Array, Array, Array]:
     return lags[::-1].transpose(0, 2, 1).reshape(history * n, n), offset, forcing
 
 
-def criterion(preparer: Preparer, candidate: FrameChoice, rows: int) -> float:
-    """AICc of the one-step errors of a linear map.
+def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dict[FrameChoice, float]:
+    """AICc of the one-step errors of linear maps.
 
     Args:
         preparer: prepares the data.
-        candidate: the map, solved from all rows.
-        rows: the last so many pairs count, the same for every map that is compared.
+        tried: the maps, solved from all rows.
+        rows: the last so many pairs count, the same for every map.
     """
-    ready = preparer.prepare(None, candidate.history)
-    frame = ready.linear(candidate)
-    if ready.held is None:
-        errors = ready.regression.unexplained(frame.matrix, frame.offset) * frame.scale**2
-    else:
-        inputs = None if ready.held.inputs is None else ready.held.inputs[-rows:]
-        features = frame.feature_rows(ready.held.window[-rows:], inputs)
-        rest = ready.held.increments[-rows:] - frame.scale * (features @ frame.matrix.T + frame.offset)
-        errors = np.mean(rest**2, axis=0)
-    fitted = 0.0 if candidate.ridge is None or not candidate.drift else 1.0
-    if candidate.is_naive:
-        fitted += _CONSTANTS if candidate.season or candidate.smoothing else 0.0
-    elif candidate.ridge is not None:
-        fitted += ready.regression.freedom(candidate.ridge, level=candidate.level)
-    likelihood = float(np.mean(np.log(np.maximum(errors, 1e-300))))
-    return rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
+    found: dict[FrameChoice, float] = {}
+    for some in _by_history(tried):
+        ready = preparer.prepare(None, some[0].history)
+        frames = [ready.linear(one) for one in some]
+        if ready.held is None:
+            variances = [ready.regression.unexplained(one.matrix, one.offset) * one.scale**2 for one in frames]
+        else:
+            inputs = None if ready.held.inputs is None else ready.held.inputs[-rows:]
+            features = frames[0].feature_rows(ready.held.window[-rows:], inputs)
+            change = ready.held.increments[-rows:]
+            rest = (change - one.scale * (features @ one.matrix.T + one.offset) for one in frames)
+            variances = [np.mean(one**2, axis=0) for one in rest]
+        for one, variance in zip(some, variances, strict=True):
+            fitted = 0.0 if one.ridge is None or not one.drift else 1.0
+            if one.is_naive:
+                fitted += _CONSTANTS if one.season or one.smoothing else 0.0
+            elif one.ridge is not None:
+                fitted += ready.regression.freedom(one.ridge, level=one.level)
+            likelihood = float(np.mean(np.log(np.maximum(variance, 1e-300))))
+            found[one] = rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
+    return found
+
+
+def _by_history(tried: Sequence[FrameChoice]) -> list[list[FrameChoice]]:
+    found: dict[int, list[FrameChoice]] = {}
+    for one in tried:
+        found.setdefault(one.history, []).append(one)
+    return list(found.values())

@@ -17,6 +17,8 @@ _ROWS_PER_FEATURE = 4
 _LARGE = 200_000  # pairs: every pass counts
 _NOTICEABLE = 0.3  # autocorrelation at a season
 _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of its multiple counts as it
+_DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may be weaker than its multiple
+_FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _PART = 0.6  # the same for a season within a season
 _ROWS = 20_000
 
@@ -53,16 +55,22 @@ def longest_history(dataset: Dataset, history: int | str = "auto") -> int:
     return max(*linear_histories(dataset), *nonlinear_histories(dataset))
 
 
-def seasons(dataset: Dataset, most: int = 2) -> list[int]:
-    """Lags at which the changes of the data repeat, the strongest first."""
+def seasons(dataset: Dataset, most: int = 3) -> list[int]:
+    """Lags at which the changes of the data repeat, the strongest first, and seasons of seasons, such as weeks."""
     stretches = dataset.stretches(8)
     if not stretches:
         return []
     index, first, last = max(stretches, key=lambda one: one[2] - one[1])
     rows = np.asarray(dataset.series[index].rows(first, min(last, first + _ROWS)), dtype=np.float64)
     found: dict[int, float] = {}
-    for column in np.diff(rows, axis=0).T[:8]:
-        for lag, strength in _peaks(column):
+    for column in rows.T[:8]:
+        peaks = _peaks(np.diff(column))
+        if peaks and len(column) >= _FEWEST_SEASONS * peaks[0][0]:
+            # The means over whole seasons may have a season themselves.
+            season = peaks[0][0]
+            means = column[len(column) % season :].reshape(-1, season).mean(axis=1)
+            peaks += [(lag * season, strength) for lag, strength in _peaks(np.diff(means))[:1] if lag > 2]
+        for lag, strength in peaks:
             found[lag] = max(strength, found.get(lag, 0.0))
     return sorted(found, key=lambda lag: -found[lag])[:most]
 
@@ -80,21 +88,28 @@ def _peaks(change: Array) -> list[tuple[int, float]]:
     if not len(below):
         return []
     inner = correlation[1:-1]
-    tops = np.flatnonzero((inner > correlation[:-2]) & (inner >= correlation[2:]) & (inner > _NOTICEABLE)) + 1
-    tops = tops[tops > below[0]]
+    maxima = np.flatnonzero((inner > correlation[:-2]) & (inner >= correlation[2:])) + 1
+    maxima = maxima[maxima > below[0]]
+    tops = maxima[correlation[maxima] > _NOTICEABLE]
     if not len(tops):
         return []
     # Corrected for the shrinking overlap, so that a full year is not beaten by its neighbour; of multiples the first.
     whole = correlation[tops] * count / (count - tops)
     best = _first(tops, whole, _MULTIPLE)
     found = [(best, float(correlation[best]))]
+    # Noise can make a multiple look stronger than the season itself: both are tried, the season first.
+    least = max(whole[tops == best][0] - _DEVIATIONS / np.sqrt(count), _NOTICEABLE / 2)
+    shorter = maxima[correlation[maxima] * count / (count - maxima) >= least]
+    parts = [int(lag) for lag in shorter if lag <= best // 2 and min(best % lag, -best % lag) <= 1]
+    if parts:
+        return [(parts[0], found[0][1]), (best, found[0][1] - 1e-9)]
     # A day within a week: a shorter season that the longer one contains.
     within = tops[tops <= best // 2]
     if len(within):
         top = _first(within, correlation[within], _PART)
         # The top is flat where the season is smooth: the longer season is a multiple of the shorter one.
-        shorter = next((lag for lag in (top, top + 1, top - 1) if best % lag == 0), top)
-        found.append((shorter, float(correlation[shorter])))
+        part = next((lag for lag in (top, top + 1, top - 1) if best % lag == 0), top)
+        found.append((part, float(correlation[part])))
     return found
 
 

@@ -14,13 +14,14 @@ from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, roll_linear
 from lln.fit.choice.scores import lead_times
-from lln.fit.closed.linear import RIDGES
+from lln.fit.closed.linear import EXACT_BELOW, RIDGES
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array
 
 RADII = (1, 2, 3)
 _LEAST_POINTS = 12
 ALIKE = math.log(1.05)  # of errors that differ by less, the simpler model's counts as lower
+_LONG = 100  # history above which ridges that need an exact decomposition are left out: they take most of the time
 _LOCAL_HISTORY = 3  # longest history of a map that looks at neighbours only
 
 
@@ -166,8 +167,10 @@ def _linear_errors(preparer: Preparer, piece: _LinearPiece) -> list[tuple[FrameC
     history = piece.history
     ready = preparer.prepare(piece.fold.train, history)
     windows = load(preparer.dataset, piece.fold, history, piece.scale)
+    few = len(piece.ridges) == 1 or history <= _LONG
+    ridges = piece.ridges if few else [one for one in piece.ridges if one is None or one >= EXACT_BELOW]
     for radius in piece.radii if history <= _LOCAL_HISTORY else (None,):
-        tried = [FrameChoice(history, radius, r) for r in piece.ridges if r is not None or radius is None]
+        tried = [FrameChoice(history, radius, r) for r in ridges if r is not None or radius is None]
         if not tried:
             continue
         frames = [ready.linear(candidate) for candidate in tried]

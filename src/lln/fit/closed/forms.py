@@ -42,6 +42,9 @@ _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
 _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
 _TELLING = 400  # rows below which that ratio tells nothing
+_NOISE_LEFT = 1e-4  # of the squared change of one step: with noise, a larger error is taken for noise
+_NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps by this factor rule a setting out
+_HISTORIES = 2  # of noisy data for which all settings are screened
 _SETTINGS = 3  # of each kind that go on to rollouts
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
 
@@ -147,17 +150,26 @@ class ClosedForms:
         self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
+        self._at_noise = False  # whether noise is most of what screened settings left over
+        self._steps: dict[ClosedChoice, DenseStep] = {}
 
-    def search(self, histories: Sequence[int], kinds: Sequence[str], steps: int) -> list[Scored]:
+    def search(
+        self, histories: Sequence[int], kinds: Sequence[str], steps: int, linear: Sequence[int] = ()
+    ) -> list[Scored]:
         """Screen every setting by its one-step error on held-out rows, then roll the best of each kind out.
 
         Args:
             histories: to try.
             kinds: some of "polynomial", "flow", "lens" and the names of parts of other packages.
             steps: length of the rollouts.
+            linear: histories of linear maps; on noisy rows, settings whose one-step errors are larger than those of
+                linear maps are not rolled out.
         """
         found: list[Scored] = []
         screened = self._screen(histories, kinds)
+        if linear and self._at_noise:
+            least = _NEARLY * min(map(self._linear_one_step, linear))
+            screened = [one for one in screened if one[0] < least]
         chosen = [one for kind in kinds for one in [c for c in screened if c[1].kind == kind][:_SETTINGS]]
         rolled = self.mapper(_rolled, self, [(choice, ridges, steps) for _, choice, ridges in chosen])
         for index, (_, choice, _) in enumerate(chosen):
@@ -220,18 +232,39 @@ class ClosedForms:
 
     def _screen(self, histories: Sequence[int], kinds: Sequence[str]) -> list[tuple[float, ClosedChoice, list[float]]]:
         """One-step error, setting and ridges to try of every setting, the best first."""
+        change = float(np.mean(self._held_out(histories[0]).increments ** 2))
+        settings = [one for history in histories for one in self._settings(history, kinds)]
+        # On noisy rows, errors of two settings tell which histories are worth the others.
+        first = [one for one in settings if one.degree == DEGREES[0] or (one.scale == SCALES[1] and not one.lags)]
+        if self.noisy and len(first) > 2 * _HISTORIES:
+            screened = self._screened_settings(first, change)
+            worth = list(dict.fromkeys(one.history for _, one, _ in screened))[:_HISTORIES]
+            rest = [one for one in settings if one not in first and (one.history in worth or one.kind in PARTS)]
+            screened = sorted([*screened, *self._screened_settings(rest, change)], key=lambda one: one[0])
+        else:
+            screened = self._screened_settings(settings, change)
+        self._best = screened[0][1] if screened else None
+        self._at_noise = self.noisy and bool(screened) and screened[0][0] > _NOISE_LEFT * change
+        return screened
+
+    def _screened_settings(
+        self, settings: Sequence[ClosedChoice], change: float
+    ) -> list[tuple[float, ClosedChoice, list[float]]]:
         screened: list[tuple[float, ClosedChoice, list[float]]] = []
-        enough = _ENOUGH * float(np.mean(self._held_out(histories[0]).increments ** 2))
-        settings = (one for history in histories for one in self._settings(history, kinds))
         for choice, error, ridge in self.mapper(_screened, self, settings):
             if math.isfinite(error):
                 near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
-            if error < enough or (screened and self.limit.passed(_SCREENED_BY)):  # or rounding is all that is left
+            # Or rounding is all that is left.
+            if error < _ENOUGH * change or (screened and self.limit.passed(_SCREENED_BY)):
                 break
-        screened.sort(key=lambda one: one[0])
-        self._best = screened[0][1] if screened else None
-        return screened
+        return sorted(screened, key=lambda one: one[0])
+
+    def _linear_one_step(self, history: int) -> float:
+        """The least one-step error of a linear map on held-out rows."""
+        data, held = self._data(self.fold.train, history).some(_SCREENING_ROWS), self._held_out(history)
+        path = RidgePath([(data.features, data.increments, data.weights)], exact=False)
+        return float(path.one_step(held.features, held.increments, RIDGES).min())
 
     def _settings(self, history: int, kinds: Sequence[str]) -> Iterator[ClosedChoice]:
         ready = self.preparer.prepare(self.fold.train, history)
@@ -257,7 +290,8 @@ class ClosedForms:
         basis = self._basis(small, ready, 0)
         held = self._held_out(choice.history)
         data = self._data(self.fold.train, choice.history)
-        path = RidgePath(data.some(len(data.features) // 4 if rows is None else rows).blocks(basis))
+        some = data.some(len(data.features) // 4 if rows is None else rows)
+        path = RidgePath(some.blocks(basis), exact=not self.noisy)
         columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
         errors = path.one_step(columns, held.increments, RIDGES)
         errors = np.where(np.isfinite(errors), errors, np.inf)
@@ -267,10 +301,18 @@ class ClosedForms:
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
         windows = load(self.preparer.dataset, self.fold, choice.history, self.scale, steps)
         found = []
-        for ridge, surrogate in zip(ridges, self._solved(choice, ridges), strict=True):
+        for ridge, surrogate in zip(ridges, self._known(choice, ridges), strict=True):
             predicted = surrogate.rollout(windows.start, windows.truth.shape[1], windows.inputs)
             found.append(Scored(replace(choice, ridge=ridge), windows.errors(predicted)))
         return found
+
+    def _known(self, choice: ClosedChoice, ridges: Sequence[float]) -> list[DenseStep]:
+        """The step of each ridge; what was solved once is not solved again."""
+        every = [replace(choice, ridge=ridge) for ridge in ridges]
+        missing = [one.ridge for one in every if one not in self._steps]
+        for ridge, step in zip(missing, self._solved(choice, missing), strict=True) if missing else ():
+            self._steps[replace(choice, ridge=ridge)] = step
+        return [self._steps[one] for one in every]
 
     def _solved(self, choice: ClosedChoice, ridges: Sequence[float]) -> Iterator[DenseStep]:
         """The step of each ridge on the rows that train."""
@@ -280,7 +322,7 @@ class ClosedForms:
             return
         ready = self.preparer.prepare(train, choice.history)
         basis = self._basis(choice, ready, 0)
-        path = RidgePath(self._data(train, choice.history).blocks(basis))
+        path = RidgePath(self._data(train, choice.history).blocks(basis), exact=not self._at_noise)
         yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
 
     def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = _ROWS) -> ClosedFormPart:
@@ -343,7 +385,7 @@ class ClosedForms:
         return _rows_of(held, ready.units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None}
+        return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None, "_steps": {}}
 
 
 # The pieces that a mapper calls.
