@@ -359,18 +359,22 @@ class ClosedForms:
         return low, high
 
     def _drifting(self) -> Any:
-        """Coordinates whose held-out rows leave the range of the training rows: clocks, trends, (n,)."""
+        """Clocks and trends, (n,): held-out rows leave the range of the training rows, and their mean moves.
+
+        An orbit that visits a new corner of its attractor leaves the range too, but on the whole it stays where it was.
+        """
         ready = self.preparer.prepare(self.fold.train, 1)
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
         held = self.preparer.prepare(self.fold.held_out, 1)
-        return (held.low < ready.low - margin) | (held.high > ready.high + margin)
+        away = np.abs(held.units.mean - ready.units.mean) > ready.units.scale
+        return away & ((held.low < ready.low - margin) | (held.high > ready.high + margin))
 
     def _active(self, ready: PreparedData) -> tuple[int, ...]:
-        """The features that nonlinear parts see: all but the present value of coordinates that drift."""
+        """The features that nonlinear parts see: all but the present value of coordinates that drift, if not all do."""
         n, count = self.preparer.dataset.size, ready.units.history * self.preparer.dataset.size
         drifts = self._drifting()
         every = range(count + len(ready.units.input_mean))
-        return tuple(index for index in every if index >= n or not drifts[index])
+        return tuple(index for index in every if index >= n or drifts.all() or not drifts[index])
 
     def _data(self, parts: tuple[Part, ...] | None, history: int) -> _Rows:
         key = (parts, history)
