@@ -10,7 +10,7 @@ from forecasters import lorenz
 
 from lln import load
 
-HERE = str(Path(__file__).parent)
+SUPPORT = str(Path(__file__).parents[1] / "support")
 
 SCRIPT = """
 import os, signal, sys
@@ -34,7 +34,7 @@ forecaster.save(folder + "/model.lln")
 
 def run(folder, events):
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(events), HERE]
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(events), SUPPORT]
     # One thread: fits on a busy machine spend their time waiting for each other's threads.
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
