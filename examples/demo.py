@@ -25,7 +25,7 @@ from rich.console import Console
 
 import lln
 from lln.core.errors import InputError
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder
 from lln.data.series import Dataset, Series
 from lln.forecaster.comparison.result import Comparison
 from lln.plots import save_figure

@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 from validation.soak_work import KINDS, Bench
 
 MINUTES = 30.0

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.baselines import roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, Conserved, Problem, integrated
 from lln import LensForecaster
-from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy-problems.json"

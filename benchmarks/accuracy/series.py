@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy.baselines import roll, tuned
 from lln import LensForecaster
-from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).parent

@@ -13,9 +13,9 @@ from benchmarks.speed.bars import BARS, level_of
 from benchmarks.speed.rows import Row, as_record, checks
 from benchmarks.speed.setting import Setting
 from lln import __version__
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 from lln.ops.cpu import backend as cpu_backend
 
 FORMAT = 1

@@ -16,7 +16,7 @@ from benchmarks.speed.setting import Setting
 from benchmarks.speed.store import ORDER, write_group
 from benchmarks.speed.timing import threads
 from lln.core.errors import InputError, choice
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder
 
 _MEASURES: tuple[Callable[[Setting], list[Row]], ...] = (
     product.product,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lln.core.seal import sealed
+from lln.core.safe_files import sealed
 from lln.forecaster.forecaster import LensForecaster
 
 NAMES = ["\x1b[31mRED\x1b]0;owned\x07", "[/nope]", "=cmd|' /C calc'!A0"]

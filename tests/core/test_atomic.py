@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError
+from lln.core.safe_files import whole_file
 
 
 def names(folder):
@@ -170,7 +170,7 @@ def test_a_writer_in_another_container_is_left_alone(tmp_path):
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
         pytest.skip("no name spaces of processes here")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom lln.core.atomic import whole_file\n"
+        "import sys\nfrom pathlib import Path\nfrom lln.core.safe_files import whole_file\n"
         "with whole_file(Path('a')) as partial:\n"
         "    partial.write_text('first')\n    print('writing', flush=True)\n    sys.stdin.read()\n"
     )
@@ -221,7 +221,7 @@ def test_a_file_of_another_user_in_a_sticky_folder_is_refused_before_the_work():
 
 
 def test_a_folder_takes_the_place_of_a_folder_where_names_cannot_be_swapped(tmp_path, monkeypatch):
-    monkeypatch.setattr("lln.core.atomic._exchanged", lambda *_: False)
+    monkeypatch.setattr("lln.core.safe_files._exchanged", lambda *_: False)
     test_a_folder_takes_the_place_of_a_folder(tmp_path)
 
 

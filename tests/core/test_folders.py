@@ -1,7 +1,7 @@
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.folders import cache_folder, output_folder
+from lln.core.safe_files import cache_folder, output_folder
 
 
 def test_a_missing_folder_is_made(tmp_path):

@@ -3,7 +3,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from lln.core.seal import BLANK, KEY, broken, sealed
+from lln.core.safe_files import BLANK, KEY, broken, sealed
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data import Dataset, Series
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.formats import read, write
 
 T = np.arange(30) * 0.1

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from lln.data import as_dataset, pair_batches, pairs
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 
 da = pytest.importorskip("dask.array")
 STATES = np.random.default_rng(0).standard_normal((1000, 4)).cumsum(axis=0)

@@ -10,7 +10,7 @@ import zarr
 
 from lln.core.errors import InputError
 from lln.data import Series, as_dataset, moments, pairs
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.formats import read, write
 
 ROWS, N, BLOCK = 2_200_000, 32, 40_000  # 282 MB of float32, above what is read at once

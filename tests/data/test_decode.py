@@ -7,7 +7,7 @@ import scipy.io
 import zarr
 
 from lln.core.errors import InputError
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.formats import read
 
 BASE = np.stack([np.sin(np.arange(60) * 0.1), np.cos(np.arange(60) * 0.1)], axis=1) * 100 + 110

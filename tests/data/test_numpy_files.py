@@ -10,7 +10,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data import as_dataset, moments
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.formats import read
 from lln.data.read.numpy_files import FileRows
 
@@ -21,7 +21,7 @@ import os, sys
 import numpy as np
 from lln.core.errors import InputError
 from lln.data import as_dataset
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 lazy.LAZY_BYTES = 1000
 path, how = sys.argv[1:]
 data = as_dataset(path if how == "path" else np.load(path, mmap_mode="r"))

@@ -82,7 +82,7 @@ def test_what_a_hostile_file_does_is_contained_and_the_next_file_is_read(
 
 
 def test_rows_on_the_disk_survive_the_death_of_the_child(path, monkeypatch):
-    monkeypatch.setattr("lln.data.read.lazy.LAZY_BYTES", 100)
+    monkeypatch.setattr("lln.data.read.store.LAZY_BYTES", 100)
     found = read(path)
     assert found.lazy
     np.testing.assert_array_equal(found.series[0].rows(3, 9), STATES[3:9])

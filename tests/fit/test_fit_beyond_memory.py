@@ -19,7 +19,7 @@ path, out, scale, room, door = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(s
 import h5py, zarr, torch, rich.console, lln.cli.fit
 from lln.data import as_dataset, series, stream
 from lln.data.interpret import even_steps
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.train import batches
 from lln.forecaster.forecaster import LensForecaster
 lazy.LAZY_BYTES //= scale

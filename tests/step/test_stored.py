@@ -11,7 +11,7 @@ from lln.models import StateNetwork
 from lln.models.base import seeded_linear
 from lln.models.factory import NETWORKS
 from lln.step.dense import DenseStep
-from lln.step.read import step_of
+from lln.step.stored import step_of
 
 
 def stored(name="everything"):

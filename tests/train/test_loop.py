@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from lln.train.checkpoint import Checkpoint
-from lln.train.loop import REPORT_EVERY, Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import REPORT_EVERY, Schedule, Trainer
 
 
 def draw(*shape, seed=0):

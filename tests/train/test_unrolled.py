@@ -4,8 +4,7 @@ from torch import nn
 
 from lln.core.errors import InputError
 from lln.models import FieldLensNetwork, LensNetwork
-from lln.train.loop import Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import Schedule, Trainer
 from lln.train.unrolled import Unroll, UnrolledBatches, rolled_out, unrolled_loss
 from lln.train.update import UpdateOptions
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lln.core.atomic import whole_file
+from lln.core.safe_files import whole_file
 
 MARK = "<!-- faults -->"
 COUNTS = ("faults", "lost", "wrong", "tracebacks")

@@ -29,8 +29,8 @@ import lln.export.onnx
 import lln.export.runtime
 import lln.paper.reproduce
 import lln.tuning.search
-from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 from validation.faults import clock, cluster, damage, kill, limits, together
 from validation.faults.outcome import LOST, TRACE, WRONG, Kind, Outcome
 from validation.faults.works import FIT, Bench

@@ -66,7 +66,7 @@ def compare(
     --resume continues with the others.
     """
     from lln.cli.console import interrupted, output_file, picture_file, progress_bars, say
-    from lln.cli.reading import read_data, recipe_choices
+    from lln.cli.options import read_data, recipe_choices
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 

@@ -39,7 +39,7 @@ def output_file(path: Path, *sources: Path | None) -> Path:
 
     Every command that writes calls this. `sources` are the files that the command reads, which it must not overwrite.
     """
-    from lln.core.folders import check_target, output_folder
+    from lln.core.safe_files import check_target, output_folder
 
     output_folder(path.parent)
     check_target(path)

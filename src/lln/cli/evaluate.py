@@ -57,7 +57,7 @@ def evaluate(
     result says so. Simple methods are fitted to the rows that trained and scored from the same starts.
     """
     from lln.cli.console import echo, picture_file
-    from lln.cli.reading import read_for, read_model
+    from lln.cli.options import read_for, read_model
 
     if plot is not None:
         picture_file(plot, model, data)

@@ -33,7 +33,7 @@ def export(
     a self-test, without dependencies or allocation.
     """
     from lln.cli.console import output_file
-    from lln.cli.reading import read_model
+    from lln.cli.options import read_model
     from lln.core.errors import InputError, choice
 
     choice("format", format, FORMATS)

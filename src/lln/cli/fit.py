@@ -48,7 +48,7 @@ def fit(
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
     from lln.cli.console import echo, model_file, output_file
-    from lln.cli.reading import read_data
+    from lln.cli.options import read_data
     from lln.forecaster.forecaster import LensForecaster
 
     _check_threads(threads)

@@ -1,4 +1,4 @@
-"""Arguments and options of the commands, each with one meaning, one help text and one completion.
+"""Arguments and options of the commands, each with one meaning, and what they read: data and models.
 
 Options that belong together are fields of a dataclass. A command takes the dataclass as one parameter, and `expanded`
 makes an option of each field.
@@ -7,12 +7,16 @@ makes an option of each field.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from lln.data.dataset import Dataset
+    from lln.forecaster.forecaster import LensForecaster
 
 MODEL_SUFFIX = ".lln"
 
@@ -206,3 +210,43 @@ def several(names: list[str] | None) -> Any:
         return None
     split = [part.strip() for name in names for part in name.split(",") if part.strip()]
     return split[0] if len(split) == 1 else split
+
+
+def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
+    """The trajectories of all files as one dataset."""
+    from lln.data.dataset import as_dataset
+
+    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
+
+
+def read_model(path: Path) -> LensForecaster:
+    """The forecaster in `path`."""
+    from lln.data.read.formats import refuse_missing
+    from lln.forecaster.model_file import load
+
+    refuse_missing(path)
+    return load(path)
+
+
+def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
+    """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
+    return model.layout_.read(path, **chosen.words())
+
+
+def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
+    import json
+
+    from lln.core.errors import InputError
+
+    chosen = {}
+    for pair in pairs or ():
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set must be a choice and its value, as in epochs=30, got {pair!r}")
+        try:
+            value = json.loads("null" if text.lower() == "none" else text)
+        except ValueError:
+            value = text
+        chosen[key.strip().replace("-", "_")] = value
+    return chosen

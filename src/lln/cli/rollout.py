@@ -35,7 +35,7 @@ def rollout(
     H of each trajectory as given and writes them first. Rows after a divergence are NaN.
     """
     from lln.cli.console import data_file, echo, picture_file, say, stopwatch
-    from lln.cli.reading import read_for, read_model
+    from lln.cli.options import read_for, read_model
     from lln.data.read.formats import write
     from lln.forecaster.rollout_data import rollout_data
 

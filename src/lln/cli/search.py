@@ -44,7 +44,7 @@ def search(
     searched; trials that fall behind are stopped.
     """
     from lln.cli.console import interrupted, model_file, progress_bars, say
-    from lln.cli.reading import recipe_choices
+    from lln.cli.options import recipe_choices
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
 

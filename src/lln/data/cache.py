@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import lln.systems
-from lln.core import folders
+from lln.core import safe_files as folders
 from lln.core.provenance import processor
 from lln.systems import System, simulate
 from lln.systems.base import Array

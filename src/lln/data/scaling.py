@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError
-from lln.data.trajectory import Array
+from lln.data.series import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
-from lln.data.trajectory import Array, as_states
+
+Array = NDArray[np.floating[Any]]
 
 BLOCK_BYTES = 1 << 24  # read at a time where data stays on the disk
 SAMPLED_BLOCKS = 16  # of data on the disk that go into its digest
@@ -411,3 +412,13 @@ def _made_up(data: Dataset) -> tuple[str, ...]:
         return tuple(f"x{i}" for i in range(data.size))
     points = int(np.prod(data.space))
     return tuple(f"{channel}{i}" for channel in data.channels for i in range(points))
+
+
+def as_states(values: ArrayLike, name: str) -> Array:
+    """`values` as a float array (time, n)."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name}: states must be numbers, got an array of {array.dtype}")
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise InputError(f"{name}: states must have shape (time, n), got {array.shape}")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lln.core.checks import positive
 from lln.core.errors import InputError
 from lln.data.cache import simulated_states
+from lln.data.series import Array, as_states
 from lln.systems import System
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +69,6 @@ class Trajectory:
     def cut(self, first: int, last: int) -> Trajectory:
         """Rows first to last - 1 as a trajectory of their own, whose clock starts at zero again."""
         return Trajectory(self.states[first:last], self.dt, self.names, self.grid, self.name)
-
-
-def as_states(values: ArrayLike, name: str) -> Array:
-    """`values` as a float array (time, n)."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"{name}: states must be numbers, got an array of {array.dtype}")
-    if array.ndim != 2 or array.shape[1] < 1:
-        raise InputError(f"{name}: states must have shape (time, n), got {array.shape}")
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:

@@ -8,7 +8,8 @@ import numpy as np
 
 from lln.core.checks import check_int
 from lln.core.errors import InputError
-from lln.data.trajectory import Array, Trajectory
+from lln.data.series import Array
+from lln.data.trajectory import Trajectory
 
 BURN_IN = 500
 PAIRS = 3000

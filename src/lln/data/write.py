@@ -18,7 +18,7 @@ from lln.core.text import cell
 from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT
-from lln.data.read.lazy import check_memory
+from lln.data.read.store import check_memory
 from lln.data.series import Dataset
 
 CHUNK = 1 << 20  # bytes

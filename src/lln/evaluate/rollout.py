@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -14,14 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.core.checks import check_int
+from lln.core.checks import check_int, check_memory
 from lln.core.errors import InputError
-from lln.core.memory import check_memory
 
 Array = NDArray[np.floating[Any]]
 State = TypeVar("State", Tensor, Array)
 Stepper = Callable[[State], State]
 
+# A chaotic rollout touches a little more than the training rows; beyond a tenth of their extent it has left them.
+REGION_MARGIN = 0.1
 _FEW = 16  # coordinates that are compared one by one: operations along short rows are slow
 
 
@@ -241,3 +242,21 @@ def _numpy(value: Any) -> Array:
     if array.dtype.kind != "f":
         raise InputError(f"states must be floating point, got {array.dtype}; convert them first")
     return array
+
+
+def training_region(mean: Array, scale: Array, low: Sequence[float], high: Sequence[float]) -> Region:
+    """The box of training states in the units of the data, widened by the margin.
+
+    Args:
+        mean: of each coordinate, (n,).
+        scale: of each coordinate, (n,).
+        low: the smallest standardised value of each coordinate, or of each channel of a field.
+        high: the largest.
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (low, high)]
+    if any(side.ndim != 1 or not len(side) or len(mean) % len(side) for side in sides):
+        raise ValueError(f"a region of {len(sides[0])} and {len(sides[1])} values for {len(mean)} coordinates")
+    corners = [mean + scale * np.repeat(side, len(mean) // len(side)) for side in sides]
+    # A coordinate that never varied has no extent; its scale then says what counts as near.
+    more = REGION_MARGIN * np.maximum(corners[1] - corners[0], scale)
+    return Region(corners[0] - more, corners[1] + more)

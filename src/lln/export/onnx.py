@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder, whole_file
 from lln.export.onnx_field import add_field_step
 from lln.export.onnx_nodes import Nodes, add_step
 from lln.export.parts import Difference, Probe, field_stacks, stacks

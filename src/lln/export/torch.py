@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from lln.core.atomic import whole_file
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder, whole_file
 from lln.export.parts import Difference, Probe, check_exportable
 from lln.step.base import AnyStep
 from lln.step.frame import Array

@@ -28,6 +28,9 @@ LEAST_POINTS = 4
 
 Field = str | bool | Mapping[str, Any]
 Progress = Callable[[Any], None]
+# Of torch and of the libraries of linear algebra. Sums are taken in an order that depends on these numbers.
+Threads = tuple[int, int]
+_one_piece = threading.Lock()  # numbers of threads belong to the process
 
 
 def learn(
@@ -146,12 +149,6 @@ def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint) 
     found = contest(dataset, wishes, FieldFitting(dataset, wishes, FieldOptions(), say, kept if asked else None))
     kept.put("contest", found.record())
     return found
-
-
-# Of torch and of the libraries of linear algebra. Sums are taken in an order that depends on these numbers.
-Threads = tuple[int, int]
-
-_one_piece = threading.Lock()  # numbers of threads belong to the process
 
 
 @contextmanager

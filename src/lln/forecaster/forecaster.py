@@ -17,7 +17,7 @@ from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
-from lln.evaluate.rollout import Region, judge
+from lln.evaluate.rollout import Region, judge, training_region
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.report import coverage as covering
@@ -279,7 +279,7 @@ class LensForecaster(Estimator):
         self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
         self.space_, self.coords_ = layout.space, layout.coords
         self.history_ = frame.history
-        self.region_: Region = covering.training_region(frame.mean, frame.scale, *report.region)
+        self.region_: Region = training_region(frame.mean, frame.scale, *report.region)
         self.last_window_, self.last_time_ = last_window, last_time
         self.n_features_in_ = layout.size
         return self

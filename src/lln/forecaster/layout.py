@@ -233,7 +233,7 @@ class Layout:
             str(record["time_name"]),
             {str(key): str(unit) for key, unit in record["units"].items()},
             str(record["source"]),
-            checked_alias(record.get("frequency")),
+            checked_alias(record["frequency"]) if record.get("frequency") else None,
         )
 
 

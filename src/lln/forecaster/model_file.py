@@ -17,15 +17,14 @@ import numpy as np
 import torch
 
 from lln import __version__
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError, reason
 from lln.core.provenance import version_of
-from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
+from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
-from lln.step.read import step_of
+from lln.step.stored import step_of
 
 FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"

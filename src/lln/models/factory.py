@@ -22,8 +22,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from lln.core.checks import check_memory
 from lln.core.errors import InputError, choice, did_you_mean
-from lln.core.memory import check_memory
 from lln.core.registry import Registry
 from lln.models.base import StateNetwork
 from lln.models.field import FieldLensNetwork

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 
 from lln import __version__
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError, reason
-from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
+from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.models.base import StateNetwork
 from lln.models.counting import comparator_cost, field_cost, lens_cost
 from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, build, name_of

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
+from lln.core.checks import SMALL, check_int, check_memory
 from lln.core.errors import InputError
-from lln.core.memory import SMALL, check_memory
 from lln.ops import step_torch
 from lln.ops.cpu import step
 from lln.ops.cpu.threads import checked_threads

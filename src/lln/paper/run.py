@@ -27,7 +27,7 @@ from lln.paper.theory.gradients import gradient_transport
 from lln.paper.training import Recipe, train_members
 from lln.systems import simulate
 from lln.train import LinearMap, TrainingMean
-from lln.train.threads import one_thread
+from lln.train.loop import one_thread
 
 Array = NDArray[np.floating[Any]]
 DIGITS = 9  # of a stored curve; more than float32 has

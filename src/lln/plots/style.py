@@ -13,7 +13,7 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from lln.core.atomic import whole_file
+from lln.core.safe_files import whole_file
 
 # Okabe and Ito's palette, the yellow left out since it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lln.core.checks import SMALL, check_memory
 from lln.core.errors import InputError
-from lln.core.memory import SMALL, check_memory
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
 from lln.step.loop import roll

@@ -18,6 +18,7 @@ from lln.models.base import StateNetwork
 from lln.models.convolution import sides
 from lln.models.factory import build, name_of
 from lln.models.files import check_config_size
+from lln.step.base import AnyStep
 from lln.step.field_frame import CONSERVE, FieldFrame
 from lln.step.frame import Frame
 from lln.step.parts import PARTS, ClosedFormPart
@@ -149,3 +150,12 @@ def _member(index: int, network: Mapping[str, Any], arrays: Arrays, sizes: tuple
     member = build(model, **config, generator=torch.Generator())
     member.to(dtypes.pop()).load_state_dict(state)
     return member.eval()
+
+
+def step_of(record: Mapping[str, Any], arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> AnyStep:
+    """The step of any kind that `Step.record` and `Step.arrays` describe."""
+    from lln.step.dense import DenseStep  # both import this module
+    from lln.step.field import FieldStep
+
+    steps: dict[str, type[AnyStep]] = {kind.kind: kind for kind in (DenseStep, FieldStep)}
+    return steps[choice("surrogate", str(record["surrogate"]), steps)].from_arrays(record, arrays, device)

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from lln import __version__
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError, reason
-from lln.core.seal import BLANK, BROKEN, KEY, broken, sealed
+from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 
 FORMAT = 1
 NAME = "lln-checkpoint"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lln.core.errors import InputError, did_you_mean
-from lln.train.schedule import Schedule
+from lln.train.loop import Schedule
 
 
 class TrainConfig(BaseModel):

@@ -27,8 +27,7 @@ from lln.train.checkpoint import Checkpoint
 from lln.train.config import TrainConfig
 from lln.train.fit import options_of, schedule_of
 from lln.train.locality import LocalityMask, gradient_mask
-from lln.train.loop import Progress, State, Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import Progress, Schedule, State, Trainer
 from lln.train.update import UpdateOptions
 
 CLIP = 1.0

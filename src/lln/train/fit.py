@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from lln.core.errors import InputError
 from lln.train.batches import EpochBatches
 from lln.train.config import TrainConfig
-from lln.train.loop import Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import Schedule, Trainer
 from lln.train.update import UpdateOptions
 
 

@@ -1,9 +1,12 @@
-"""The training loop: batches, updates, snapshots, a time limit, progress and checkpoints for every kind of model."""
+"""The training loop: schedule, batches, updates, snapshots, a time limit, progress, checkpoints; for every model."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +14,6 @@ from torch import Tensor, nn
 
 from lln.train import distributed
 from lln.train.checkpoint import Checkpoint, restore_training, training_state
-from lln.train.schedule import Schedule
 from lln.train.update import Batch, Loss, UpdateOptions, make_update
 
 Progress = Callable[[int, int, float], None]
@@ -20,6 +22,7 @@ State = dict[str, Tensor]
 
 REPORT_EVERY = 25
 _TIMED = 10  # updates after which the time of one is known
+WARM_UP = 0.05
 
 
 class Trainer:
@@ -145,3 +148,42 @@ class Trainer:
         stops = self.schedule.stops
         while len(self.snapshots) < len(stops) and self.done >= round(stops[len(self.snapshots)] * self.updates):
             self.snapshots.append({name: t.detach().clone() for name, t in self.model.state_dict().items()})
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast a model is trained.
+
+    Attributes:
+        updates: number of optimizer steps.
+        rate: highest learning rate.
+        kind: "cosine" falls from `rate` to zero over all updates, "constant" stays.
+        warm_up: fraction of the updates over which the rate rises linearly from zero.
+        stops: fractions of the schedule at which a snapshot is kept, increasing; empty for none.
+        seconds: time limit. Fewer updates are made when they would take longer.
+    """
+
+    updates: int
+    rate: float
+    kind: str = "cosine"
+    warm_up: float = 0.0
+    stops: tuple[float, ...] = ()
+    seconds: float | None = None
+
+    def at(self, update: int, updates: int) -> float:
+        """Learning rate of update number `update` (from 0) of `updates`, which a time limit may have reduced."""
+        warm = min(1.0, (update + 1) / max(1.0, self.warm_up * updates))
+        if self.kind == "constant":
+            return self.rate * warm
+        return self.rate * warm * 0.5 * (1.0 + math.cos(math.pi * update / updates))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run the block on one thread of torch and its libraries, then restore their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

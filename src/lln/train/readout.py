@@ -10,7 +10,7 @@ from torch import Tensor
 from lln.models.ensemble import LensEnsemble
 from lln.models.stacked import Ensemble, GenericEnsemble
 from lln.ops import lens_transport
-from lln.train.threads import one_thread
+from lln.train.loop import one_thread
 
 _CHUNK = 4096
 _ALONE = 256  # rays up to which one thread finds eigenvectors as fast as several, and rounds the same for any number

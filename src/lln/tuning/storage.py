@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from lln.core.canonical import digest
 from lln.core.errors import InputError, reason
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder
 from lln.tuning import owners
 
 RETRY, INTERRUPTED, SUM = "retry_of", "interrupted", "sum"

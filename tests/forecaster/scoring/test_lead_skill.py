@@ -13,7 +13,7 @@ from lln.core.text import human_time
 from lln.data.series import Dataset, Series
 from lln.forecaster.scoring.lead_skill import MODEL, lead_skill
 from lln.forecaster.scoring.lyapunov import growth_rate
-from lln.forecaster.scoring.origins import rolling_origins, unmarked
+from lln.forecaster.scoring.scored_rows import rolling_origins, unmarked
 from lln.systems import preset, rk4_step
 
 LINEAR = {"parts": ["linear"]}

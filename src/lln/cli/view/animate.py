@@ -23,9 +23,9 @@ def animate(
 ) -> None:
     """Film a rollout: a curve in phase space or time, a field as a curve, or as an image, whatever the system is."""
     from lln.cli.console import echo, output_file
-    from lln.cli.reading import read_data, read_for, read_model
-    from lln.core.atomic import whole_file
+    from lln.cli.options import read_data, read_for, read_model
     from lln.core.errors import InputError
+    from lln.core.safe_files import whole_file
     from lln.plots.animate import draw_frames
     from lln.plots.film import film_bytes, no_film
     from lln.view.scenes import data_scene, model_scene

@@ -20,9 +20,9 @@ def draw(
 ) -> None:
     """Draw embedding, rays, lenses with their strength, and readout, as the last training state meets them."""
     from lln.cli.console import echo, output_file
-    from lln.cli.reading import read_model
-    from lln.core.atomic import whole_file
+    from lln.cli.options import read_model
     from lln.core.errors import InputError
+    from lln.core.safe_files import whole_file
     from lln.plots.style import DPI, house_style
     from lln.view.drawing import architecture_figure
     from lln.view.rays import bench_of

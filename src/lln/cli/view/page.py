@@ -35,8 +35,8 @@ def page(
     Without --data a rollout starts where the training data ended, and there is no truth to compare it with.
     """
     from lln.cli.console import echo, output_file
-    from lln.cli.reading import read_for, read_model
-    from lln.core.atomic import whole_file
+    from lln.cli.options import read_for, read_model
+    from lln.core.safe_files import whole_file
     from lln.view.page import forecaster_page
 
     target = output_file(Path(f"{model.stem}.html") if out is None else out, model, data)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
-from lln.data.series import Rows
-from lln.data.trajectory import Array
+from lln.data.series import Array, Rows
 
 NO_TIME = "none"  # as `time`: the rows have no times
 

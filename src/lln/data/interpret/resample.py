@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.checks import positive
 from lln.core.errors import InputError
-from lln.data.trajectory import Array
+from lln.data.series import Array
 
 Float64 = NDArray[np.float64]
 JITTER = 0.01  # of a step that a time may be off; files print times with few digits

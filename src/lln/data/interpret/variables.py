@@ -24,8 +24,7 @@ from lln.data.interpret.roles import (
     with_axis,
     with_dims,
 )
-from lln.data.read.lazy import LazyRows, stays_on_disk
-from lln.data.read.store import Held, Store
+from lln.data.read.store import Held, LazyRows, Store, stays_on_disk
 
 __all__ = ["describe_store", "groups"]
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from lln.core.errors import InputError, reason
 from lln.core.text import from_cell
-from lln.data.read.lazy import check_memory
-from lln.data.read.store import Table
+from lln.data.read.store import Table, check_memory
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
 NAMELESS = "index"  # name of a first column that has none

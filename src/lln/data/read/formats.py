@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError, reason
 from lln.core.registry import Registry
+from lln.core.safe_files import whole_file
 from lln.data import write as writers
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.decode import decode
 from lln.data.read.store import Store, Variable, check_claimed_size, xarray_store
 

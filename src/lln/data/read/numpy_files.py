@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.read import lazy
+from lln.data.read import store as lazy
 from lln.data.read.store import CLAIMED_ALWAYS, CLAIMED_RATIO, Store, Variable, held, size_of
 
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text

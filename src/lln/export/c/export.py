@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lln.core.atomic import whole_file
 from lln.core.errors import InputError, choice
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder, whole_file
 from lln.export.c.field import FieldModel
 from lln.export.c.plain import PlainModel
 from lln.export.c.source import Model, header, selftest, source

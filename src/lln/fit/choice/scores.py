@@ -18,6 +18,10 @@ from lln.step.frame import Array
 
 LEAST, WORST = 1e-24, 1e3  # below the first all are perfect, above the second all are lost
 LOST = 0.3  # a normalised mean square error from which on a rollout is no forecast
+LONG = 10_000
+SHRINK = (1.0, 0.75, 0.5, 0.25, 0.0)
+_FAR = 20.0  # standard deviations
+_PIECE = 500
 
 
 def lead_times(steps: int) -> tuple[int, ...]:
@@ -110,11 +114,6 @@ def better_by(one: RolloutErrors, other: RolloutErrors, *, noisy: bool = False) 
 
 
 StepT = TypeVar("StepT", bound=AnyStep)
-
-LONG = 10_000
-SHRINK = (1.0, 0.75, 0.5, 0.25, 0.0)
-_FAR = 20.0  # standard deviations
-_PIECE = 500
 
 
 def bounded(surrogate: AnyStep, window: Array, steps: int = LONG) -> bool:

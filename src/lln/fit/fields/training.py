@@ -23,8 +23,7 @@ from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.train import distributed
 from lln.train.checkpoint import Checkpoint
-from lln.train.loop import Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import Schedule, Trainer
 from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
 from lln.train.update import UpdateOptions
 

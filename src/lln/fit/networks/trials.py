@@ -27,8 +27,8 @@ from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
 from lln.train.ensemble import Shape, Trained, train_ensemble
 from lln.train.locality import gradient_mask
+from lln.train.loop import WARM_UP, Schedule
 from lln.train.readout import ReadoutFit
-from lln.train.schedule import WARM_UP, Schedule
 
 Progress = Callable[[Event], None]
 

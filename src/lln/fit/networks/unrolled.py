@@ -18,8 +18,7 @@ from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Frame
 from lln.train.ensemble import CLIP
-from lln.train.loop import Trainer
-from lln.train.schedule import Schedule
+from lln.train.loop import Schedule, Trainer
 from lln.train.unrolled import Stretches, Unroll, unrolled_loss
 from lln.train.update import UpdateOptions
 

@@ -1,4 +1,4 @@
-"""How well the lenses cover what goes through them, and the region of states that training saw."""
+"""How well the lenses cover what goes through them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError
-from lln.evaluate.rollout import Region
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.base import StateNetwork
 from lln.step.frame import Array
 
-# A chaotic rollout touches a little more than a finite training set did; beyond a tenth of its extent it is elsewhere.
-REGION_MARGIN = 0.1
 _ROWS = 4096
 _NUMBERS = 4_000_000
 
@@ -83,21 +80,3 @@ def _positions(lens: LensNetwork | FieldLensNetwork, rows: Array, static: Array 
             fixed = None if static is None else torch.from_numpy(static).to(weight.device, weight.dtype)
             rays = [ray for block in lens.states(given, static=fixed) for ray in block[1:]]
         return np.asarray(torch.stack([ray.y.reshape(-1, lens.width) for ray in rays]).double().cpu().numpy())
-
-
-def training_region(mean: Array, scale: Array, low: Sequence[float], high: Sequence[float]) -> Region:
-    """The box of training states in the units of the data, widened by the margin.
-
-    Args:
-        mean: of each coordinate, (n,).
-        scale: of each coordinate, (n,).
-        low: the smallest standardised value of each coordinate, or of each channel of a field.
-        high: the largest.
-    """
-    sides = [np.asarray(side, dtype=np.float64) for side in (low, high)]
-    if any(side.ndim != 1 or not len(side) or len(mean) % len(side) for side in sides):
-        raise ValueError(f"a region of {len(sides[0])} and {len(sides[1])} values for {len(mean)} coordinates")
-    corners = [mean + scale * np.repeat(side, len(mean) // len(side)) for side in sides]
-    # A coordinate that never varied has no extent; its scale then says what counts as near.
-    more = REGION_MARGIN * np.maximum(corners[1] - corners[0], scale)
-    return Region(corners[0] - more, corners[1] + more)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 from lln import __version__
 from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError, choice
+from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.stream import moments
 from lln.data.windows import HORIZON
@@ -32,12 +35,11 @@ from lln.forecaster.comparison.competitors import (
     given_model,
 )
 from lln.forecaster.comparison.result import Comparison, Score
-from lln.forecaster.comparison.stored_scores import StoredScores
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
 from lln.forecaster.references import REFERENCES
-from lln.forecaster.scoring.origins import ORIGINS, rolling_origins, unmarked
+from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, unmarked
 from lln.models import MODELS
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -47,6 +49,8 @@ SIMPLE = (*REFERENCES, POLYNOMIAL)
 ALL = (*MODELS, *SIMPLE)
 TEST_FRACTION = 0.2
 MOST_TEST_FRACTION = 0.5
+_TEST_DATA = "test data"
+_PLAIN = ("history", "parameters", "seconds", "note", "noisy", "parts")
 
 
 def compare(
@@ -234,9 +238,6 @@ class _Split:
         return Fold((), self.parts, tuple(places), steps), min(room)
 
 
-_TEST_DATA = "test data"
-
-
 def _split_data(data: Dataset, test: Dataset | float | None, steps: int | None) -> _Split:
     """Split the data, or check the test data against it."""
     if not isinstance(test, Dataset):
@@ -307,3 +308,58 @@ class _Scorer:
             noisy=any(fit.noisy for fit in fits),
             parts=tuple(fit.part for fit in fits if fit.part),
         )
+
+
+class StoredScores:
+    """The file of one comparison, identified by a digest of everything that its scores depend on.
+
+    Args:
+        path: the file; None stores nothing.
+        asked: everything but the model that the scores depend on, as plain values.
+    """
+
+    def __init__(self, path: Path | None, asked: Mapping[str, Any]) -> None:
+        self.path = path
+        self.digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:32]
+        self.scores = {} if path is None or not path.is_file() else self._read(path)
+
+    def get(self, name: str) -> Score | None:
+        """The stored score of one model, or None."""
+        return self.scores.get(name)
+
+    def put(self, score: Score) -> None:
+        """Store one more score."""
+        self.scores[score.name] = score
+        if self.path is None:
+            return
+        arrays: dict[str, Any] = {}
+        plain = {}
+        for index, (name, one) in enumerate(self.scores.items()):
+            arrays |= {f"errors{index}": one.errors, f"valid{index}": one.valid}
+            plain[name] = {key: getattr(one, key) for key in _PLAIN}
+        said = json.dumps({"format": 1, "digest": self.digest, "models": plain})
+        with whole_file(self.path) as partial, partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, said=np.array(said), **arrays)
+
+    def _read(self, path: Path) -> dict[str, Score]:
+        """The scores of an earlier run of the same comparison; none if the file is of another one, or damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                said = json.loads(str(arrays["said"]))
+                if said["digest"] != self.digest:
+                    return {}
+                return {
+                    name: Score(
+                        name,
+                        arrays[f"errors{index}"],
+                        arrays[f"valid{index}"],
+                        **{**plain, "parts": tuple(plain["parts"])},
+                    )
+                    for index, (name, plain) in enumerate(said["models"].items())
+                }
+        except OSError as error:
+            raise InputError(
+                f"{path}: the checkpoint cannot be read ({error.strerror}); change its permissions or give another"
+            ) from error
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return {}

@@ -19,7 +19,6 @@ from lln.evaluate.rollout import Ending, Outcome, Region, judge
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
-from lln.forecaster.scoring.origins import unmarked
 from lln.forecaster.scoring.scored_rows import (
     CHOOSING,
     HELD_OUT,
@@ -28,6 +27,7 @@ from lln.forecaster.scoring.scored_rows import (
     choosing_windows,
     marked_rows,
     read_windows,
+    unmarked,
     windows_of,
 )
 from lln.step.frame import Array

@@ -12,10 +12,13 @@ from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
+from lln.fit.choice.holdout import Fold, Part, rolling
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.step.frame import Array
 
 HELD_OUT, CHOOSING, TRAINING, NEW = "held-out rows", "choosing rows", "training data", "new data"
+ORIGINS = 64
+_LENGTH = 0.6  # of the longest unseen stretch: the rest makes room for several starts
 
 
 class Window(NamedTuple):
@@ -108,3 +111,39 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> t
         if known is not None:
             inputs.append(np.asarray(known, dtype=np.float64))
     return np.stack(rows), np.stack(inputs) if inputs else None
+
+
+def unmarked(marks: Sequence[NDArray[np.bool_]]) -> tuple[Part, ...]:
+    """Runs of rows that are not marked: (trajectory, first row, last row + 1)."""
+    parts: list[Part] = []
+    for index, rows in enumerate(marks):
+        edges = np.flatnonzero(np.diff(np.r_[True, rows, True].astype(np.int8))).reshape(-1, 2)
+        parts += [(index, int(first), int(last)) for first, last in edges]
+    return tuple(parts)
+
+
+def rolling_origins(
+    dataset: Dataset, parts: Sequence[Part], history: int, steps: int | None = None, count: int | None = ORIGINS
+) -> Fold:
+    """Evenly spread starts of rollouts whose truth lies within `parts`; rollouts may overlap.
+
+    Args:
+        dataset: the data.
+        parts: rows that may be predicted.
+        history: states given before each rollout, which may lie outside `parts`.
+        steps: length of the rollouts, shorter if the parts are; None takes 500, or six tenths of the longest part.
+        count: at most so many starts; None for all.
+
+    Returns:
+        A fold that trains nothing. It has no windows where nothing fits.
+    """
+    longest = 0
+    for index, first, last in parts:
+        for where, begin, end in dataset.stretches(history + 1):
+            if where == index:
+                longest = max(longest, min(end, last) - max(begin + history, first))
+    fold = Fold((), tuple(parts), (), 1)
+    if longest < 1:
+        return fold
+    length = min(HORIZON, max(1, round(_LENGTH * longest))) if steps is None else min(steps, longest)
+    return rolling(dataset, fold, history, length, dataset.rows if count is None else count)

@@ -18,10 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from lln.core.atomic import sync_folder, whole_file
 from lln.core.canonical import SUM, canonical, digest
 from lln.core.errors import InputError
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder, sync_folder, whole_file
 from lln.paper.records.schema import Record, Timing
 
 RECORDS, TIMES, BLOCKS, LOCK = "records.jsonl", "times.jsonl", "blocks.json", ".lock"

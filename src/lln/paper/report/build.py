@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lln.core.atomic import whole_file
-from lln.core.folders import output_folder
+from lln.core.safe_files import output_folder, whole_file
 from lln.core.table import Table
 from lln.paper.report.case_figures import case_figure, overview_figure, refraction_figure
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from lln.core.atomic import whole_file
+from lln.core.safe_files import whole_file
 from lln.core.table import Table
 from lln.paper.report.compare import Verdict
 from lln.plots.style import DPI, house_style

@@ -9,8 +9,8 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lln.core.atomic import whole_file
 from lln.core.checks import check_int
+from lln.core.safe_files import whole_file
 from lln.data.series import Dataset
 from lln.view.page.build import forecaster_page
 

@@ -1,18 +1,24 @@
-"""Write a file or folder so that it appears whole or not at all."""
+"""Files that appear whole or not at all, digests inside them, and checks of the place before the work begins.
+
+The digest of a safetensors file is the SHA-256 of the file with zeros in the place of the digest, among the metadata of
+the file. Files without a place for a digest are accepted as they are.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import hashlib
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from lln.core.folders import check_target
+from lln.core.errors import InputError
 
 try:
     import fcntl
@@ -24,6 +30,10 @@ _EXCHANGE = 2  # flag of renameat2: swap two names in one operation
 _HERE = -100  # AT_FDCWD
 _OLD = ".old"  # entry of a work folder that holds the target while it is replaced
 _LONGEST = 200  # bytes of a target's name that become part of the work folder's name
+KEY = "sha256"
+BLANK = "0" * 64
+_BLOCK = 1 << 20
+BROKEN = "its content and its digest do not agree; it was damaged on the way"
 
 
 @contextmanager
@@ -143,3 +153,103 @@ def _discard(work: Path, target: Path) -> None:
     if old.exists() and not target.exists():
         old.rename(target)
     shutil.rmtree(work, ignore_errors=True)
+
+
+def output_folder(path: str | os.PathLike[str]) -> Path:
+    """`path` as a folder that exists and can be written to; it is made if it is missing."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made a folder ({error.strerror}); choose another to write to") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{folder}: cannot be written to; choose another folder or change its permissions")
+    return folder
+
+
+def check_target(path: Path) -> None:
+    """Refuse a path at which no file can be made or replaced, whether or not there is one now."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no folder {folder} to write to; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: {folder} cannot be written to; choose another folder or change its permissions")
+    try:
+        owner = path.lstat().st_uid
+    except FileNotFoundError:
+        return
+    except OSError as error:  # such as a name that is too long for the file system
+        raise InputError(f"{path}: cannot be written to ({error.strerror}); choose another name") from error
+    status = folder.stat()
+    if status.st_mode & stat.S_ISVTX and hasattr(os, "geteuid") and os.geteuid() not in (0, owner, status.st_uid):
+        raise InputError(
+            f"{path}: belongs to another user, and {folder} lets only the owner replace a file; choose another name"
+        )
+
+
+def cache_folder(name: str) -> Path | None:
+    """This user's own folder for what can be made again, under `name`; None where others may write to it."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = base / "lln" / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        return None
+    return folder
+
+
+def sealed(content: bytes) -> bytes:
+    """A file that was made with `BLANK` in the place of its digest, with the digest and its metadata in order."""
+    content = _in_order(content)
+    head, tail = _around(content, BLANK)
+    digest = hashlib.sha256(content).hexdigest().encode()
+    return content[:head] + digest + content[tail:]
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its metadata sorted by name; safetensors writes them in an order of its own each time."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
+
+
+def broken(path: Path, metadata: Mapping[str, str], known: str) -> bool:
+    """Whether the file at `path` is not what its digest says.
+
+    Args:
+        path: of the file.
+        metadata: its own, by name.
+        known: the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
+    """
+    strangers = set(metadata) - {known, KEY}
+    if KEY not in metadata and not strangers:
+        return False
+    digest = str(metadata.get(KEY, ""))
+    return bool(strangers) or len(digest) != len(BLANK) or _hash_of(path, digest) != digest
+
+
+def _hash_of(path: Path, digest: str) -> str:
+    hasher = hashlib.sha256()
+    with path.open("rb") as file:
+        length = file.read(8)
+        head = file.read(int.from_bytes(length, "little"))  # a reader has held this length against the file's
+        try:
+            first, last = _around(head, digest)
+        except ValueError:
+            return ""
+        hasher.update(length + head[:first] + BLANK.encode() + head[last:])
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()
+
+
+def _around(content: bytes, digest: str) -> tuple[int, int]:
+    """Where the digest begins and ends: behind its name, which is the last of the metadata or followed by others."""
+    begin = content.index(f'"{KEY}":"{digest}"'.encode()) + len(KEY) + 4
+    return begin, begin + len(digest)
