@@ -10,14 +10,15 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from lln.core.errors import InputError, choice
 from lln.core.safe_files import output_folder, whole_file
+from lln.export.c.dense import DenseModel
 from lln.export.c.field import FieldModel
-from lln.export.c.plain import PlainModel
 from lln.export.c.source import Model, header, selftest, source
 from lln.export.c.text import PRECISIONS, identifier
 from lln.export.parts import Difference, Probe, field_stacks, stacks
@@ -115,10 +116,10 @@ def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[st
     return [(file, text.replace(guard, guard + define, 1).replace(include, include + check, 1)) for file, text in files]
 
 
-def _model(surrogate: AnyStep, name: str, precision: str) -> Model:
+def _model(surrogate: AnyStep, name: str, precision: str) -> Model[Any]:
     if surrogate.kind == "field":
         return FieldModel(name, precision, surrogate.frame, field_stacks(surrogate))
-    return PlainModel(name, precision, surrogate.frame, stacks(surrogate))
+    return DenseModel(name, precision, surrogate.frame, stacks(surrogate))
 
 
 def compiler() -> str | None:

@@ -21,28 +21,22 @@ _SIDES = ("periodic", "dirichlet", "neumann", "replicate")
 
 
 @dataclass(frozen=True, eq=False)
-class FieldModel(Model):
+class FieldModel(Model[FieldFrame]):
     """A field frame, and the networks whose mean corrects it."""
 
-    field: FieldFrame
     stacks: tuple[FieldStack, ...]
-
-    @property
-    def frame(self) -> FieldFrame:
-        """Units, history, inputs and linear part."""
-        return self.field
 
     @property
     def seen(self) -> int:
         """Input channels of a network's first block: features and fixed fields."""
-        return self.field.features + (0 if self.field.static is None else self.field.static.shape[-1])
+        return self.frame.features + (0 if self.frame.static is None else self.frame.static.shape[-1])
 
     def sizes(self) -> list[Size]:
         """Grid, channels and rays."""
         found = [
-            ("POINTS", math.prod(self.field.space), f"points of the grid, {' x '.join(map(str, self.field.space))}"),
-            ("CHANNELS", self.field.channels, "fields at every point; a state runs through channels, then space"),
-            ("FEATURES", self.field.features, "what the model makes of states and inputs at every point"),
+            ("POINTS", math.prod(self.frame.space), f"points of the grid, {' x '.join(map(str, self.frame.space))}"),
+            ("CHANNELS", self.frame.channels, "fields at every point; a state runs through channels, then space"),
+            ("FEATURES", self.frame.features, "what the model makes of states and inputs at every point"),
         ]
         if self.stacks:
             found.append(("RAYS", self.stacks[0].blocks[0].optics.rays, "rays of the lens network at every point"))
@@ -50,24 +44,24 @@ class FieldModel(Model):
 
     def scratch(self) -> str:
         """Members of the struct beside the past."""
-        points, kernels = math.prod(self.field.space), [self.field.kernel]
-        channels = [self.field.features]
-        text = f"    double features[{points} * {self.field.features}], moved[{points} * {self.field.channels}];\n"
-        text += field_scratch(self.field)
+        points, kernels = math.prod(self.frame.space), [self.frame.kernel]
+        channels = [self.frame.features]
+        text = f"    double features[{points} * {self.frame.features}], moved[{points} * {self.frame.channels}];\n"
+        text += field_scratch(self.frame)
         if self.stacks:
             first = self.stacks[0]
             rays, kernels = first.blocks[0].optics.rays, [*kernels, first.kernel]
-            widest = max(self.seen, self.field.outputs, *(len(block.readout.bias) for block in first.blocks))
+            widest = max(self.seen, self.frame.outputs, *(len(block.readout.bias) for block in first.blocks))
             channels += [self.seen, rays, widest]
-            text += f"    double correction[{points} * {self.field.outputs}], field[{points} * {widest}];\n"
+            text += f"    double correction[{points} * {self.frame.outputs}], field[{points} * {widest}];\n"
             text += f"    double rays[{points} * {rays}], theta[{rays}];\n    {self.precision} turn[{rays}];\n"
-        room = max(math.prod(n + k - 1 for n, k in zip(self.field.space, kernel, strict=True)) for kernel in kernels)
+        room = max(math.prod(n + k - 1 for n, k in zip(self.frame.space, kernel, strict=True)) for kernel in kernels)
         return text + f"    double padded[2][{room} * {max(channels)}];\n"
 
     def body(self) -> str:
         """Tables and functions."""
         pieces = [self._tables()]
-        if self.stacks or self.field.matrix.any():
+        if self.stacks or self.frame.matrix.any():
             pieces.append(self._padding())
         if self.stacks:
             pieces.append(LINEAR)
@@ -80,12 +74,12 @@ class FieldModel(Model):
                 for b, block in enumerate(stack.blocks)
             ]
             pieces.append(self._correct())
-        if self.field.polynomial is not None:
-            pieces.append(field_functions(self.field, self.name))
+        if self.frame.polynomial is not None:
+            pieces.append(field_functions(self.frame, self.name))
         return "\n".join([*pieces, self._look(), self._change()])
 
     def _tables(self) -> str:
-        frame, points = self.field, math.prod(self.field.space)
+        frame, points = self.frame, math.prod(self.frame.space)
         values = {
             "mean": (frame.channel_mean, "The state is standardised: z = (x - mean) / scale, channel by channel."),
             "scale": (frame.channel_scale, "In units of the data."),
@@ -112,8 +106,8 @@ class FieldModel(Model):
 
     def _padding(self) -> str:
         codes = ", ".join(name.upper() for name in _SIDES)
-        sides = [("replicate", "replicate")] * (3 - len(self.field.space)) + list(self.field.boundary)
-        axes, grid = [], _three(self.field.space)
+        sides = [("replicate", "replicate")] * (3 - len(self.frame.space)) + list(self.frame.boundary)
+        axes, grid = [], _three(self.frame.space)
         for axis in range(3):
             outer = " * ".join(["1", *(f"wide_{k}" for k in range(axis))])
             inner = " * ".join(["channels", *(str(n) for n in grid[axis + 1 :])])
@@ -206,7 +200,7 @@ static void block{of}({self.name} *m)
 """
 
     def _correct(self) -> str:
-        big, outputs, seen, features = self.name.upper(), self.field.outputs, self.seen, self.field.features
+        big, outputs, seen, features = self.name.upper(), self.frame.outputs, self.seen, self.frame.features
         fixed = seen - features
         static = f"""\
         for (int s = 0; s < {fixed}; s++)
@@ -234,7 +228,7 @@ static void correct({self.name} *m)
 """
 
     def _look(self) -> str:
-        name, big, frame = self.name, self.name.upper(), self.field
+        name, big, frame = self.name, self.name.upper(), self.frame
         past = f"""\
             for (int age = 1; age < {big}_HISTORY; age++)
                 f[age * {big}_CHANNELS + c] =
@@ -264,7 +258,7 @@ static void look({name} *m, const double *inputs)
 """
 
     def _change(self) -> str:
-        big, frame, kernel = self.name.upper(), self.field, _three(self.field.kernel)
+        big, frame, kernel = self.name.upper(), self.frame, _three(self.frame.kernel)
         run = kernel[2] * frame.features
         linear = f"""\
     static const int kernel[3] = {{{", ".join(map(str, kernel))}}};
@@ -308,7 +302,7 @@ static void change({self.name} *m, const double *inputs)
 
     def _worth(self) -> str:
         """The correction, or the divergence of the flux that it is, times its gain, added to what moves."""
-        big, frame = self.name.upper(), self.field
+        big, frame = self.name.upper(), self.frame
         if frame.conserve != "flux":
             return f"""\
     for (int i = 0; i < {big}_POINTS * {big}_CHANNELS; i++)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from lln import __version__
 from lln.export.c.text import comment_words, literal, table
@@ -13,19 +14,22 @@ from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
 
 Size = tuple[str, int, str]
+FrameT = TypeVar("FrameT", Frame, FieldFrame)
 
 
 @dataclass(frozen=True, eq=False)
-class Model(ABC):
-    """What is written in C: the stem of all names, the precision of weights and lenses, and the parts."""
+class Model(ABC, Generic[FrameT]):
+    """What is written in C.
+
+    Attributes:
+        name: stem of all names.
+        precision: C type of weights and lenses.
+        frame: units, history, inputs and linear part.
+    """
 
     name: str
     precision: str
-
-    @property
-    @abstractmethod
-    def frame(self) -> Frame | FieldFrame:
-        """Units, history, inputs and linear part."""
+    frame: FrameT
 
     @abstractmethod
     def sizes(self) -> list[Size]:
@@ -40,7 +44,7 @@ class Model(ABC):
         """Tables and functions, up to a static `change(m, inputs)` that leaves x_{k+1} - x_k in m->change."""
 
 
-def header(model: Model, names: Sequence[str] = (), input_names: Sequence[str] = ()) -> str:
+def header(model: Model[Any], names: Sequence[str] = (), input_names: Sequence[str] = ()) -> str:
     """The text of the header."""
     name, big, frame = model.name, model.name.upper(), model.frame
     sizes = [
@@ -91,7 +95,7 @@ void {name}_rollout({name} *m, size_t steps, const double *inputs, double *state
 """
 
 
-def source(model: Model) -> str:
+def source(model: Model[Any]) -> str:
     """The text of the source."""
     name, big = model.name, model.name.upper()
     bounds = [f"state {sign} {bound}[i] ? {bound}[i] : " for sign, bound in (("<", "low"), (">", "high"))
@@ -156,7 +160,7 @@ static inline void linear(int in, int out, const real *restrict weight, const re
 """
 
 
-def selftest(model: Model, probe: Probe, truth: Array, tolerance: float) -> str:
+def selftest(model: Model[Any], probe: Probe, truth: Array, tolerance: float) -> str:
     """A program that replays the first start of the probe and compares with the stored float64 rollout."""
     name, big, every = model.name, model.name.upper(), max(1, probe.steps // 10)
     tables = [

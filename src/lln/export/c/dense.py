@@ -16,16 +16,10 @@ from lln.step.frame import Array, Frame
 
 
 @dataclass(frozen=True, eq=False)
-class PlainModel(Model):
+class DenseModel(Model[Frame]):
     """Closed-form parts and the networks that correct them: one lens network, several comparators, or none."""
 
-    plain: Frame
     stacks: tuple[Stack, ...]
-
-    @property
-    def frame(self) -> Frame:
-        """Units, history, inputs and linear part."""
-        return self.plain
 
     @property
     def lens(self) -> LensStack | None:
@@ -39,7 +33,7 @@ class PlainModel(Model):
 
     def sizes(self) -> list[Size]:
         """Features, and rays or units."""
-        found = [("FEATURES", self.plain.features, "what the model makes of states and inputs")]
+        found = [("FEATURES", self.frame.features, "what the model makes of states and inputs")]
         if self.lens is not None:
             found.append(("RAYS", self.lens.optics.rays, "rays of the lens network, all members together"))
         if self.dense:
@@ -53,21 +47,21 @@ class PlainModel(Model):
             text += f"    double y[{big}_RAYS], theta[{big}_RAYS];\n    {self.precision} turn[{big}_RAYS];\n"
         if self.dense:
             text += f"    double wide[{big}_WIDTH], next[{big}_WIDTH], readout[{big}_STATES];\n"
-        text += closed_scratch(self.plain)
+        text += closed_scratch(self.frame)
         return text + (f"    double correction[{big}_STATES];\n" if self.stacks else "")
 
     def body(self) -> str:
         """Tables and functions."""
-        pieces = [_frame_tables(self.plain, bool(self.stacks))]
+        pieces = [_frame_tables(self.frame, bool(self.stacks))]
         if self.stacks:
             pieces.append(LINEAR)
         if self.lens is not None:
             pieces += [lens_tables(self.lens, self.precision), lens_functions(self.lens, self.name, self.precision)]
         elif self.dense:
             pieces += [dense_tables(self.dense, self.precision), dense_functions(self.dense, self.name)]
-        closed = closed_functions(self.plain, self.name)
+        closed = closed_functions(self.frame, self.name)
         pieces += [closed] if closed else []
-        return "\n".join([*pieces, _features(self.plain, self.name), self._change()])
+        return "\n".join([*pieces, _features(self.frame, self.name), self._change()])
 
     def _change(self) -> str:
         big = self.name.upper()
@@ -81,7 +75,7 @@ class PlainModel(Model):
     for (int i = 0; i < {big}_STATES; i++)
         m->change[i] += gain[i] * m->correction[i];
 """
-        parts = (linear if self.plain.matrix.any() else "") + closed_calls(self.plain)
+        parts = (linear if self.frame.matrix.any() else "") + closed_calls(self.frame)
         parts += correction if self.stacks else ""
         return f"""\
 /* How far the state moves in one step. */

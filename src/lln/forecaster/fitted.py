@@ -1,0 +1,190 @@
+"""A fitted forecaster: its parts, and the rollouts that it computes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lln.core.checks import check_int
+from lln.core.errors import InputError
+from lln.data.windows import HORIZON
+from lln.evaluate.rollout import Region, judge, training_region
+from lln.fit.options import Recipe
+from lln.fit.report import coverage as covering
+from lln.forecaster.estimator import Estimator
+from lln.forecaster.fingerprint import TrainingFingerprint
+from lln.forecaster.layout import Layout
+from lln.forecaster.results import Forecast, forecast, half_widths, one_step
+from lln.forecaster.starts import Present, Start, read_inputs, read_start
+from lln.forecaster.summary import WIDTH, summary
+from lln.models import FieldLensNetwork, LensNetwork
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    from lln.fit.options import FitReport
+    from lln.step.base import AnyStep
+
+
+class FittedForecaster(Estimator):
+    """What a forecaster knows once it is fitted, and what it computes from that; see `LensForecaster`."""
+
+    def assemble(
+        self,
+        surrogate: AnyStep,
+        recipe: Recipe,
+        report: FitReport,
+        layout: Layout,
+        training: TrainingFingerprint,
+        last_window: Array,
+        last_time: float = 0.0,
+    ) -> Self:
+        """Make this a fitted forecaster out of its parts."""
+        self.surrogate_, frame = surrogate, surrogate.frame
+        self.recipe_, self.report_ = recipe, report
+        self.layout_, self.training_ = layout, training
+        self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
+        self.space_, self.coords_ = layout.space, layout.coords
+        self.history_ = frame.history
+        self.region_: Region = training_region(frame.mean, frame.scale, *report.region)
+        self.last_window_, self.last_time_ = last_window, last_time
+        self.n_features_in_ = layout.size
+        return self
+
+    def rollout(
+        self, x0: Any = None, steps: int = HORIZON, inputs: Any = None, *, level: float | None = None
+    ) -> Forecast:
+        """The states after a start.
+
+        Args:
+            x0: one state (n,) or many (B, n); with a history of H > 1 the last H states, (H, n) or (B, H, n), oldest
+                first; fields may keep their grid. xarray objects (the last states along time count) and tables
+                work too. None starts where the training data ended.
+            steps: how many.
+            inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
+                the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
+                dates are matched by date, and the file may begin after the training data.
+            level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
+                `lower` and `upper` of the result. None for none.
+
+        Returns:
+            The start and the states after it, of the same kind as x0, and how each rollout ended. Divergence and
+            leaving the region that training saw are outcomes, not errors.
+        """
+        self._fitted()
+        widths = None if level is None else half_widths(self.report_.intervals, level, check_int("steps", steps, 1))
+        start, steps, known = self._given(x0, steps, inputs)
+        run = self._rolled(self.surrogate_, start, steps, known)
+        found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
+        if widths is None:
+            return found
+        return dataclasses.replace(found, lower=found.array - widths, upper=found.array + widths, level=level)
+
+    def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
+        """A rollout of each member of the ensemble alone, for how far they agree.
+
+        Args:
+            x0: as for `rollout`.
+            steps: how many.
+            n: how many members; None takes all.
+            inputs: as for `rollout`.
+
+        Returns:
+            As `rollout`, with a first dimension for the members: states (S, ..., steps + 1, n).
+        """
+        start, steps, known = self._given(x0, steps, inputs)
+        alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
+        alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
+        count = len(alone) if n is None else check_int("n", n, 1)
+        if count > len(alone):
+            raise InputError(
+                f"n = {count} members were asked for, but this model has {len(alone)}; fit with members={count}"
+            )
+        runs = [self._rolled(one, start, steps, known) for one in alone[:count]]
+        outcomes = tuple(outcome for run in runs for outcome in run.outcomes)
+        together = dataclasses.replace(runs[0], states=np.stack([run.states for run in runs]), outcomes=outcomes)
+        return forecast(together, start, self.layout_, ("member",), self.surrogate_.frame.scale)
+
+    def predict(self, x: Any, inputs: Any = None) -> Any:
+        """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
+        self._fitted()
+        start = read_start(x, self.layout_, self.history_, gaps=True)
+        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
+
+    def invert(self, x: Any, inputs: Any = None) -> Any:
+        """One step back: the state whose successor is `x` (with a history of H states, the one before the window).
+
+        A learned step has an inverse only where it is one to one. It is sought by Newton's method in float64, and
+        refused in one sentence where that does not converge.
+        """
+        start = self._start(x)
+        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
+        before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
+        states = np.reshape(before, (*start.lead, 1, self.layout_.size))
+        return one_step(states, start, self.layout_, ahead=-self.history_)
+
+    def coverage(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> covering.Coverage | None:
+        """Where hidden positions lie among the control points along a rollout; None for a model without lenses.
+
+        The same on the training data is `report_.coverage`.
+        """
+        from lln.forecaster.scoring.evaluation import visited
+
+        start, steps, known = self._given(x0, steps, inputs)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = None if known is None else known.reshape(len(windows), steps, -1)
+        predicted = self.surrogate_.rollout(windows, steps, forcing)
+        return self._coverage(visited(self.surrogate_.frame, windows, predicted, forcing))
+
+    @property
+    def parameters_(self) -> int:
+        """Numbers that were fitted: of all networks and, where there is one, the linear part."""
+        self._fitted()
+        return self.report_.parameters
+
+    def summary(self, width: int = WIDTH) -> str:
+        """The data, the choices and the held-out errors of the fit, as text of at most `width` columns."""
+        self._fitted()
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, check_int("width", width, 40))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "surrogate_")
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
+
+    def _start(self, x0: Any) -> Start:
+        self._fitted()
+        if x0 is None:
+            return Start(self.last_window_, time=self.last_time_)
+        return read_start(x0, self.layout_, self.history_)
+
+    def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:
+        """The start of a rollout, its length and its known inputs, checked."""
+        start, steps = self._start(x0), check_int("steps", steps, 1)
+        present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
+        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present)
+
+    def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
+        after = surrogate.rollout(start.window, steps, known)
+        return judge(np.concatenate([start.window[..., -1:, :], after], axis=-2), region=self.region_)
+
+    def _coverage(self, features: Array) -> covering.Coverage | None:
+        frame, members = self.surrogate_.frame, self.surrogate_.members
+        lenses = [member for member in members if isinstance(member, LensNetwork | FieldLensNetwork)]
+        if not (lenses and frame.gain.any()):
+            return None
+        return covering.coverage(lenses, features, getattr(frame, "static", None))
