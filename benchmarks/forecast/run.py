@@ -29,7 +29,7 @@ from lln.core.workers.local import LocalPool
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.linear_choice import LinearChoice, choose_linear
 from lln.fit.choice.scores import bounded
-from lln.fit.closed.linear import RIDGES
+from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
 from lln.fit.networks.trials import rate_of

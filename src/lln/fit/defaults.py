@@ -4,11 +4,11 @@
 |--------------------|-------------------------------|----------------------------------------------|
 | members            | 3                             | 2                                            |
 | correction weights | 0.25, 0.5, 0.75, 1            | the same                                     |
-| ridges             | `lln.fit.closed.linear.RIDGES`       | 1e-14, 1e-11, 1e-8, 1e-5, 1e-3               |
+| ridges             | `RIDGES` of `closed/ridge.py` | `FIELD_RIDGES` of `closed/ridge.py`          |
 | refit              | everything trains again       | closed-form parts are solved again; networks |
 |                    |                               | keep what they learned without held-out rows |
 | noise on inputs    | none                          | 0.003 on a CPU; 0.001, 0.003 or 0.01 on GPUs |
-| updates            | `lln.fit.networks.sizes.updates_for`   | 2,500 on a CPU, 8,000 on a GPU               |
+| updates            | `networks/sizes.py`           | 2,500 on a CPU, 8,000 on a GPU               |
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class FieldBudget:
 
 DENSE_MEMBERS = 3
 FIELD_MEMBERS = 2
-FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)
 _BUDGETS = {
     "cpu": FieldBudget(2500, 600, 0.15, (0.003,)),
     "cuda": FieldBudget(8000, 2000, 0.25, (0.001, 0.003, 0.01)),

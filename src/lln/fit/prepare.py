@@ -15,7 +15,6 @@ from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs, moments, pairs
 from lln.fit.choice.holdout import Part
 from lln.fit.closed.linear import (
-    RIDGES,
     Mask,
     Regression,
     Units,
@@ -27,6 +26,7 @@ from lln.fit.closed.linear import (
     units_of_pairs,
 )
 from lln.fit.closed.naive import lag_weights
+from lln.fit.closed.ridge import RIDGES
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches

@@ -14,7 +14,8 @@ from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, roll_linear
 from lln.fit.choice.scores import lead_times
-from lln.fit.closed.linear import EXACT_BELOW, RIDGES
+from lln.fit.closed.linear import EXACT_BELOW
+from lln.fit.closed.ridge import RIDGES
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array
 

@@ -18,8 +18,7 @@ from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
 from lln.fit.closed.linear import Units
-from lln.fit.closed.ridge import RIDGES, RidgePath
-from lln.fit.flows.search import RIDGES as FLOW_RIDGES
+from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
 from lln.fit.flows.search import FlowChoice, FlowForms
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer

@@ -16,7 +16,6 @@ from lln.step.frame import Array, Frame
 
 Mask = NDArray[np.bool_]
 
-RIDGES = tuple(10.0**power for power in range(-16, 0))
 # Sums of products lose what is smaller than the root of a rounding error, so a ridge below this would be noise.
 LEAST_RIDGE_OF_SUMS = 1e-13
 EXACT_BELOW = 1e-6  # a larger ridge hides what sums of products lose

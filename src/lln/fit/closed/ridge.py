@@ -1,4 +1,4 @@
-"""Ridge regression in float64 for all ridges at once: one decomposition, then a product for each ridge."""
+"""The grids of ridges, and ridge regression in float64 for all ridges at once by one decomposition."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from lln.step.frame import Array
 
-# Relative to the largest squared singular value of the normalised columns.
-RIDGES = tuple(10.0**power for power in range(-16, 0))
+# Ridges that are tried, relative to the largest squared singular value of the normalised columns.
+RIDGES = tuple(10.0**power for power in range(-16, 0))  # of linear maps, polynomials and drawn lenses
+FLOW_RIDGES = (1e-18, 1e-13, 1e-8)  # of vector fields
+FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)  # of convolutions
 _POWER = 30  # steps of the power method; a ridge need not be exact
 _LEAST_SQUARE = 1e-13  # of the largest: smaller squares of singular values are rounding of sums of products
 _TALL = 1.5  # with this many rows to a column, a triangular factor comes first

@@ -15,6 +15,7 @@ from lln.data.stream import pair_batches
 from lln.fit.choice.holdout import Part
 from lln.fit.closed.bases import monomial_count
 from lln.fit.closed.linear import Units
+from lln.fit.closed.ridge import FLOW_RIDGES
 from lln.fit.flows.library import Library
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
 from lln.fit.prepare import Preparer
@@ -23,7 +24,6 @@ from lln.step.frame import Array, Frame
 DEGREES = (2, 3, 5, 7, 9)
 RADII = (1, 2, 3)
 SUBSTEPS, MORE, FEWER = 4, (8, 16), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
-RIDGES = (1e-18, 1e-13, 1e-8)
 THRESHOLDS = (1e-2, 1e-4)
 _FEWEST_CELLS, _MOST_CELLS = 8, 512  # coordinates that may be a ring
 _MOST_WEIGHTS, _MOST_TERMS = 400, 60
@@ -128,7 +128,7 @@ class FlowForms:
     @np.errstate(over="ignore", invalid="ignore")
     def _truncation(self, choice: FlowChoice) -> float:
         """Mean squared difference of flows with one Runge-Kutta step and with those of `choice`, on held-out rows."""
-        field, (pieces, ratio) = self.field(choice, RIDGES[0], self.train), self._judges(choice)
+        field, (pieces, ratio) = self.field(choice, FLOW_RIDGES[0], self.train), self._judges(choice)
         apart = errors(field, pieces) - errors(replace(field, substeps=1), pieces)
         return float(np.mean(np.square(apart * ratio)))
 
@@ -137,7 +137,7 @@ class FlowForms:
         """Mean squared one-step error on held-out rows, in the units of all closed forms."""
         pieces, ratio = self._judges(choice)
         try:
-            found = errors(self.field(choice, RIDGES[0], self.train), pieces) * ratio
+            found = errors(self.field(choice, FLOW_RIDGES[0], self.train), pieces) * ratio
         except (ValueError, np.linalg.LinAlgError):  # products of the states are not finite, or all alike
             return np.inf
         error = float(np.mean(np.square(found)))
@@ -174,7 +174,7 @@ class FlowForms:
             used = self.field(choice, ridge, self.train).used  # a weight near the threshold must not come and go
             return fitted(library, pieces, choice.substeps, ridge, np.where(used, whole.weights, 0.0))
         # Fits at other ridges and substeps start from the weights of the first.
-        first = (replace(choice, substeps=SUBSTEPS), RIDGES[0])
+        first = (replace(choice, substeps=SUBSTEPS), FLOW_RIDGES[0])
         start = None if first == (choice, ridge) else self.field(*first, parts).weights
         return fitted(library, pieces, choice.substeps, ridge, start)
 

@@ -13,7 +13,8 @@ from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
 from lln.fit.choice.linear_choice import choose_linear, radii_of
-from lln.fit.closed.linear import RIDGES, units_of_moments
+from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.ridge import RIDGES
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.forecaster.references.analogs import Library, Memory
 from lln.step.dense import DenseStep
