@@ -178,14 +178,14 @@ def _frame_of(fit: Fit) -> FrameChoice:
 
 
 def _reference_row(task: Mapping[str, Any]) -> dict[str, Any]:
-    from lln.forecaster.references.simple import Analog, Linear
+    from lln.forecaster.references.simple import Analog, LinearReference
 
     problem = problem_of(task["table"], task["system"])
     if task["model"] == "linear-best":
         return {"role": "reporting", **_best_linear(problem)}
     if task["model"] == "linear":
         return {"role": "reporting", **_plain_linear(problem)}
-    reference = Linear() if task["model"] == "linear-wide" else Analog()
+    reference = LinearReference() if task["model"] == "linear-wide" else Analog()
     reference.fit(problem.dataset)
     errors = problem.errors(reference.rollout, reference.history)
     return {"role": "reporting", "nmse": _mean(errors), "nmse_of_windows": [[float(value) for value in errors]]}

@@ -11,7 +11,7 @@ import pytest
 from lln.core.errors import InputError
 from lln.core.workers import DaskPool, Task
 from lln.core.workers.local import call
-from lln.paper.records import Store
+from lln.paper.records import RecordStore
 from lln.paper.reproduce import run_study
 from lln.paper.spec import paper_studies
 
@@ -79,11 +79,15 @@ class Inline:
 
 def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_path):
     study = paper_studies("smoke")["SMOKE"]
-    with Store(tmp_path / "inline") as store:
+    with RecordStore(tmp_path / "inline") as store:
         run_study(study, store, Inline())
         store.settle()
     killed = []
-    with cluster(tmp_path) as (address, workers), closing(DaskPool(address)) as pool, Store(tmp_path / "dask") as store:
+    with (
+        cluster(tmp_path) as (address, workers),
+        closing(DaskPool(address)) as pool,
+        RecordStore(tmp_path / "dask") as store,
+    ):
 
         def kill_one(progress):
             # While both workers hold runs and others still wait.

@@ -11,7 +11,7 @@ import pytest
 
 import lln.paper
 from lln.core.workers.local import call
-from lln.paper.records import Store, read_records
+from lln.paper.records import RecordStore, read_records
 from lln.paper.reproduce import run_study
 from lln.paper.spec import load_study
 
@@ -47,7 +47,7 @@ def stop_in_the_middle(folder, moment, sign):
 
 
 def uninterrupted(folder):
-    with Store(folder) as store, closing(Inline()) as pool:
+    with RecordStore(folder) as store, closing(Inline()) as pool:
         run_study(load_study(SMOKE), store, pool)
         store.settle()
     return (folder / "records.jsonl").read_bytes()

@@ -11,7 +11,7 @@ from lln.core.workers import LocalPool
 from lln.core.workers.local import call
 from lln.models import build
 from lln.paper.expand import RunSpec, expand
-from lln.paper.records import Record, Store, read_blocks, read_records, read_times
+from lln.paper.records import Record, RecordStore, read_blocks, read_records, read_times
 from lln.paper.reproduce import confirmations, longest_first, lowest, mean_score, run_study
 from lln.paper.run import execute, lens_network, problem_of
 from lln.paper.spec import Confirm, paper_studies
@@ -173,7 +173,7 @@ def test_the_lowest_mean_is_chosen_and_divergence_never_is():
 def test_a_study_runs_to_its_end_and_nothing_twice(tmp_path):
     study = SMOKE["SMOKE"]
     shown = []
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         progress = run_study(study, store, Inline(), lambda p: shown.append(replace(p)))
         lines = (tmp_path / "records.jsonl").read_bytes()
         again = run_study(study, store, Inline())
@@ -191,7 +191,7 @@ def test_a_study_runs_to_its_end_and_nothing_twice(tmp_path):
 def test_two_runs_on_workers_give_the_same_bytes_as_one_process(tmp_path):
     study = SMOKE["SMOKE"]
     for folder, pool in (("inline", Inline()), ("two", LocalPool(2))):
-        with Store(tmp_path / folder) as store, closing(pool):
+        with RecordStore(tmp_path / folder) as store, closing(pool):
             run_study(study, store, pool)
             store.settle()
     for name in ("records.jsonl", "blocks.json"):
@@ -206,7 +206,7 @@ class OneCrash(Inline):
 
 def test_a_crash_is_recorded_with_its_specification_and_the_study_goes_on(tmp_path):
     study = SMOKE["SMOKE-MT"]
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         progress = run_study(study, store, OneCrash())
         assert (progress.done, progress.failed) == (2, 1)
         assert "MemoryError" in progress.errors[0]

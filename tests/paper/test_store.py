@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lln.core.errors import InputError
-from lln.paper.records import FAILED, Entry, Record, Store, Timing, read_blocks, read_records, read_times
+from lln.paper.records import FAILED, Entry, Record, RecordStore, Timing, read_blocks, read_records, read_times
 from lln.paper.records.store import BLOCKS, RECORDS, TIMES
 
 
@@ -16,11 +16,11 @@ def record(number, **more):
 
 
 def test_records_come_back_and_none_is_written_twice(tmp_path):
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         assert store.add(record(1), Timing(record(1).digest, 0.5))
         assert not store.add(record(1), Timing(record(1).digest, 0.7))
         assert store.done == {record(1).digest}
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         assert not store.add(record(1))
     assert (tmp_path / RECORDS).read_text() == record(1).line()
     assert read_times(tmp_path)[record(1).digest].seconds == 0.5
@@ -37,7 +37,7 @@ def test_a_torn_last_line_is_ignored_and_cut_off_by_the_next_writer(tmp_path, ke
     torn = record(2).line()[:kept]
     (tmp_path / RECORDS).write_text(record(1).line() + torn)
     assert set(read_records(tmp_path)) == {record(1).digest}
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         assert store.done == {record(1).digest}
         store.add(record(3))
     assert (tmp_path / RECORDS).read_text() == record(1).line() + record(3).line()
@@ -50,7 +50,7 @@ def test_a_broken_line_in_the_middle_is_not_passed_over(tmp_path):
 
 
 def test_a_failed_run_may_be_tried_again_and_its_success_stays(tmp_path):
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         store.add(Record(record(1).spec, {}, FAILED, "boom"))
         assert store.done == frozenset()
         assert not read_records(tmp_path)[record(1).digest].done
@@ -61,7 +61,7 @@ def test_a_failed_run_may_be_tried_again_and_its_success_stays(tmp_path):
 
 def test_settled_records_do_not_tell_in_which_order_runs_finished(tmp_path):
     for folder, order in (("a", range(9)), ("b", reversed(range(9)))):
-        with Store(tmp_path / folder) as store:
+        with RecordStore(tmp_path / folder) as store:
             for number in order:
                 store.add(record(number))
             store.settle()
@@ -70,7 +70,7 @@ def test_settled_records_do_not_tell_in_which_order_runs_finished(tmp_path):
 
 
 def test_blocks_are_replaced_one_by_one(tmp_path):
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         store.set_blocks({"R0": [Entry("aa", "row")], "MT": [Entry("bb", "lens")]})
         store.set_blocks({"MT": [Entry("cc", "lens"), Entry("aa", "reference")]})
     assert read_blocks(tmp_path) == {
@@ -80,9 +80,9 @@ def test_blocks_are_replaced_one_by_one(tmp_path):
 
 
 def test_there_is_one_writer_at_a_time(tmp_path):
-    with Store(tmp_path), pytest.raises(InputError, match="another study is writing here"):
-        Store(tmp_path)
-    with Store(tmp_path):
+    with RecordStore(tmp_path), pytest.raises(InputError, match="another study is writing here"):
+        RecordStore(tmp_path)
+    with RecordStore(tmp_path):
         pass
 
 
@@ -108,14 +108,14 @@ def test_a_kill_at_any_moment_leaves_whole_records_and_readers_never_trip(tmp_pa
         assert len(found) >= before + 5
         lines = (tmp_path / RECORDS).read_text().split("\n")[:-1]
         assert len(lines) == len(found), "a run was written twice"
-    with Store(tmp_path):
+    with RecordStore(tmp_path):
         assert (tmp_path / RECORDS).read_bytes().endswith(b"\n")
         assert (tmp_path / TIMES).read_bytes().endswith(b"\n")
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"}", b'"', b"0"])
 def test_damaged_files_are_refused_in_one_sentence(tmp_path, damage):
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         store.add(record(1), Timing(record(1).digest, 0.5))
         store.set_blocks({"R0": [Entry("aa", "row")]})
     for name, read in ((RECORDS, read_records), (TIMES, read_times), (BLOCKS, read_blocks)):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from lln.paper.training import Recipe, loader_order
+from lln.paper.training import TrainingRecipe, loader_order
 
 
 def test_batches_come_in_the_order_of_a_data_loader_on_the_global_generator():
@@ -19,14 +19,14 @@ def test_batches_come_in_the_order_of_a_data_loader_on_the_global_generator():
 
 
 def test_six_epochs_of_1024_of_3000_pairs_are_eighteen_updates():
-    assert Recipe().updates(3000) == 18
-    assert Recipe(batch_size=64).updates(3000) == 282
+    assert TrainingRecipe().updates(3000) == 18
+    assert TrainingRecipe(batch_size=64).updates(3000) == 282
 
 
 def test_the_cosine_is_stepped_once_an_epoch_and_the_constant_is_constant():
-    recipe = Recipe(epochs=20, learning_rate=5e-4, schedule="cosine-to-tenth")
+    recipe = TrainingRecipe(epochs=20, learning_rate=5e-4, schedule="cosine-to-tenth")
     assert recipe.rate(0) == 5e-4
     assert recipe.rate(10) == pytest.approx(2.75e-4)
     assert recipe.rate(19) == pytest.approx(5e-5 + 2.25e-4 * (1 + math.cos(0.95 * math.pi)))
     assert recipe.rate(20) == pytest.approx(5e-5)
-    assert Recipe(learning_rate=1e-3).rate(5) == 1e-3
+    assert TrainingRecipe(learning_rate=1e-3).rate(5) == 1e-3

@@ -15,7 +15,7 @@ from lln.paper.printed_values import (
     gradient_transport,
     multi_trajectory,
 )
-from lln.paper.records import Entry, Record, Store, Timing
+from lln.paper.records import Entry, Record, RecordStore, Timing
 
 DATA = {"burn_in": 500, "dtype": "float32", "pairs": 3000, "steps": 500}
 CURVES = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
@@ -42,7 +42,7 @@ class Writer:
         self.blocks.setdefault(block, []).append(Entry(record.digest, role))
 
     def write(self, folder):
-        with Store(folder) as store:
+        with RecordStore(folder) as store:
             for record in self.records.values():
                 store.add(record, Timing(record.digest, 1.5))
             store.set_blocks(self.blocks)

@@ -15,7 +15,7 @@ from lln.data.interpret.description import Choices
 from lln.data.interpret.even_steps import join
 from lln.data.interpret.interpret import interpret
 from lln.data.read.formats import read
-from lln.data.read.store import Store, Table, xarray_store
+from lln.data.read.store import ReadTable, Store, xarray_store
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import Trajectory
 
@@ -75,7 +75,7 @@ def as_dataset(
     if kind == "xarray":
         return interpret(_of_xarray(x), Choices(**options))
     if kind == "pandas":
-        return interpret(Table(x), Choices(**options))
+        return interpret(ReadTable(x), Choices(**options))
     if isinstance(x, Mapping):
         raise InputError(
             "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_polynomial, add_transport, standardised
-from lln.export.parts import FieldStack, Linear
+from lln.export.parts import FieldStack, LinearLayer
 from lln.step.field_frame import FieldFrame, free
 from lln.step.polynomial import PolynomialPart
 
@@ -29,7 +29,7 @@ def add_field_step(
     features = _features(nodes, frame, past, inputs, points)
     change = nodes.keep("offset", frame.offset, np.float64)
     if frame.matrix.any():
-        change = _convolution(nodes, frame, frame.kernel, "linear", Linear(frame.matrix, frame.offset), features)
+        change = _convolution(nodes, frame, frame.kernel, "linear", LinearLayer(frame.matrix, frame.offset), features)
     if frame.polynomial is not None:
         local = add_polynomial(nodes, PolynomialPart(frame.polynomial), features, "polynomial")
         change = nodes.add("Add", change, local)
@@ -98,7 +98,7 @@ def _convolution(
     frame: FieldFrame,
     kernel: tuple[int, ...],
     name: str,
-    layer: Linear,
+    layer: LinearLayer,
     field: str,
     *,
     single: bool = False,

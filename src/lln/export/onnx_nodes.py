@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.export.parts import DenseStack, LensStack, Linear, Optics, Stack
+from lln.export.parts import DenseStack, LensArrays, LensStack, LinearLayer, Stack
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.step.polynomial import FlowPart, PolynomialPart
@@ -42,7 +42,7 @@ class Nodes:
         self.constants[name] = numpy_helper.from_array(array, name)
         return name
 
-    def linear(self, name: str, layer: Linear, rows: str) -> str:
+    def linear(self, name: str, layer: LinearLayer, rows: str) -> str:
         """``rows weight^T + bias`` in float64: long sums are where float32 would lose most."""
         weight = self.keep(f"{name}_weight", layer.weight.T, np.float64)
         return self.add("Gemm", rows, weight, self.keep(f"{name}_bias", layer.bias, np.float64))
@@ -150,7 +150,7 @@ def _lens(nodes: Nodes, stack: LensStack, features: str, name: str) -> str:
     return nodes.linear(f"{name}_readout", stack.readout, add_transport(nodes, stack.optics, y, theta, name))
 
 
-def add_transport(nodes: Nodes, optics: Optics, y: str, theta: str | None, name: str) -> str:
+def add_transport(nodes: Nodes, optics: LensArrays, y: str, theta: str | None, name: str) -> str:
     """Positions (..., h) behind all lenses, from positions and angles; None are angles of zero.
 
     Rays are float64, and how much each lens turns them is of the precision of the network: the many exponentials are

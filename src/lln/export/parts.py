@@ -39,20 +39,20 @@ _FRAME = ("difference_scale", "matrix", "offset", "gain", "static")
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearLayer:
     """``x -> weight x + bias``: weight (out, in), bias (out,), in float64 with the network's own values."""
 
     weight: Array
     bias: Array
 
     @classmethod
-    def of(cls, layer: nn.Linear) -> Linear:
+    def of(cls, layer: nn.Linear) -> LinearLayer:
         """The arrays of a torch layer."""
         return cls(_array(layer.weight), _array(layer.bias))
 
 
 @dataclass(frozen=True, eq=False)
-class Optics:
+class LensArrays:
     """The lenses that rays pass (symbols: see `LensNetwork`).
 
     Attributes:
@@ -93,10 +93,10 @@ class LensStack:
         readout: h -> n.
     """
 
-    position: Linear
-    angle: Linear | None
-    optics: Optics
-    readout: Linear
+    position: LinearLayer
+    angle: LinearLayer | None
+    optics: LensArrays
+    readout: LinearLayer
 
 
 FieldBlockStack = LensStack  # one block of a field network: its linear maps take the patch around a point
@@ -130,12 +130,12 @@ class DenseStack:
         readout: h -> n.
     """
 
-    embedding: Linear
-    layers: tuple[Linear, ...]
+    embedding: LinearLayer
+    layers: tuple[LinearLayer, ...]
     norms: Array | None
     gains: Array
     kept: bool
-    readout: Linear
+    readout: LinearLayer
 
 
 Stack = LensStack | DenseStack
@@ -157,16 +157,16 @@ def stacks(surrogate: AnyStep) -> tuple[Stack, ...]:
 
 def _lens(network: LensNetwork, double: bool) -> LensStack:
     return LensStack(
-        Linear.of(network.embed_position),
-        None if network.embed_angle is None else Linear.of(network.embed_angle),
+        LinearLayer.of(network.embed_position),
+        None if network.embed_angle is None else LinearLayer.of(network.embed_angle),
         _optics(network, double),
-        Linear.of(network.readout),
+        LinearLayer.of(network.readout),
     )
 
 
-def _optics(network: LensNetwork | FieldBlock, double: bool) -> Optics:
+def _optics(network: LensNetwork | FieldBlock, double: bool) -> LensArrays:
     constants = (network.centers, network.sigma, network.length, network.lens_scale)
-    return Optics(_array(network.coefficients), *constants, double)
+    return LensArrays(_array(network.coefficients), *constants, double)
 
 
 def field_stacks(surrogate: AnyStep) -> tuple[FieldStack, ...]:
@@ -183,10 +183,10 @@ def _field(network: FieldLensNetwork) -> FieldStack:
     return FieldStack(
         tuple(
             FieldBlockStack(
-                Linear.of(block.embed_position),
-                None if block.embed_angle is None else Linear.of(block.embed_angle),
+                LinearLayer.of(block.embed_position),
+                None if block.embed_angle is None else LinearLayer.of(block.embed_angle),
                 _optics(block, block.coefficients.dtype == torch.float64),
-                Linear.of(read),
+                LinearLayer.of(read),
             )
             for block, read in zip(blocks, reads, strict=True)
         ),
@@ -196,7 +196,7 @@ def _field(network: FieldLensNetwork) -> FieldStack:
 
 def _dense(network: nn.Module) -> DenseStack:
     assert isinstance(network, PlainMLP)
-    layers = tuple(Linear.of(layer) for layer in network.hidden if isinstance(layer, nn.Linear))
+    layers = tuple(LinearLayer.of(layer) for layer in network.hidden if isinstance(layer, nn.Linear))
     norms = None
     if isinstance(network, ResidualBatchNormMLP):
         norms = np.stack([_affine(norm) for norm in network.norms if isinstance(norm, nn.BatchNorm1d)])
@@ -206,7 +206,7 @@ def _dense(network: nn.Module) -> DenseStack:
     elif isinstance(network, LayerScaleMLP):
         gains = _array(network.gamma)
     kept = isinstance(network, ResidualMLP)
-    return DenseStack(Linear.of(network.embedding), layers, norms, gains, kept, Linear.of(network.readout))
+    return DenseStack(LinearLayer.of(network.embedding), layers, norms, gains, kept, LinearLayer.of(network.readout))
 
 
 def _affine(norm: nn.BatchNorm1d) -> Array:

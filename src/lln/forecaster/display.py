@@ -91,7 +91,7 @@ def plot_forecast(
     title: str | None = None,
 ) -> Figure:
     """Draw a forecast; see `Forecast.plot`."""
-    from lln.plots.forecasts import Interval, Mark, field_forecast_figure, forecast_figure, snapshot_figure
+    from lln.plots.forecasts import Band, Mark, field_forecast_figure, forecast_figure, snapshot_figure
 
     layout = forecast.layout
     members = forecast.extra == ("member",)
@@ -133,7 +133,7 @@ def plot_forecast(
     interval = None
     if bounds is not None:
         low, high = (np.reshape(side, (-1, *forecast.array.shape[-2:]))[start][:, places] for side in bounds)
-        interval = Interval(low, high, getattr(forecast, "level", None))
+        interval = Band(low, high, getattr(forecast, "level", None))
     return forecast_figure(
         times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
         time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=interval,

@@ -11,7 +11,7 @@ from typing import Any
 from lln.paper.printed_values import deployments, ratio_rows
 from lln.paper.records import digest
 from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Confirm, Data, Runs, Study
-from lln.paper.training import Recipe
+from lln.paper.training import TrainingRecipe
 
 SCHEMA = 2
 # Depth of the printed deployments.
@@ -130,7 +130,7 @@ def _content(study: Study, entry: Runs, system: str, model: str, options: Mappin
     return content | {"curve": entry.curve} if study.kind == "rollout" else content
 
 
-def recipe_content(recipe: Recipe) -> dict[str, Any]:
+def recipe_content(recipe: TrainingRecipe) -> dict[str, Any]:
     """A recipe as plain data."""
     return recipe.model_dump()
 

@@ -38,7 +38,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Score(_Row):
+class MeanAndDeviation(_Row):
     """A printed mean and its standard deviation over seeds; both infinite where the paper prints infinity.
 
     The deviation is None where a divergent mean is printed alone, as the ablation table does.
@@ -62,8 +62,8 @@ def _score_or_power(value: Any) -> Any:
     return _score(value)
 
 
-PrintedScore = Annotated[Score, BeforeValidator(_score)]
-AblationScore = Annotated[Score, BeforeValidator(_score_or_power)]
+PrintedScore = Annotated[MeanAndDeviation, BeforeValidator(_score)]
+AblationScore = Annotated[MeanAndDeviation, BeforeValidator(_score_or_power)]
 
 
 class Depth40Row(_Row):
@@ -94,7 +94,7 @@ class AllDepthsRow(_Row):
     parameter_ratio: Decimal
     flop_ratio: Decimal
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, MeanAndDeviation]:
         """The score of every network, by the name under which `lln.models.build` knows it."""
         return {
             "lens": self.lens,
@@ -115,7 +115,7 @@ class GradientRow(_Row):
     scaled_residual: PrintedScore = Field(alias="scaled-residual")
     lens: PrintedScore
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, MeanAndDeviation]:
         """The score of every network, in the printed order."""
         return {
             "mlp": self.mlp,
@@ -134,7 +134,7 @@ class AblationRow(_Row):
     zero_angle: AblationScore = Field(alias="zero-angle")
     no_propagation: AblationScore = Field(alias="no-propagation")
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, MeanAndDeviation]:
         """The score of every variant, in the printed order."""
         return {
             "full": self.full,

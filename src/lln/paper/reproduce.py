@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from lln.core.provenance import provenance
 from lln.core.workers import Pool, Task
 from lln.paper.expand import RunSpec, expand
-from lln.paper.records import DONE, FAILED, Entry, Record, Store, Timing, numbers, read_records
+from lln.paper.records import DONE, FAILED, Entry, Record, RecordStore, Timing, numbers, read_records
 from lln.paper.run import execute
 from lln.paper.spec import Confirm, Study, family_of
 
@@ -22,7 +22,7 @@ PACKAGES = ("torch", "numpy", "llvmlite", "scipy", "scikit-learn")
 
 
 @dataclass
-class Progress:
+class BlockProgress:
     """How far a block is; the same object is shown again and again.
 
     Attributes:
@@ -45,17 +45,17 @@ class Progress:
     errors: list[str] = field(default_factory=list)
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[BlockProgress], None]
 
 
-def run_study(study: Study, store: Store, pool: Pool, listener: Listener | None = None) -> Progress:
+def run_study(study: Study, store: RecordStore, pool: Pool, listener: Listener | None = None) -> BlockProgress:
     """Bring `study` to its end in the folder of `store`.
 
     Returns:
         The last progress: how many runs are done, which failed, how long it took.
     """
     show = listener or (lambda _: None)
-    progress, began = Progress(study.block), time.perf_counter()
+    progress, began = BlockProgress(study.block), time.perf_counter()
     runs = expand(study)
     _run_stage(study.block, runs, store, pool, progress, show, began)
     if study.confirm is not None:
@@ -68,9 +68,9 @@ def run_study(study: Study, store: Store, pool: Pool, listener: Listener | None 
 def _run_stage(
     block: str,
     runs: Sequence[RunSpec],
-    store: Store,
+    store: RecordStore,
     pool: Pool,
-    progress: Progress,
+    progress: BlockProgress,
     show: Listener,
     began: float,
 ) -> None:

@@ -22,11 +22,11 @@ from lln.models import LensNetwork, build
 from lln.models.base import StateNetwork
 from lln.models.lens import COEFFICIENT_STD
 from lln.models.stacked import stack
+from lln.paper.reference_maps import LinearMap, MeanMap
 from lln.paper.simulators import perturbed, simulator
 from lln.paper.theory.gradients import gradient_transport
-from lln.paper.training import Recipe, train_members
+from lln.paper.training import TrainingRecipe, train_members
 from lln.systems import simulate
-from lln.train import LinearMap, TrainingMean
 from lln.train.loop import one_thread
 
 Array = NDArray[np.floating[Any]]
@@ -93,7 +93,7 @@ def _trained(spec: Mapping[str, Any], problem: Problem) -> tuple[Rollout, dict[s
     parameters = sum(parameter.numel() for parameter in members[0].parameters())
     ensemble = stack(members)
     inputs, targets, starts = (_tensor(x, dtype) for x in (problem.inputs, problem.targets, problem.starts))
-    loss = train_members(ensemble, inputs, targets, Recipe(**spec["recipe"]), generators)
+    loss = train_members(ensemble, inputs, targets, TrainingRecipe(**spec["recipe"]), generators)
     # A trained network can hold NaN; its rollout is then lost at the first step, which is a result.
     rolled = rollout(ensemble, starts.expand(len(members), *starts.shape).contiguous(), spec["data"]["steps"])
     more = {"loss": loss.tolist(), "parameters": parameters}
@@ -108,9 +108,7 @@ def _trained(spec: Mapping[str, Any], problem: Problem) -> tuple[Rollout, dict[s
 def _reference(name: str, problem: Problem, steps: int) -> tuple[Rollout, dict[str, Any]]:
     """The two predictors in closed form, as an ensemble of one, in float64."""
     starts = problem.starts[None]
-    model = (
-        TrainingMean.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
-    )
+    model = MeanMap.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
     parameters = model.parameters if isinstance(model, LinearMap) else problem.inputs.shape[1]
     more: dict[str, Any] = {"parameters": parameters}
     if len(problem.test_inputs):

@@ -24,7 +24,7 @@ from lln.models.factory import COMPARATORS, MODELS
 from lln.models.lens import INITIAL_ANGLES
 from lln.paper.printed_values import ratio_rows
 from lln.paper.simulators import SIMULATORS
-from lln.paper.training import Recipe
+from lln.paper.training import TrainingRecipe
 
 REFERENCES = ("training-mean", "linear")
 SELECTED = "selected"
@@ -176,7 +176,7 @@ class Study(_Part):
     systems: Systems = tuple(SIMULATORS)
     seeds: Seeds = tuple(range(10))
     data: Data = Data()
-    recipes: dict[str, Recipe] = Field(default_factory=dict)
+    recipes: dict[str, TrainingRecipe] = Field(default_factory=dict)
     batch: int = Field(default=512, ge=1)
     batches: int = Field(default=4, ge=1)
     runs: tuple[Runs, ...] = ()
@@ -232,7 +232,7 @@ class Study(_Part):
             if family not in self.recipes:
                 raise ValueError(f"{where}: there is no [recipes.{family}] for it; add one or name a 'recipe'")
 
-    def recipe_of(self, entry: Runs, system: str, model: str) -> Recipe:
+    def recipe_of(self, entry: Runs, system: str, model: str) -> TrainingRecipe:
         """The recipe that the entry names, else the one called after the system, else after the model's family."""
         if entry.recipe is not None:
             return self.recipes[entry.recipe]
@@ -291,6 +291,6 @@ def _sentence(error: ValidationError) -> str:
 
 def _known_keys(path: tuple[int | str, ...]) -> list[str]:
     """The keys that are valid at `path`."""
-    parts: dict[str, type[BaseModel]] = {"data": Data, "runs": Runs, "recipes": Recipe, "confirm": Confirm}
+    parts: dict[str, type[BaseModel]] = {"data": Data, "runs": Runs, "recipes": TrainingRecipe, "confirm": Confirm}
     kind = parts[str(path[0])] if path else Study
     return list(kind.model_fields)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 
-class Recipe(BaseModel):
+class TrainingRecipe(BaseModel):
     """How a network is trained.
 
     Attributes:
@@ -65,7 +65,7 @@ def loader_order(pairs: int, generator: torch.Generator) -> Tensor:
 
 
 def train_members(
-    model: nn.Module, inputs: Tensor, targets: Tensor, recipe: Recipe, generators: Sequence[torch.Generator]
+    model: nn.Module, inputs: Tensor, targets: Tensor, recipe: TrainingRecipe, generators: Sequence[torch.Generator]
 ) -> Tensor:
     """Train the members of `model` in place to map `inputs` to `targets` by the mean squared error.
 

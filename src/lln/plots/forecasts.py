@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     words: str
 
 
-class Interval(NamedTuple):
+class Band(NamedTuple):
     """Bounds of a forecast, (time, n), and the probability that they are meant to cover."""
 
     lower: Array
@@ -45,7 +45,7 @@ def forecast_figure(
     labels: Sequence[str],
     time_label: str = "time",
     truth: Array | None = None,
-    interval: Interval | None = None,
+    interval: Band | None = None,
     members: Array | None = None,
     marks: Sequence[Mark] = (),
     title: str = "",

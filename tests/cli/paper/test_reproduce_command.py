@@ -10,7 +10,7 @@ from lln.cli.paper.reproduce import ORDER, TABLES, _clock, _line, _studies
 from lln.core.errors import InputError
 from lln.paper.expand import expand
 from lln.paper.records import read_records, read_times
-from lln.paper.reproduce import Progress
+from lln.paper.reproduce import BlockProgress
 from lln.paper.spec import paper_studies
 
 SMOKE = Path(lln.paper.__file__).parent / "smoke" / "trajectories.toml"
@@ -31,7 +31,7 @@ def test_an_unknown_block_names_the_nearest():
 
 
 def test_progress_says_done_running_failed_and_time_left():
-    progress = Progress("R0", total=9, done=4, failed=1, running=2)
+    progress = BlockProgress("R0", total=9, done=4, failed=1, running=2)
     assert _line(progress) == "R0: 4 of 9 runs done, 2 running, 1 failed"
     progress.seconds_left = 61.0
     assert _line(progress).endswith("1 failed,   1 min 01 s left")

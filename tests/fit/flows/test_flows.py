@@ -8,7 +8,7 @@ import pytest
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.fit.flows.library import Library
+from lln.fit.flows.library import MonomialLibrary
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
 
 RNG = np.random.default_rng(5)
@@ -64,7 +64,7 @@ def valid_steps(fitted_model, states, first, steps):
     return int(np.argmax(error > 0.4)) if (error > 0.4).any() else steps
 
 
-@pytest.mark.parametrize("library", [Library.whole(3, [0, 1, 2, 3], 3), Library.ring(6, 1, 1, 2)])
+@pytest.mark.parametrize("library", [MonomialLibrary.whole(3, [0, 1, 2, 3], 3), MonomialLibrary.ring(6, 1, 1, 2)])
 def test_monomials_and_their_derivatives_are_those_of_the_flow(library):
     rows = RNG.normal(size=(4, library.size + 1))
     weights = RNG.normal(size=(library.outputs, library.terms))
@@ -79,7 +79,7 @@ def test_monomials_and_their_derivatives_are_those_of_the_flow(library):
         np.testing.assert_allclose(library.values(rows)[:, 0] @ made[:, variable].T, change, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("library", [Library.whole(3, [0, 1, 2, 3], 2), Library.ring(5, 1, 1, 2)])
+@pytest.mark.parametrize("library", [MonomialLibrary.whole(3, [0, 1, 2, 3], 2), MonomialLibrary.ring(5, 1, 1, 2)])
 def test_sensitivities_are_the_derivatives_of_the_states_by_the_weights(library):
     used = RNG.random((library.outputs, library.terms)) < 0.7
     weights = np.where(used, 0.2 * RNG.normal(size=used.shape), 0.0)
@@ -97,7 +97,7 @@ def test_sensitivities_are_the_derivatives_of_the_states_by_the_weights(library)
 
 def test_the_flow_of_a_fitted_field_is_that_of_the_step():
     pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 150, 0.02))
-    field = fitted(Library.whole(3, range(3), 2), pieces, 2, 1e-14)
+    field = fitted(MonomialLibrary.whole(3, range(3), 2), pieces, 2, 1e-14)
     flow = field.library.flow(field.weights, field.substeps)
     states = pieces.states[:20, 0]
     np.testing.assert_allclose(states + flow(states), field.advance(states, pieces.inputs[:20]), rtol=1e-12)
@@ -105,7 +105,7 @@ def test_the_flow_of_a_fitted_field_is_that_of_the_step():
 
 def test_weights_that_count_for_nothing_are_pruned_and_the_law_is_what_remains():
     pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 400, 0.01, substeps=1))
-    whole = fitted(Library.whole(3, range(3), 3), pieces, 1, 1e-14)
+    whole = fitted(MonomialLibrary.whole(3, range(3), 3), pieces, 1, 1e-14)
     sparse = pruned(whole, pieces, 1e-14, 1e-4)
     # Standardised, x' has x, y and 1, y' has x, y, z, 1 and x z, z' has x, y, z, 1 and x y.
     assert np.count_nonzero(sparse.weights) <= 13
@@ -182,7 +182,7 @@ def test_noise_does_not_make_a_vector_field_worse_than_the_other_forms():
 
 def test_a_piece_of_several_steps_is_fitted_as_a_whole():
     pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 300, 0.02), steps=3)
-    field = fitted(Library.whole(3, range(3), 2), pieces, 2, 1e-14)
+    field = fitted(MonomialLibrary.whole(3, range(3), 2), pieces, 2, 1e-14)
     assert errors(field, pieces).shape == (len(pieces), 3, 3)
     one = replace(pieces, states=pieces.states[:, :2])
     alone = fitted(field.library, one, 2, 1e-14)

@@ -5,12 +5,12 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse
 from lln.forecaster.references.analogs import FEW_DIMENSIONS, Memory, Nearest
-from lln.forecaster.references.simple import Analog, Linear, Persistence, TrainingMean
+from lln.forecaster.references.simple import Analog, LinearReference, Persistence, TrainingMean
+from lln.paper.reference_maps import LinearMap
 from lln.systems import perturbed_start, preset, simulate
-from lln.train.closed_form import LinearMap
 
 RNG = np.random.default_rng(0)
-ALL = (Persistence, TrainingMean, Linear, Analog)
+ALL = (Persistence, TrainingMean, LinearReference, Analog)
 
 
 def spiral(steps, start=(1.0, 0.0), matrix=((0.98, -0.15), (0.15, 0.98))):
@@ -55,7 +55,7 @@ def test_persistence_and_the_mean():
 
 def test_a_linear_system_is_found_to_the_last_digits():
     states = spiral(400)
-    model = Linear().fit(data(states[:300]))
+    model = LinearReference().fit(data(states[:300]))
     predicted = model.rollout(states[298:300], 100)
     assert normalized_mse(predicted, states[300:400], states.std(axis=0)) < 1e-20
 
@@ -64,13 +64,13 @@ def test_without_a_choice_it_is_plain_least_squares():
     x = np.cumsum(RNG.standard_normal((200, 3)), axis=0)
     right = LinearMap.fit(x[:-1], x[1:])
     np.testing.assert_allclose(
-        Linear(history=1, ridge=0.0).fit(data(x)).rollout(x[-1:], 1)[0], right(x[-1]), rtol=1e-10
+        LinearReference(history=1, ridge=0.0).fit(data(x)).rollout(x[-1:], 1)[0], right(x[-1]), rtol=1e-10
     )
 
 
 def test_the_ridge_shrinks_the_map():
     x = np.cumsum(RNG.standard_normal((200, 3)), axis=0)
-    sizes = [np.abs(Linear(1, ridge).fit(data(x)).frame.matrix).sum() for ridge in (0.0, 1e-2, 1.0, 1e6)]
+    sizes = [np.abs(LinearReference(1, ridge).fit(data(x)).frame.matrix).sum() for ridge in (0.0, 1e-2, 1.0, 1e6)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < 1e-5 * sizes[0]
 
@@ -78,15 +78,15 @@ def test_the_ridge_shrinks_the_map():
 def test_a_column_that_repeats_another_does_no_harm():
     states = spiral(400)
     twice = np.concatenate([states, states[:, :1]], axis=1)
-    model = Linear(1, 0.0).fit(data(twice[:300]))
+    model = LinearReference(1, 0.0).fit(data(twice[:300]))
     np.testing.assert_allclose(model.rollout(twice[299:300], 100), twice[300:400], atol=1e-10)
 
 
 def test_the_ridge_is_chosen_on_rollouts():
     system = preset("burgers-32")
     states = [simulate(system, 1200, starts=perturbed_start(system, seed))[200:] for seed in range(4)]
-    model = Linear(history=1).fit(data(*states[:3]))
-    plain = Linear(history=1, ridge=0.0).fit(data(*states[:3]))
+    model = LinearReference(history=1).fit(data(*states[:3]))
+    plain = LinearReference(history=1, ridge=0.0).fit(data(*states[:3]))
     truth, scale = states[3][301:801], states[0].std(axis=0)
     chosen, free = (normalized_mse(one.rollout(states[3][300:301], 500), truth, scale) for one in (model, plain))
     assert chosen < 0.1 * free
@@ -98,7 +98,7 @@ def test_known_inputs_drive_the_linear_map_and_the_analog():
     for k in range(399):
         states[k + 1] = 0.9 * states[k] + 0.5 * forcing[k]
     dataset = Dataset((Series(states[:300], inputs=forcing[:300]),), dt=1.0)
-    predicted = Linear(1, 0.0).fit(dataset).rollout(states[299:300], 100, forcing[299:399])
+    predicted = LinearReference(1, 0.0).fit(dataset).rollout(states[299:300], 100, forcing[299:399])
     np.testing.assert_allclose(predicted, states[300:], atol=1e-12)
     near = Analog(1).fit(dataset).rollout(states[299:300], 100, forcing[299:399])
     assert normalized_mse(near, states[300:], states.std(axis=0)) < 0.2
@@ -138,14 +138,14 @@ def test_of_very_many_pairs_an_even_choice_is_kept(monkeypatch):
 def test_a_linear_system_is_found_from_a_choice_of_its_pairs(monkeypatch):
     monkeypatch.setattr("lln.forecaster.references.analogs.MOST", 40)
     states = 5.0 + spiral(400)
-    model = Linear(1, 0.0).fit(data(states[:300]))
+    model = LinearReference(1, 0.0).fit(data(states[:300]))
     np.testing.assert_allclose(model.rollout(states[299:300], 100), states[300:400], atol=1e-9)
 
 
 def test_gaps_are_left_out():
     states = spiral(400)
     states[100] = np.nan
-    for kind in (Linear, Analog):
+    for kind in (LinearReference, Analog):
         assert np.isfinite(kind().fit(data(states[:300])).rollout(states[298:300], 5)).all()
 
 
@@ -153,8 +153,8 @@ def test_gaps_are_left_out():
     ("make", "message"),
     [
         (lambda: Analog(move="sucessor"), "unknown move 'sucessor'; did you mean 'successor'"),
-        (lambda: Linear(ridge=-1.0), "ridge must not be negative, got -1.0"),
-        (lambda: Linear(history=0), "history must be an integer of at least 1"),
+        (lambda: LinearReference(ridge=-1.0), "ridge must not be negative, got -1.0"),
+        (lambda: LinearReference(history=0), "history must be an integer of at least 1"),
         (lambda: Persistence().rollout(np.ones((1, 2)), 0), "steps must be an integer of at least 1"),
     ],
 )

@@ -5,7 +5,7 @@ import torch
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.evaluate import LyapunovSpectrum, lyapunov_spectrum
-from lln.forecaster.references.simple import Linear
+from lln.forecaster.references.simple import LinearReference
 from lln.forecaster.scoring.lyapunov import learned_lyapunov, lyapunov_table, spectra_beside
 from lln.models import build
 from lln.step.dense import DenseStep
@@ -56,7 +56,7 @@ def test_a_linear_map_and_its_delayed_form_have_the_same_exponents():
     dataset = Dataset((Series(np.array(states)),), dt=0.5)
     expected = np.log(np.hypot(0.97, 0.2)) / 0.5
     for history in (1, 2):
-        linear = Linear(history, 1e-12 if history == 2 else 0.0).fit(dataset)
+        linear = LinearReference(history, 1e-12 if history == 2 else 0.0).fit(dataset)
         found = learned_lyapunov(DenseStep(linear.frame), np.array(states[:history]), 300, dt=0.5, transient=300)
         np.testing.assert_allclose(found.exponents, expected, atol=1e-3)
 
@@ -97,7 +97,7 @@ def test_the_true_system_stands_beside_the_learned_step():
     truth = simulate(system, 2000, dtype="float64")[500:]
 
     class Known:
-        frame = Linear(1, 0.0).fit(Dataset((Series(truth),), dt=system.dt)).frame
+        frame = LinearReference(1, 0.0).fit(Dataset((Series(truth),), dt=system.dt)).frame
 
         @staticmethod
         def rollout(window, steps, _inputs=None):

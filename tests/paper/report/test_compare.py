@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from lln.core.statistics import Interval, Summary
-from lln.paper.printed_values import Score
+from lln.paper.printed_values import MeanAndDeviation
 from lln.paper.report.compare import (
     Verdict,
     decided,
@@ -19,11 +19,11 @@ from lln.paper.report.compare import (
     winner,
 )
 
-INF = Score(mean=Decimal("Infinity"), deviation=Decimal("Infinity"))
+INF = MeanAndDeviation(mean=Decimal("Infinity"), deviation=Decimal("Infinity"))
 
 
 def printed(mean, deviation):
-    return Score(mean=Decimal(mean), deviation=Decimal(deviation))
+    return MeanAndDeviation(mean=Decimal(mean), deviation=Decimal(deviation))
 
 
 def here(mean, deviation=0.1, count=10):

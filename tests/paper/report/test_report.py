@@ -14,7 +14,7 @@ from lln.cli.app import app
 from lln.core.errors import InputError
 from lln.core.statistics import Summary
 from lln.paper.printed_values import SYSTEMS
-from lln.paper.records import Entry, Record, Store
+from lln.paper.records import Entry, Record, RecordStore
 from lln.paper.report import Verdict, build_document, write_report
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, all_claims
 from lln.paper.report.document import to_markdown
@@ -206,7 +206,7 @@ def test_incomplete_records_are_shown_as_missing_with_what_to_run(writer: Writer
 
 def test_a_crashed_run_is_counted(tmp_path):
     spec, _ = rollout("lorenz-24", "lens", [1.0, 2.0], **lens_options(40))
-    with Store(tmp_path) as store:
+    with RecordStore(tmp_path) as store:
         store.add(Record(spec, {}, "failed", "out of memory"))
         store.set_blocks({"R0": [Entry(Record(spec).digest, "row")]})
     found = Evidence.read(tmp_path)

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from lln.core.workers import Pool
-    from lln.paper.reproduce import Listener, Progress
+    from lln.paper.reproduce import BlockProgress, Listener
     from lln.paper.spec import Study
 
 # Rollout tables first, because later blocks share their runs.
@@ -56,7 +56,7 @@ def reproduce(
     Leaves with exit code 1 if a run crashed; the others are kept, and the next call tries it again.
     """
     from lln.paper.expand import shortened
-    from lln.paper.records import Store
+    from lln.paper.records import RecordStore
     from lln.paper.reproduce import run_study
 
     studies = _studies(blocks or [], study)
@@ -64,7 +64,7 @@ def reproduce(
         studies = [shortened(one) for one in studies]
     folder = out or Path("results/quick" if quick else "results/paper")
     began, failed = time.perf_counter(), 0
-    with Store(folder) as store, _shown() as listener, closing(_pool(jobs, scheduler)) as pool:
+    with RecordStore(folder) as store, _shown() as listener, closing(_pool(jobs, scheduler)) as pool:
         known = store.done
         for one in studies:
             progress = run_study(one, store, pool, listener)
@@ -103,7 +103,7 @@ def _pool(jobs: int, scheduler: str | None) -> Pool:
     return LocalPool(jobs) if scheduler is None else DaskPool(scheduler)
 
 
-def _summary(study: Study, progress: Progress) -> None:
+def _summary(study: Study, progress: BlockProgress) -> None:
     counts = f"{progress.done} of {progress.total} runs"
     lost = f", {progress.failed} failed" if progress.failed else ""
     typer.echo(f"{study.block:<6} {_clock(progress.seconds)}  {counts}{lost}: {study.title}")
@@ -142,7 +142,7 @@ def _shown() -> Iterator[Listener]:
         return
     last = time.monotonic()
 
-    def now_and_then(progress: Progress) -> None:
+    def now_and_then(progress: BlockProgress) -> None:
         nonlocal last
         if time.monotonic() - last >= QUIET_SECONDS:
             last = time.monotonic()
@@ -151,7 +151,7 @@ def _shown() -> Iterator[Listener]:
     yield now_and_then
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: BlockProgress) -> str:
     left = "" if progress.seconds_left is None else f", {_clock(progress.seconds_left)} left"
     return (
         f"{progress.block}: {progress.done} of {progress.total} runs done, {progress.running} running, "

@@ -10,13 +10,13 @@ from lln.data.interpret.description import Choices
 from lln.data.interpret.even_steps import even_steps, join
 from lln.data.interpret.tables import describe_table
 from lln.data.interpret.variables import describe_store, groups
-from lln.data.read.store import Store, Table
+from lln.data.read.store import ReadTable, Store
 from lln.data.series import Dataset
 
 SAME_STEP = 1e-6  # relative difference between the step of rounded times and the step that a file states
 
 
-def interpret(given: Store | Table | Arrays, choices: Choices) -> Dataset:
+def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
     """Make a dataset of what a reader returned or the caller holds.
 
     The roles of variables, columns and axes are found first (`describe_*`); then times are brought to one even step,
@@ -31,7 +31,7 @@ def interpret(given: Store | Table | Arrays, choices: Choices) -> Dataset:
         if parts:
             return join([interpret(part, choices) for part in parts], given.source)
         found = describe_store(given, choices)
-    elif isinstance(given, Table):
+    elif isinstance(given, ReadTable):
         found = describe_table(given, choices)
     else:
         found = describe_arrays(given, choices)

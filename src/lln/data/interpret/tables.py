@@ -17,7 +17,7 @@ from lln.data.interpret.description import Choices, Description, Part
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, in_utc, indexed
-from lln.data.read.store import Table
+from lln.data.read.store import ReadTable
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
 MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
@@ -26,7 +26,7 @@ POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
 ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 
 
-def describe_table(given: Table, choices: Choices) -> Description:
+def describe_table(given: ReadTable, choices: Choices) -> Description:
     """Find the roles of the columns of a table."""
     import pandas as pd
 
@@ -53,7 +53,7 @@ def _flat_name(name: Any) -> str:
 class _Columns:
     """Columns and the roles that they have."""
 
-    def __init__(self, given: Indexed, table: Table, notes: tuple[str, ...]) -> None:
+    def __init__(self, given: Indexed, table: ReadTable, notes: tuple[str, ...]) -> None:
         self.table, self.choices, self.index = given.table, given.choices, given.clock
         self.source, self.headed, self.first_row = table.source, table.headed, table.first_row
         self.notes, self.last_notes = [*notes, *given.notes], table.notes

@@ -16,7 +16,7 @@ import numpy as np
 
 from lln.core.errors import InputError, reason
 from lln.core.text import from_cell
-from lln.data.read.store import Table, check_memory
+from lln.data.read.store import ReadTable, check_memory
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
 NAMELESS = "index"  # name of a first column that has none
@@ -48,7 +48,7 @@ class _Notation:
     row_names: bool = False
 
 
-def read_csv(path: Path) -> Table:
+def read_csv(path: Path) -> ReadTable:
     """Read a CSV file as a table."""
     import pandas as pd
 
@@ -82,7 +82,7 @@ def read_csv(path: Path) -> Table:
     headed = notation.names is not None
     frame, counted = _named(frame, notation, path)
     notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
-    return Table(frame, str(path), headed, notation.first_row, counted, notes)
+    return ReadTable(frame, str(path), headed, notation.first_row, counted, notes)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:

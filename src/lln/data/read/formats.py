@@ -23,7 +23,7 @@ from lln.data.interpret.interpret import interpret
 from lln.data.read import numpy_files, sandbox
 from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
-from lln.data.read.store import Store, Table, xarray_store
+from lln.data.read.store import ReadTable, Store, xarray_store
 from lln.data.series import Dataset
 
 __all__ = ["FORMATS", "Format", "read", "refuse_missing", "write"]
@@ -35,7 +35,7 @@ class Format:
 
     Attributes:
         name: for messages.
-        read: function of a path that returns a `Store` of named variables, a `Table`, a pandas DataFrame or an
+        read: function of a path that returns a `Store` of named variables, a `ReadTable`, a pandas DataFrame or an
             xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may
             raise any exception for a file that it cannot read.
         write: function of a path, which does not exist yet, and a `Dataset`.
@@ -92,16 +92,16 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
         raise InputError(f"{target}: its parts do not fit together ({said}); check its names and shapes") from error
 
 
-def _opened(target: Path, form: Format) -> Store | Table:
+def _opened(target: Path, form: Format) -> Store | ReadTable:
     try:
         given = form.read(target)
     except InputError:
         raise
     except Exception as error:  # each library raises its own errors for a file that it cannot read
         raise InputError(_unreadable(target, form, error)) from error
-    if isinstance(given, Store | Table):
+    if isinstance(given, Store | ReadTable):
         return given
-    return xarray_store(given, str(target)) if hasattr(given, "data_vars") else Table(given, str(target))
+    return xarray_store(given, str(target)) if hasattr(given, "data_vars") else ReadTable(given, str(target))
 
 
 def write(path: str | os.PathLike[str], dataset: Dataset) -> None:

@@ -71,7 +71,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ReadTable:
     """A table before its columns have roles.
 
     Attributes:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lln.export.c.text import literal, table
-from lln.export.parts import LensStack, Optics
+from lln.export.parts import LensArrays, LensStack
 from lln.ops.grid import LOG2E, Grid, Group, even_grid
 
 # precision -> (bits of the mantissa, exponent bias, unsigned type, libm's suffix, macro of a fast fma, Taylor terms)
@@ -50,7 +50,7 @@ def lens_tables(stack: LensStack, precision: str, of: str = "") -> str:
     return "\n".join(tables)
 
 
-def carry_functions(optics: Optics, name: str, precision: str) -> str:
+def carry_functions(optics: LensArrays, name: str, precision: str) -> str:
     """The C functions that carry rays through all lenses: `carry(y, theta, turn, lenses)`."""
     grid = _grid(optics, precision)
     pieces = []
@@ -64,7 +64,7 @@ def carry_functions(optics: Optics, name: str, precision: str) -> str:
     return "\n".join(pieces)
 
 
-def carry_call(optics: Optics, rays: str, theta: str, of: str = "") -> str:
+def carry_call(optics: LensArrays, rays: str, theta: str, of: str = "") -> str:
     """The call of `carry`; without visible lenses there are none to hand over."""
     return f"carry({rays}, {theta}, m->turn, lenses{of});" if optics.bends else f"carry({rays}, {theta});"
 
@@ -74,7 +74,7 @@ def lens_functions(stack: LensStack, name: str, precision: str) -> str:
     return "\n".join([carry_functions(stack.optics, name, precision), _network(stack, name)])
 
 
-def _grid(optics: Optics, precision: str) -> Grid | str:
+def _grid(optics: LensArrays, precision: str) -> Grid | str:
     """The constants of the factored Gaussians, with kappa exact: rays are double here, so that nothing rounds it."""
     kind = np.float32 if precision == "float" else np.float64
     grid = even_grid(tuple(optics.centers), optics.sigma, np.dtype(kind).name)
@@ -182,7 +182,7 @@ static void bend_{index}(const double *restrict y, double *restrict theta, real 
 """
 
 
-def _plain_bend(optics: Optics, name: str, precision: str) -> str:
+def _plain_bend(optics: LensArrays, name: str, precision: str) -> str:
     """One exponential for each control point, for widths so far from the spacing that factors would overflow."""
     exponential = "expf" if precision == "float" else "exp"
     centers = table("centers", np.array(optics.centers), "double", "Control points.")
@@ -205,7 +205,7 @@ static void bend_0(const double *restrict y, double *restrict theta, real *restr
 """
 
 
-def _carry(optics: Optics, grid: Grid | str, name: str) -> str:
+def _carry(optics: LensArrays, grid: Grid | str, name: str) -> str:
     rays, depth = f"{name.upper()}_RAYS", len(optics.coefficients)
     groups = len(grid.groups) if isinstance(grid, Grid) else 1
     calls = "".join(f"            bend_{index}(y, theta, turn, lenses[layer]);\n" for index in range(groups))

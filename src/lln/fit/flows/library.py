@@ -19,7 +19,7 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Library:
+class MonomialLibrary:
     """All monomials of some variables up to a degree, the constant first.
 
     Attributes:
@@ -33,12 +33,12 @@ class Library:
     degree: int
 
     @classmethod
-    def whole(cls, size: int, variables: Sequence[int], degree: int) -> Library:
+    def whole(cls, size: int, variables: Sequence[int], degree: int) -> MonomialLibrary:
         """One cell with these variables."""
         return cls(size, np.asarray([variables], dtype=np.int64), degree)
 
     @classmethod
-    def ring(cls, size: int, inputs: int, radius: int, degree: int) -> Library:
+    def ring(cls, size: int, inputs: int, radius: int, degree: int) -> MonomialLibrary:
         """A cell for every coordinate, which sees `radius` neighbours on both sides and all inputs."""
         near = (np.arange(size)[:, None] + np.arange(-radius, radius + 1)) % size
         known = np.broadcast_to(np.arange(size, size + inputs), (size, inputs))

@@ -16,7 +16,7 @@ from lln.fit.choice.holdout import Part
 from lln.fit.closed.bases import monomial_count
 from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
-from lln.fit.flows.library import Library
+from lln.fit.flows.library import MonomialLibrary
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
 from lln.fit.prepare import Preparer
 from lln.step.frame import Array, Frame
@@ -190,11 +190,11 @@ class FlowForms:
             if terms <= min(_MOST_TERMS, 0.8 * rows) and n * terms <= _MOST_WEIGHTS:
                 yield FlowChoice(degree)
 
-    def _library(self, choice: FlowChoice) -> Library:
+    def _library(self, choice: FlowChoice) -> MonomialLibrary:
         n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
         if choice.radius:
-            return Library.ring(n, m, choice.radius, choice.degree)
-        return Library.whole(n, self.active, choice.degree)
+            return MonomialLibrary.ring(n, m, choice.radius, choice.degree)
+        return MonomialLibrary.whole(n, self.active, choice.degree)
 
     def _units(self, choice: FlowChoice | None = None) -> Units:
         """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""

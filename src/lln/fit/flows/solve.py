@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lln.fit.flows.library import Index, Library
+from lln.fit.flows.library import Index, MonomialLibrary
 from lln.step.polynomial import Array
 
 _STAGES = ((1.0, 0.0), (2.0, 0.5), (2.0, 0.5), (1.0, 1.0))  # weight of a slope, and how far ahead it is taken
@@ -65,7 +65,7 @@ class VectorField:
         used: weights that are fitted, (outputs, terms) of bool; the others are zero.
     """
 
-    library: Library
+    library: MonomialLibrary
     substeps: int
     weights: Array
     used: Array
@@ -132,7 +132,9 @@ def errors(field: VectorField, pieces: Pieces) -> Array:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def fitted(library: Library, pieces: Pieces, substeps: int, ridge: float, start: Array | None = None) -> VectorField:
+def fitted(
+    library: MonomialLibrary, pieces: Pieces, substeps: int, ridge: float, start: Array | None = None
+) -> VectorField:
     """The vector field with the least error of its flow over `pieces`.
 
     Args:
@@ -159,14 +161,14 @@ def pruned(field: VectorField, pieces: Pieces, ridge: float, threshold: float) -
     return field
 
 
-def column_sizes(library: Library, pieces: Pieces) -> Array:
+def column_sizes(library: MonomialLibrary, pieces: Pieces) -> Array:
     """Root mean square of every monomial over the first states, (terms,)."""
     values = library.values(np.concatenate([pieces.states[:, 0], pieces.inputs], axis=1))
     sizes: Array = np.sqrt(np.mean(np.square(values), axis=(0, 1)))
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def first_weights(library: Library, pieces: Pieces, ridge: float) -> Array:
+def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> Array:
     """Weights (outputs, terms) from increments regressed on the mean of the monomials at both ends of a step."""
     sizes, factor = column_sizes(library, pieces), np.zeros((0, library.terms + library.outputs))
     for part in _blocks(pieces, library.terms * len(library.place)):

@@ -82,7 +82,7 @@ class Memory:
         return cls(frame, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-class Library:
+class AnalogLibrary:
     """A memory that is asked for the nearest window and what came next.
 
     Args:

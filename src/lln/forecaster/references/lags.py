@@ -9,7 +9,7 @@ import numpy as np
 from lln.core.checks import check_int
 from lln.data.series import Dataset
 from lln.fit.choice.histories import linear_histories, seasons
-from lln.forecaster.references.simple import Linear, Reference
+from lln.forecaster.references.simple import LinearReference, Reference
 from lln.step.frame import Array
 
 
@@ -34,7 +34,7 @@ class SeasonalNaive(Reference):
         return np.take(season, np.arange(check_int("steps", steps, 1)) % self.history, axis=-2)
 
 
-class AutoRegression(Linear):
+class AutoRegression(LinearReference):
     """A linear map of as many past states as the data bears, seasons included; lags and ridge chosen on held-out rows.
 
     Args:

@@ -16,7 +16,7 @@ from lln.fit.choice.linear_choice import choose_linear, radii_of
 from lln.fit.closed.linear import units_of_moments
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.forecaster.references.analogs import Library, Memory
+from lln.forecaster.references.analogs import AnalogLibrary, Memory
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 
@@ -88,7 +88,7 @@ class TrainingMean(Reference):
         return np.broadcast_to(self.mean, shape).copy()
 
 
-class Linear(Reference):
+class LinearReference(Reference):
     """Least squares in closed form: the increment is a linear function of the present, the past and the inputs.
 
     Ridge, history and, on a grid, the radius are chosen on held-out rollouts, as the recipe chooses them for its own
@@ -166,7 +166,7 @@ class Analog(Reference):
         tried = [(history, move) for history in self.histories for move in self.moves]
         self.errors = self._held_out(dataset) if len(tried) > 1 else dict.fromkeys(tried, 0.0)
         self.history, self.move = min(self.errors, key=self.errors.__getitem__)
-        self._library = Library(Memory.of(dataset, self.history))
+        self._library = AnalogLibrary(Memory.of(dataset, self.history))
         self.parameters = self._library.values
         self.note = f"{self.move}, history {self.history}"
         return self
@@ -180,7 +180,7 @@ class Analog(Reference):
         fold, scale = folds(dataset, HELD_OUT)[-1], units_of_moments(moments(dataset)).scale
         errors = {}
         for history in self.histories:
-            library = Library(Memory.of(dataset.select(fold.train), history))
+            library = AnalogLibrary(Memory.of(dataset.select(fold.train), history))
             windows = load(dataset, fold, history, scale)
             for move in self.moves:
                 predicted = library.rollout(windows.start, fold.steps, windows.inputs, move)

@@ -2,14 +2,14 @@
 
 from lln.core.canonical import canonical, digest, number, numbers
 from lln.paper.records.schema import DONE, FAILED, Record, Timing
-from lln.paper.records.store import Entry, Store, read_blocks, read_records, read_times, replace_file
+from lln.paper.records.store import Entry, RecordStore, read_blocks, read_records, read_times, replace_file
 
 __all__ = [
     "DONE",
     "FAILED",
     "Entry",
     "Record",
-    "Store",
+    "RecordStore",
     "Timing",
     "canonical",
     "digest",

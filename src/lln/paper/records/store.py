@@ -65,7 +65,7 @@ def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
         raise InputError(f"{path}: damaged ({error}); delete it, and the next lln reproduce writes it again") from None
 
 
-class Store:
+class RecordStore:
     """The one writer of a folder of records. Use it as a context; it holds the folder's lock.
 
     Args:
@@ -84,7 +84,7 @@ class Store:
             _cut_torn_line(self.folder / name)
         self._done = {digest for digest, record in read_records(self.folder).items() if record.done}
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> RecordStore:
         return self
 
     def __exit__(

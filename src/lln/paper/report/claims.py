@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY
 from lln.paper.printed_values import (
-    Score,
+    MeanAndDeviation,
     ablation,
     all_depths,
     case_statements,
@@ -334,7 +334,7 @@ def _means(scores: Mapping[str, Summary | None]) -> dict[str, float]:
     return {name: summary.mean for name, summary in scores.items() if summary is not None}
 
 
-def _mean(value: Summary | Score | None) -> str:
+def _mean(value: Summary | MeanAndDeviation | None) -> str:
     if value is None:
         return "missing"
     return INFINITY if diverged(value.mean) else plain_number(float(value.mean))

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from enum import Enum
 
 from lln.core.statistics import Interval, Summary
-from lln.paper.printed_values import Score
+from lln.paper.printed_values import MeanAndDeviation
 from lln.paper.report.names import diverged
 
 # A ratio of means beyond this is another size, however wide the spread.
@@ -50,7 +50,7 @@ class Verdict(Enum):
     NOT_COMPARABLE = "not comparable"
 
 
-def printed_summary(score: Score, count: int) -> Summary:
+def printed_summary(score: MeanAndDeviation, count: int) -> Summary:
     """A printed score as a summary over `count` runs."""
     deviation = math.inf if score.deviation is None else float(score.deviation)
     return Summary(float(score.mean), deviation, count)
@@ -67,14 +67,14 @@ def shows(value: float, printed: Decimal) -> bool:
     return Decimal(repr(value)).quantize(printed, ROUND_HALF_EVEN) == printed
 
 
-def digits_met(here: Summary, printed: Score) -> bool:
+def digits_met(here: Summary, printed: MeanAndDeviation) -> bool:
     """Whether mean and deviation of ours both show the printed digits; two diverged means do."""
     if diverged(here.mean) or diverged(printed.mean):
         return diverged(here.mean) and diverged(printed.mean)
     return shows(here.mean, printed.mean) and (printed.deviation is None or shows(here.deviation, printed.deviation))
 
 
-def scores_agree(here: Summary, printed: Score, count: int) -> bool:
+def scores_agree(here: Summary, printed: MeanAndDeviation, count: int) -> bool:
     """Whether one score of ours agrees with the printed one (the first two lines of `RULE`)."""
     paper = printed_summary(printed, count)
     if diverged(here.mean) or diverged(paper.mean):
@@ -100,7 +100,7 @@ def decided(scores: Mapping[str, Summary]) -> bool:
     return second.mean - first.mean > STANDARD_ERRORS * math.hypot(first.error, second.error)
 
 
-def judge(here: Mapping[str, Summary | None], printed: Mapping[str, Score], *, count: int) -> Verdict:
+def judge(here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation], *, count: int) -> Verdict:
     """The verdict on one row, by `RULE`.
 
     Args:
@@ -123,7 +123,7 @@ def judge(here: Mapping[str, Summary | None], printed: Mapping[str, Score], *, c
     return Verdict.DIFFER if decided(paper) else Verdict.NOT_COMPARABLE
 
 
-def judge_gradients(here: Mapping[str, Summary | None], printed: Mapping[str, Score]) -> Verdict:
+def judge_gradients(here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation]) -> Verdict:
     """The verdict on one row of the gradient table, by `GRADIENT_RULE`."""
     ours = {name: summary for name, summary in here.items() if summary is not None and summary.count > 1}
     if set(ours) != set(printed):

@@ -9,7 +9,7 @@ from typing import Any
 
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY, Table
-from lln.paper.printed_values import Score, ablation, all_depths, gradient_transport
+from lln.paper.printed_values import MeanAndDeviation, ablation, all_depths, gradient_transport
 from lln.paper.report.compare import digits_met, scores_agree
 from lln.paper.report.document import Compared
 from lln.paper.report.evidence import Evidence
@@ -72,7 +72,7 @@ def lorenz_lines(evidence: Evidence) -> list[str]:
     ]
 
 
-def _cell(here: Summary | None, printed: Score, decimals: int = 3) -> str:
+def _cell(here: Summary | None, printed: MeanAndDeviation, decimals: int = 3) -> str:
     if here is None:
         return MISSING
     ours = mean_and_deviation(here, decimals, powers=True)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY
-from lln.paper.printed_values import DIVERGED, Score
+from lln.paper.printed_values import DIVERGED, MeanAndDeviation
 
 SYSTEM_NAMES = {
     "lorenz-24": "Lorenz-24",
@@ -84,7 +84,7 @@ def mean_and_deviation(summary: Summary | None, decimals: int = 3, *, powers: bo
     return f"{summary.mean:.{decimals}f} ± {spread}"
 
 
-def as_printed(score: Score) -> str:
+def as_printed(score: MeanAndDeviation) -> str:
     """A printed score with its printed digits."""
     if score.mean.is_infinite():
         return INFINITY

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY, Table
-from lln.paper.printed_values import AllDepthsRow, Depth40Row, Score, all_depths, depth40, ratio_rows
+from lln.paper.printed_values import AllDepthsRow, Depth40Row, MeanAndDeviation, all_depths, depth40, ratio_rows
 from lln.paper.records import Record, numbers
 from lln.paper.report.compare import Verdict, digits_met, judge, scores_agree
 from lln.paper.report.document import Compared
@@ -96,7 +96,7 @@ def pair_of(evidence: Evidence, system: str, depth: int) -> Pair:
     return Pair(lens, name, found[name], complete=len(found) == len(scores))
 
 
-def judge_pair(pair: Pair, lens: Score, other: Score) -> Verdict:
+def judge_pair(pair: Pair, lens: MeanAndDeviation, other: MeanAndDeviation) -> Verdict:
     """The verdict on LLN and its comparator."""
     here = {"lens": pair.lens, "comparator": pair.other if pair.complete else None}
     return judge(here, {"lens": lens, "comparator": other}, count=SEEDS)
@@ -164,7 +164,7 @@ def _depth40_cells(printed: Depth40Row, pair: Pair, ratios: Ratios, verdict: Ver
     ]
 
 
-def ratio_to(here: Summary | None, printed: Score) -> str:
+def ratio_to(here: Summary | None, printed: MeanAndDeviation) -> str:
     """Our mean over the printed one."""
     return NOTHING if here is None else quotient(here.mean, printed.mean)
 

@@ -15,9 +15,9 @@ from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.export.parts import (
     DenseStack,
+    LensArrays,
     LensStack,
-    Linear,
-    Optics,
+    LinearLayer,
     field_stacks,
     stacks,
 )
@@ -249,7 +249,7 @@ def _lens(stack: LensStack, members: int, gain: dict[str, Any]) -> dict[str, Any
     return {"kind": "lens", "members": members, **_optics(stack.optics), "arrays": arrays}
 
 
-def _optics(optics: Optics) -> dict[str, Any]:
+def _optics(optics: LensArrays) -> dict[str, Any]:
     depth, width, basis = optics.coefficients.shape
     return {
         "width": width,
@@ -263,7 +263,7 @@ def _optics(optics: Optics) -> dict[str, Any]:
     }
 
 
-def _lens_arrays(position: Linear, angle: Linear | None, optics: Optics) -> dict[str, Any]:
+def _lens_arrays(position: LinearLayer, angle: LinearLayer | None, optics: LensArrays) -> dict[str, Any]:
     arrays = {
         "position_weight": position.weight,
         "position_bias": position.bias,

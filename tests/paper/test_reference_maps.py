@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.train import LinearMap, TrainingMean
+from lln.paper.reference_maps import LinearMap, MeanMap
 
 
 def affine_data(count=200):
@@ -33,7 +33,7 @@ def test_the_ridge_solves_the_centred_normal_equations():
 
 def test_the_training_mean_ignores_the_state():
     x = np.random.default_rng(0).random((10, 3))
-    mean = TrainingMean.fit(x)
+    mean = MeanMap.fit(x)
     np.testing.assert_allclose(mean(np.ones((2, 3))), [x.mean(0)] * 2)
 
 

@@ -1,4 +1,4 @@
-"""Two predictors that need no iteration. No network should be believed before it has beaten both."""
+"""Two predictors without training that the paper compares networks with: the mean, and a linear map."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingMean:
+class MeanMap:
     """Predicts the mean of the training inputs, whatever the state."""
 
     mean: Array
 
     @classmethod
-    def fit(cls, inputs: ArrayLike) -> TrainingMean:
+    def fit(cls, inputs: ArrayLike) -> MeanMap:
         """From inputs (pairs, n)."""
         return cls(np.asarray(inputs, dtype=np.float64).mean(axis=0))
 
