@@ -221,7 +221,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
 
 def read_model(path: Path) -> LensForecaster:
     """The forecaster in `path`."""
-    from lln.data.read.formats import refuse_missing
+    from lln.core.safe_files import refuse_missing
     from lln.forecaster.model_file import load
 
     refuse_missing(path)

@@ -155,6 +155,25 @@ def _discard(work: Path, target: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
+def refuse_missing(path: Path) -> None:
+    """Refuse a path at which there is nothing to read."""
+    if not path.exists():
+        near = f", and no folder {path.parent}; check the path"
+        if path.parent.is_dir():
+            import difflib
+
+            others = sorted(entry.name for entry in path.parent.iterdir())
+            match = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
+            near = f"; did you mean {match[0]!r}?" if match else "; check the path"
+        raise InputError(f"{path}: no such file{near}")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: cannot be read; change its permissions")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: neither a file nor a folder, so it might never end; copy it to a file first")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path}: empty, 0 bytes; write it again")
+
+
 def output_folder(path: str | os.PathLike[str]) -> Path:
     """`path` as a folder that exists and can be written to; it is made if it is missing."""
     folder = Path(path)

@@ -28,9 +28,8 @@ from lln.models import (
     ScaledResidualMLP,
 )
 from lln.models.field import FieldBlock, FieldLensNetwork
-from lln.step.base import AnyStep
+from lln.step.base import AnyStep, roll
 from lln.step.frame import Array, Frame
-from lln.step.loop import roll
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4

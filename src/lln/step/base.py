@@ -1,11 +1,11 @@
-"""The abstract step: what training, judging, forecasts and exports ask of a learned step."""
+"""The abstract step: what training, judging, forecasts and exports ask of a learned step; rollouts in torch."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from lln.core.checks import SMALL, check_memory
 from lln.core.errors import InputError
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
-from lln.step.loop import roll
 from lln.step.polynomial import as_tensor
 
 # Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
@@ -24,6 +23,8 @@ ROLLOUT_COPIES = 3
 
 FrameT = TypeVar("FrameT", Frame, FieldFrame)
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
+_EAGER = 2  # steps before a capture, in which kernels compile and caches fill
+_LOOK = 16  # steps between two looks at whether anything is still finite
 
 
 class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
@@ -170,3 +171,57 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
 
 
 AnyStep = Step[Any, Any]
+
+
+class Advances(Protocol):
+    """What a rollout repeats."""
+
+    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """(..., H, n) and (..., m) -> (..., n)."""
+
+
+def roll(step: Advances, window: Tensor, steps: int, inputs: Tensor | None = None) -> Tensor:
+    """The states after windows (..., H, n) with inputs (..., steps, m): (..., steps, n), without gradients.
+
+    Once no start has a finite state left, the rest is NaN.
+    """
+    window = window.clone(memory_format=torch.contiguous_format)
+    states = window.new_full((steps, *window.shape[:-2], window.shape[-1]), torch.nan)
+    known = None if inputs is None else inputs.movedim(-2, 0)
+    now = None if known is None or not steps else known[0].clone()
+
+    def go() -> None:
+        after = step.advance(window, now)
+        if window.shape[-2] > 1:
+            window[..., :-1, :] = window[..., 1:, :].clone()
+        window[..., -1, :] = after
+
+    with torch.no_grad():
+        replay = go
+        for k in range(steps):
+            if now is not None and known is not None:
+                now.copy_(known[k])
+            if k == _EAGER and window.is_cuda:
+                replay = _captured(go)
+            replay()
+            states[k] = window[..., -1, :]
+            if k % _LOOK == _LOOK - 1 and not torch.isfinite(states[k]).all(dim=-1).any():
+                break
+        _lost(states)
+    return states.movedim(0, -2)
+
+
+def _captured(go: Callable[[], None]) -> Callable[[], None]:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        go()
+    return graph.replay
+
+
+def _lost(states: Tensor) -> None:
+    """Set to NaN what follows the first step after which no start is finite."""
+    if not states.numel():
+        return
+    alive = torch.isfinite(states).all(dim=-1).reshape(len(states), -1).any(dim=1)
+    if not alive.all():
+        states[int(alive.logical_not().int().argmax()) + 1 :] = torch.nan

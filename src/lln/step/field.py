@@ -18,10 +18,9 @@ from lln.core.errors import InputError
 from lln.models.convolution import convolve
 from lln.models.field import FieldLensNetwork
 from lln.models.field_ensemble import FieldEnsemble
-from lln.step.base import Step
+from lln.step.base import Step, roll
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
 from lln.step.frame import Array
-from lln.step.loop import roll
 from lln.step.polynomial import PolynomialPart
 from lln.step.stored import field_frame, network_record, read_members
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
-from lln.data.interpret.columns import grid_of, refuse_swapped
-from lln.data.interpret.description import Choices, Description, Part
+from lln.data.interpret.description import Choices, Description, Part, grid_of, refuse_swapped
 from lln.data.read.numpy_files import FileRows
 from lln.data.read.store import LazyRows, stacked_rows, stays_on_disk
 from lln.data.series import Array

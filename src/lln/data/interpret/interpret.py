@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lln.data.interpret.arrays import Arrays, describe_arrays
-from lln.data.interpret.columns import examined, refuse_swapped
-from lln.data.interpret.description import Choices
+from lln.data.interpret.description import Choices, examined, refuse_swapped
 from lln.data.interpret.even_steps import even_steps, join
 from lln.data.interpret.tables import describe_table
 from lln.data.interpret.variables import describe_store, groups

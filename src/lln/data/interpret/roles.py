@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.columns import grid_of
-from lln.data.interpret.description import Choices
+from lln.data.interpret.description import Choices, grid_of
 from lln.data.read.store import Store, Variable
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")

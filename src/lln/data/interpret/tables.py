@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.columns import grid_of
 from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
-from lln.data.interpret.description import Choices, Description, Part
+from lln.data.interpret.description import Choices, Description, Part, grid_of
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, in_utc, indexed

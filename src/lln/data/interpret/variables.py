@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.interpret import calendar
-from lln.data.interpret.columns import grid_of
-from lln.data.interpret.description import Choices, Description, Part
+from lln.data.interpret.description import Choices, Description, Part, grid_of
 from lln.data.interpret.roles import (
     CHANNEL_DIMS,
     STATE_DIMS,

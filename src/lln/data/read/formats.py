@@ -16,7 +16,7 @@ from typing import Any
 
 from lln.core.errors import InputError, reason
 from lln.core.registry import Registry
-from lln.core.safe_files import whole_file
+from lln.core.safe_files import refuse_missing, whole_file
 from lln.data import write as writers
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret
@@ -26,7 +26,7 @@ from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
 from lln.data.read.store import ReadTable, Store, xarray_store
 from lln.data.series import Dataset
 
-__all__ = ["FORMATS", "Format", "read", "refuse_missing", "write"]
+__all__ = ["FORMATS", "Format", "read", "write"]
 
 
 @dataclass(frozen=True)
@@ -131,25 +131,6 @@ def _format(path: Path) -> Format:
         raise InputError(f"{path}: a model, where data is expected; data files end in {listing}", topic="no-suffix")
     said = f"the suffix {path.suffix!r} is not known" if path.suffix else "a suffix must say what it is"
     raise InputError(f"{path}: {said}; data files end in {listing}", topic="no-suffix")
-
-
-def refuse_missing(path: Path) -> None:
-    """Refuse a path at which there is nothing to read."""
-    if not path.exists():
-        near = f", and no folder {path.parent}; check the path"
-        if path.parent.is_dir():
-            import difflib
-
-            others = sorted(entry.name for entry in path.parent.iterdir())
-            match = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
-            near = f"; did you mean {match[0]!r}?" if match else "; check the path"
-        raise InputError(f"{path}: no such file{near}")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: cannot be read; change its permissions")
-    if not path.is_file() and not path.is_dir():
-        raise InputError(f"{path}: neither a file nor a folder, so it might never end; copy it to a file first")
-    if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path}: empty, 0 bytes; write it again")
 
 
 def _unreadable(path: Path, form: Format, error: Exception) -> str:

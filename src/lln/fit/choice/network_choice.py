@@ -15,9 +15,9 @@ from lln.fit.closed.forms import ClosedChoice
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice
 from lln.models.stacked import Ensemble
+from lln.step.base import roll
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
-from lln.step.loop import roll
 from lln.train.batches import Batches
 from lln.train.ensemble import Trained, join
 from lln.train.readout import ReadoutFit
