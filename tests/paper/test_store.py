@@ -88,8 +88,8 @@ def test_there_is_one_writer_at_a_time(tmp_path):
 
 WRITER = """
 import sys
-from lln.paper.records import Record, Store, Timing
-with Store(sys.argv[1]) as store:
+from lln.paper.records import Record, RecordStore, Timing
+with RecordStore(sys.argv[1]) as store:
     for number in range(10**6):
         record = Record({"kind": "rollout", "number": number}, {"mse": [number * 0.1] * 2000})
         store.add(record, Timing(record.digest, 0.0))
