@@ -220,8 +220,7 @@ class _Fitting:
     def _settle(self, linear: LinearChoice, closed: Sequence[Scored]) -> LinearChoice:
         """Find up to which lead time models differ, and how noisy the data is; both decide how scores are taken."""
         best = self._linear_errors(linear.best)
-        every = [one.errors for one in closed]
-        horizon = max(horizon_of([one]) for one in (best, *every))
+        horizon = max(horizon_of([one]) for one in (best, *(scored.errors for scored in closed)))
         self.noise = self.noise.at_most(self._unexplained(linear, closed))
         if self.noise.matters and self.closed.learns_with_more_rows():
             self.noise = replace(self.noise, found=False)
@@ -235,8 +234,9 @@ class _Fitting:
 
     def _combined(self, linear: LinearChoice) -> LinearChoice:
         """Use the mean of the linear maps that noise does not tell apart."""
-        given = self.recipe.history != "auto"
-        tried, self.origins = maps_of_noisy_data(self.dataset, self.histories, linear.ranked(), given=given)
+        tried, self.origins = maps_of_noisy_data(
+            self.dataset, self.histories, linear.ranked(), given=self.recipe.history != "auto"
+        )
         chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper)
         error = self._linear_errors(chosen).until(self.fold.steps).score(noisy=True)
         return replace(linear, chosen=chosen, chosen_error=error)
@@ -294,10 +294,9 @@ class _Fitting:
         gains = []
         for fold in self.origins or self.ways[:-1]:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
-            forms = self._forms(fold)
             windows = load(self.dataset, fold, linear.history, self.scale)
             plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])
-            gains.append(plain.score(noisy=True) - forms.judge(closed, fold.steps).errors.score(noisy=True))
+            gains.append(plain.score(noisy=True) - self._forms(fold).judge(closed, fold.steps).errors.score(noisy=True))
         return not gains or min(gains) > 0
 
     def _overlap(self) -> float:
@@ -350,6 +349,9 @@ class _Fitting:
         tried = self.recipe.tried_parts
         if not any(kind in CLOSED_FORMS or kind in PARTS for kind in tried):
             return True
+        # A linear map of many lags that beat drawn lenses leaves nothing to networks of few lags.
+        if simple.closed is None and simple.candidate.history > 2 * MOST_NETWORK_HISTORY:
+            return False
         return not self.noise.matters and simple.error > _WELL
 
     def _alone(self, linear: LinearChoice) -> Choice:
@@ -456,7 +458,10 @@ class _Fitting:
             closed=decision.closed,
         )
         learned = self._before_refit(surrogate, decision, group)
-        fold, plain = replace(self.fold, steps=self.longest), self._plain(linear)
+        fold, plain = (
+            replace(self.fold, steps=self.longest),
+            DenseStep(self.preparer.linear(self.fold.train, linear.best)),
+        )
         skill = measure_skill(self.dataset, fold, self.scale, learned, plain, self._earlier(decision, group))
         report = skill.into(fit.report, noisy=self.noise.matters)
         return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
@@ -483,10 +488,6 @@ class _Fitting:
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
         return DenseStep(self.preparer.linear(train, decision.candidate))
-
-    def _plain(self, linear: LinearChoice) -> DenseStep:
-        """The best linear map of the rows that trained."""
-        return DenseStep(self.preparer.linear(self.fold.train, linear.best))
 
 
 def _check_device(device: str) -> None:

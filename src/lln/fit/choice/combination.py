@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from lln.fit.closed.naive import lags_of
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array, Frame
 
-_ROLLOUTS, _ONE_STEP = 0.5, 0.5  # by how much a row of held-out rollouts and one of AICc count
+# By how much a row of held-out rollouts and one of AICc count. Rollouts overlap; the mean of more maps is safer.
+_ROLLOUTS, _ONE_STEP = 0.25, 0.5
 _COMPARED = 1000  # maps, the best on rollouts first, whose criterion is computed
 _COMPARED_PLAIN = 80  # the same of data on which no maps but plain ones are tried
 _MOST_ROWS = 20_000  # up to which maps are also shrunk towards naive forecasts
@@ -137,11 +139,14 @@ def combine(
     weights = {one: math.exp(-(cost[one] - cost[ranked[0]]) / 2) for one in ranked}
     steady = 1.0 + _GROWTH / rows
     members: list[FrameChoice] = []
+    families: set[tuple[Any, ...]] = set()
     for one in ranked:
         if len(members) == _MEMBERS or (members and weights[one] < _LEAST_WEIGHT * weights[members[0]]):
             break
-        if spectral_radius(preparer.linear(None, one)) <= steady:
+        # Maps that differ in a constant alone are nearly the same, and would crowd out others.
+        if _family(one) not in families and spectral_radius(preparer.linear(None, one)) <= steady:
             members.append(one)
+            families.add(_family(one))
     if not members:
         return ranked[0]
     total = sum(weights[one] for one in members)
@@ -152,18 +157,33 @@ def combine(
     return mean if spectral_radius(preparer.linear(None, mean)) <= steady else members[0]
 
 
+def _family(one: FrameChoice) -> tuple[Any, ...]:
+    """What maps that differ in ridge or smoothing constants have in common."""
+    if one.is_naive:
+        return (one.naive, one.season, one.ridge is None)
+    return (one.history, one.radius, one.naive, one.season, one.level, one.drift)
+
+
 def rollout_scores(
     preparer: Preparer, folds: Sequence[Fold], tried: Sequence[FrameChoice], scale: Array, mapper: Mapper = serial
 ) -> dict[FrameChoice, float]:
-    """The mean over lead times of the log error of rollouts from all origins of all folds, by candidate."""
+    """The mean over lead times of the log error of rollouts from all origins of all folds, by candidate.
+
+    A fold counts by the number of rows that train in it: few rows favour maps that are too simple for all of them.
+    """
     leads = lead_times(max(fold.steps for fold in folds))
     pieces = [_Piece(fold, leads, some, scale) for some in _by_history(tried) for fold in folds]
     totals: dict[FrameChoice, Array] = {}
     for piece, errors in zip(pieces, mapper(_errors, preparer, pieces), strict=True):
         for one, error in zip(piece.candidates, errors, strict=True):
-            totals[one] = totals.get(one, 0.0) + error
-    count = np.sum([np.where(np.asarray(leads) <= fold.steps, len(fold.windows), 0) for fold in folds], axis=0)
+            totals[one] = totals.get(one, 0.0) + _rows(piece.fold) * error
+    counts = [np.where(np.asarray(leads) <= fold.steps, _rows(fold) * len(fold.windows), 0) for fold in folds]
+    count = np.sum(counts, axis=0)
     return {one: float(np.log(np.maximum(total / count, LEAST)).mean()) for one, total in totals.items()}
+
+
+def _rows(fold: Fold) -> int:
+    return sum(last - first for _, first, last in fold.train)
 
 
 def _errors(preparer: Preparer, piece: _Piece) -> Array:

@@ -43,7 +43,8 @@ _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below
 _TELLING = 400  # rows below which that ratio tells nothing
 _NOISE_LEFT = 1e-4  # of the squared change of one step: with noise, a larger error is taken for noise
 _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps by this factor rule a setting out
-_HISTORIES = 2  # of noisy data for which all settings are screened
+_HISTORIES = 3  # for which all settings are screened, where more are tried
+_PRECISE = 1e-7  # one-step error, squared against the change of one step, below which rounding of sums counts
 _SETTINGS = 3  # of each kind that go on to rollouts
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
 
@@ -149,6 +150,7 @@ class ClosedForms:
         self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
         self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
         self._best: ClosedChoice | None = None
+        self._exact = True  # whether rounding of sums of products counts
         self._at_noise = False  # whether noise is most of what screened settings left over
         self._steps: dict[ClosedChoice, DenseStep] = {}
 
@@ -233,29 +235,39 @@ class ClosedForms:
         """One-step error, setting and ridges to try of every setting, the best first."""
         change = float(np.mean(self._held_out(histories[0]).increments ** 2))
         settings = [one for history in histories for one in self._settings(history, kinds)]
-        # On noisy rows, errors of two settings tell which histories are worth the others.
-        first = [one for one in settings if one.degree == DEGREES[0] or (one.scale == SCALES[1] and not one.lags)]
-        if self.noisy and len(first) > 2 * _HISTORIES:
-            screened = self._screened_settings(first, change)
-            worth = list(dict.fromkeys(one.history for _, one, _ in screened))[:_HISTORIES]
-            rest = [one for one in settings if one not in first and (one.history in worth or one.kind in PARTS)]
-            screened = sorted([*screened, *self._screened_settings(rest, change)], key=lambda one: one[0])
-        else:
-            screened = self._screened_settings(settings, change)
+        self._exact = False
+        screened = self._screen_in_stages(settings, change)
+        if screened and screened[0][0] < _PRECISE * change:
+            self._exact = True
+            screened = self._screen_settings(settings, change)
         self._best = screened[0][1] if screened else None
         self._at_noise = self.noisy and bool(screened) and screened[0][0] > _NOISE_LEFT * change
         return screened
 
-    def _screened_settings(
+    def _screen_in_stages(
+        self, settings: Sequence[ClosedChoice], change: float
+    ) -> list[tuple[float, ClosedChoice, list[float]]]:
+        """Two settings of each history, which tell the histories that are worth the others."""
+        first = [one for one in settings if one.degree == DEGREES[0] or (one.scale == SCALES[1] and not one.lags)]
+        if len({one.history for one in settings}) <= _HISTORIES + 1:
+            return self._screen_settings(settings, change)
+        screened = self._screen_settings(first, change)
+        if screened and screened[0][0] < _PRECISE * change:
+            return screened
+        worth = list(dict.fromkeys(one.history for _, one, _ in screened))[:_HISTORIES]
+        rest = [one for one in settings if one not in first and (one.history in worth or one.kind in PARTS)]
+        return sorted([*screened, *self._screen_settings(rest, change)], key=lambda one: one[0])
+
+    def _screen_settings(
         self, settings: Sequence[ClosedChoice], change: float
     ) -> list[tuple[float, ClosedChoice, list[float]]]:
         screened: list[tuple[float, ClosedChoice, list[float]]] = []
+        enough = (_ENOUGH if self._exact else _PRECISE) * change
         for choice, error, ridge in self.mapper(_screened, self, settings):
             if math.isfinite(error):
                 near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
-            # Or rounding is all that is left.
-            if error < _ENOUGH * change or (screened and self.limit.passed(_SCREENED_BY)):
+            if error < enough or (screened and self.limit.passed(_SCREENED_BY)):
                 break
         return sorted(screened, key=lambda one: one[0])
 
@@ -290,7 +302,7 @@ class ClosedForms:
         held = self._held_out(choice.history)
         data = self._data(self.fold.train, choice.history)
         some = data.some(len(data.features) // 4 if rows is None else rows)
-        path = RidgePath(some.blocks(basis), exact=not self.noisy)
+        path = RidgePath(some.blocks(basis), exact=self._exact)
         columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
         errors = path.one_step(columns, held.increments, RIDGES)
         errors = np.where(np.isfinite(errors), errors, np.inf)
@@ -321,7 +333,7 @@ class ClosedForms:
             return
         ready = self.preparer.prepare(train, choice.history)
         basis = self._basis(choice, ready, 0)
-        path = RidgePath(self._data(train, choice.history).blocks(basis), exact=not self._at_noise)
+        path = RidgePath(self._data(train, choice.history).blocks(basis), exact=self._exact)
         yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
 
     def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = _ROWS) -> ClosedFormPart:
