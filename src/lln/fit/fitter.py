@@ -302,8 +302,7 @@ class _Fitting:
     def _overlap(self) -> float:
         """By how much the standard error of held-out windows is too small because they overlap."""
         rows = sum(last - first for _, first, last in self.fold.held_out)
-        windows = len(self.fold.windows)
-        return math.sqrt(max(1.0, windows * self.fold.steps / max(rows, 1)))
+        return math.sqrt(max(1.0, len(self.fold.windows) * self.fold.steps / max(rows, 1)))
 
     def _alike(self, one: Scored, best: Scored) -> bool:
         gain, error = better_by(best.errors, one.errors, noisy=self.noise.matters)
