@@ -1,5 +1,9 @@
 """A fit whose pieces run on a Dask cluster gives the same model file as a fit without."""
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -26,9 +30,13 @@ def wave(points=16, times=60):
     return np.sin(place - time) + 0.3 * np.cos(2 * (place - time))
 
 
-def saved(path, states, scheduler, grid=None, **options):
+def fitted(states, scheduler, grid=None, checkpoint=None, **options):
+    return LensForecaster(**options).fit(states, dt=0.01, grid=grid, scheduler=scheduler, checkpoint=checkpoint)
+
+
+def saved(path, states, scheduler, **options):
     """The bytes of the model file, without the seconds that the fit took."""
-    forecaster = LensForecaster(**options).fit(states, dt=0.01, grid=grid, scheduler=scheduler)
+    forecaster = fitted(states, scheduler, **options)
     forecaster.report_ = replace(forecaster.report_, seconds=0.0)
     forecaster.save(path)
     return path.read_bytes()
@@ -71,3 +79,40 @@ def test_networks(cluster, tmp_path):
 @pytest.mark.slow
 def test_fields(cluster, tmp_path):
     assert_same_file(cluster, tmp_path, wave(), grid=[np.arange(16.0)], field=True, epochs=1, members=1)
+
+
+KILLED = """
+import os, signal, sys
+from forecasters import lorenz
+from lln import LensForecaster
+
+partial, scheduler = sys.argv[1:]
+
+def progress(event):
+    if os.path.exists(partial):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+LensForecaster(**OPTIONS).fit(lorenz(400), dt=0.01, progress=progress, checkpoint=partial, scheduler=scheduler)
+"""
+
+
+@pytest.mark.slow
+def test_killed_on_a_cluster_and_resumed_gives_the_same_model(cluster, tmp_path):
+    options = {"parts": ("linear", "network"), "epochs": 6, "members": 2, "width": 8, "depth": 2}
+    whole = fitted(lorenz(400), None, **options)
+    script = KILLED.replace("OPTIONS", repr(options))
+    partial = tmp_path / "job.partial"
+    command = [sys.executable, "-c", script, str(partial), cluster.scheduler_address]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert partial.exists()
+    ran = len(tasks(cluster))
+    resumed = fitted(lorenz(400), cluster.scheduler_address, checkpoint=partial, **options)
+    assert len(tasks(cluster)) > ran, "nothing was left to compute"
+    assert not partial.exists()
+    here, there = whole.surrogate_.arrays(), resumed.surrogate_.arrays()
+    assert here.keys() == there.keys()
+    for name, values in here.items():
+        np.testing.assert_array_equal(there[name], values, err_msg=name)
+    assert resumed.report_.candidates == whole.report_.candidates
