@@ -93,6 +93,25 @@ def test_nonlinear_parts_are_fitted_where_every_coordinate_leaves_its_range():
     assert any(row.get("part") == "flow" and row["nmse"] < 1e-3 for row in report.candidates)
 
 
+def test_a_wing_that_only_held_out_rows_visit_does_not_hide_the_law():
+    def field(u):
+        return np.array([u[1], u[2], 5.5 * u[0] - 3.5 * u[1] - u[2] - u[0] ** 3])
+
+    h, states = 0.05, [np.array([0.2, 0.2, -0.75])]
+    for _ in range(1084):
+        u = states[-1]
+        k1 = field(u)
+        k2 = field(u + h / 2 * k1)
+        k3 = field(u + h / 2 * k2)
+        states.append(u + h / 6 * (k1 + 2 * k2 + 2 * k3 + field(u + h * k3)))
+    rows = np.stack(states)[784:1084]
+    wing = np.sign(rows[:240, 0].mean())
+    assert (wing * rows[:240, 0]).min() > -0.7 > -1.0 > np.median(wing * rows[240:, 0])
+    report = fitted(rows).report
+    assert (report.part, report.history) == ("flow", 1)
+    assert report.held_out_nmse < 1e-6
+
+
 def test_drawn_lenses_see_the_active_features_alone_and_their_step_is_their_columns():
     basis = drawn_lenses((0, 2), 3, 2, 16, 0.4, seed=1)
     rows = RNG.standard_normal((5, 3))

@@ -36,6 +36,7 @@ _OPERATIONS = 6e9  # of one decomposition, which bounds the width
 _WIDEST = 1200
 _MOST_MONOMIALS = 1500
 _MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear part may leave it
+_FOLLOWS = 0.8  # correlation with time of a coordinate that is taken for a clock or a trend
 _NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks noisy: a law there is weak
 _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
@@ -362,23 +363,31 @@ class ClosedForms:
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
 
     def _bounds(self, ready: PreparedData) -> tuple[Array, Array]:
-        """Where rollouts of a nonlinear part are kept; coordinates that drift are free."""
-        margin, drifts = _MARGIN * (ready.high - ready.low), self._drifting()
-        far = _FREE * ready.units.scale
-        low = np.where(drifts, ready.units.mean - far, ready.low - margin)
-        high = np.where(drifts, ready.units.mean + far, ready.high + margin)
+        """Where rollouts of a nonlinear part are kept: near all rows, also those that judge, but for what drifts.
+
+        The final model knows all rows. Bounds of fewer would judge it by where it may not go.
+        """
+        held = self.preparer.prepare(self.fold.held_out, 1)
+        least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
+        margin, far, drifts = _MARGIN * (most - least), _FREE * ready.units.scale, self._drifting()
+        low = np.where(drifts, ready.units.mean - far, least - margin)
+        high = np.where(drifts, ready.units.mean + far, most + margin)
         return low, high
 
     def _drifting(self) -> Any:
-        """Clocks and trends, (n,): held-out rows leave the range of the training rows, and their mean moves.
+        """Clocks and trends, (n,): rows follow time, and held-out rows leave the range of the training rows.
 
-        An orbit that visits a new corner of its attractor leaves the range too, but on the whole it stays where it was.
+        An orbit that visits a new corner of its attractor leaves the range too, but does not follow time.
         """
         ready = self.preparer.prepare(self.fold.train, 1)
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
         held = self.preparer.prepare(self.fold.held_out, 1)
-        away = np.abs(held.units.mean - ready.units.mean) > ready.units.scale
-        return away & ((held.low < ready.low - margin) | (held.high > ready.high + margin))
+        leaves = (held.low < ready.low - margin) | (held.high > ready.high + margin)
+        if ready.held is None:  # too many rows for memory
+            return leaves
+        rows = (ready.held.window[:, -1] - ready.units.mean) / ready.units.scale
+        time = np.linspace(-1.0, 1.0, len(rows))
+        return leaves & (np.abs(time @ rows) > _FOLLOWS * np.linalg.norm(time) * np.linalg.norm(rows, axis=0))
 
     def _active(self, ready: PreparedData) -> tuple[int, ...]:
         """The features that nonlinear parts see: all but the present value of coordinates that drift, if not all do."""
