@@ -167,8 +167,11 @@ def held_out_error(x, steps, **options):
 
 @pytest.mark.slow
 def test_a_random_walk_is_forecast_about_as_well_as_by_its_last_state():
-    found = [held_out_error(np.cumsum(noise(200, seed)), 10, parts=("linear",))[0] for seed in range(3)]
-    assert np.mean([np.log(one["model"] / one["last"]) for one in found]) < np.log(1.15)
+    # Of three walks one may look like a return to the mean by luck; twenty tell.
+    found = [held_out_error(np.cumsum(noise(200, seed)), 10, parts=("linear",))[0] for seed in range(20)]
+    ratios = np.log([one["model"] / one["last"] for one in found])
+    assert ratios.mean() < np.log(1.15)
+    assert np.median(ratios) < np.log(1.05)
 
 
 def test_a_map_of_changes_ignores_the_level():
