@@ -12,18 +12,26 @@ import apebench
 import jax
 import numpy as np
 
-SCENARIOS = ("diff_burgers", "diff_adv")
+SCENARIOS = ("diff_burgers", "diff_adv", "diff_burgers_sc_2d")
+# Of the plane, a grid and a number of starts that two cores can fit.
+PLANE = {"num_spatial_dims": 2, "num_points": 40, "num_train_samples": 20, "num_test_samples": 10}
+
+
+def scenario_of(name: str) -> apebench.BaseScenario:
+    """A scenario of the benchmark with its defaults, or, with the ending "_2d", the same equation on a plane."""
+    plane = name.endswith("_2d")
+    return apebench.scenarios.scenario_dict[name.removesuffix("_2d")](**(PLANE if plane else {}))
 
 
 def main() -> None:
-    """Write one .npz file a scenario: train (50, 51, 1, 160), test (30, 201, 1, 160), float32 as simulated."""
+    """Write one .npz file a scenario: train (50, 51, 1, 160), test (30, 201, 1, 160) on a line, float32."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "data")
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.scenarios:
-        scenario = apebench.scenarios.scenario_dict[name]()
+        scenario = scenario_of(name)
         train, test = np.asarray(scenario.get_train_data()), np.asarray(scenario.get_test_data())
         path = options.out / f"{name}.npz"
         np.savez(path, train=train, test=test, batch=scenario.batch_size, updates=scenario.num_training_steps)
@@ -33,7 +41,7 @@ def main() -> None:
 
 def published_networks() -> dict[str, np.ndarray]:
     """The benchmark's own networks as they are initialised, with an input and their outputs: see `check.py`."""
-    scenario = apebench.scenarios.scenario_dict["diff_burgers"]()
+    scenario = scenario_of("diff_burgers")
     x = np.random.default_rng(0).normal(size=(1, 40)).astype(np.float32)
     conv = scenario.get_network("Conv;34;10;relu", jax.random.PRNGKey(0))
     res = scenario.get_network("Res;26;8;relu", jax.random.PRNGKey(0))

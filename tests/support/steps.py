@@ -88,6 +88,7 @@ STEPS = {
     "field": field_of,
     "field, history and inputs": lambda: field_of(channels=2, history=2, inputs=1),
     "field without networks": lambda: field_of(members=0, conserve="mean"),
+    "field, float64 lenses": lambda: field_of(members=2, blocks=1, conserve="mean").to_dtype(torch.float64),
     "field with a polynomial": lambda: field_of(channels=2, history=2, inputs=1, polynomial=3),
 }
 

@@ -1,12 +1,13 @@
 """From a dataset of fields to a step: split, candidates, scores, choice, refit and report.
 
 Closed-form convolutions are tried first, "no linear part" among them, then polynomials of every point beside the best
-convolution. Networks are then trained in the best of them and without a closed-form part, compared after a short
-training, and the better frame is trained in full. Candidates are scored on held-out rollouts, and rollouts well beyond
-the longest trajectory of training must stay where the data was; where they do not, noise on the inputs, training over
-several steps and a smaller correction are tried in turn.
+convolution, then lens networks whose readout is solved. Where these leave much over, networks are trained in the best
+convolution and without a closed-form part, compared after a short training, and the better frame is trained in full.
+Candidates are scored on held-out rollouts, and rollouts well beyond the longest trajectory of training must stay where
+the data was; where they do not, noise on the inputs, training over several steps and a smaller correction are tried in
+turn.
 
-Closed-form parts that do best alone are solved again on everything. Networks are not trained a second time: that would
+Closed-form parts that do best are solved again on everything. Networks are not trained a second time: that would
 double the cost of a fit, and every point of every field is an example already.
 """
 
@@ -29,9 +30,11 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.data import spectral_radius
+from lln.fit.fields.data import empty_frame, spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import FieldJudge, Stay
+from lln.fit.fields.lens_search import DRAWS, FINAL_ROWS, LensSearch
+from lln.fit.fields.lenses import LensChoice, solve_lenses
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say
@@ -47,6 +50,8 @@ __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
 MARGIN = math.log(1.5)
 LONG_RUN = 1.0 + 1e-6
+# Closed-form lenses that err by less, or that leave less of what the other closed forms leave, need no training.
+SETTLED, EXPLAINED = math.log(1e-4), math.log(100.0)
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class Scored:
         weight: of the networks' correction; 0 for the linear part alone.
         error: log error of held-out rollouts.
         stay: result of long rollouts.
+        lenses: settings of a lens network in closed form; None for no such network.
     """
 
     step: FieldStep
@@ -90,6 +96,7 @@ class Scored:
     weight: float
     error: float
     stay: Stay
+    lenses: LensChoice | None = None
 
 
 def fit_field_surrogate(
@@ -172,8 +179,11 @@ class FieldFitting:
         """All stages of the fit."""
         linear, frame = self.linear_part()
         alone = self._scored(FieldStep(_with_gain(frame, 0.0)), linear, 0.0, linear.error)
-        if linear.error < ENOUGH or "network" not in self.recipe.tried_parts:
+        if linear.error < ENOUGH:
             return self._report(alone, linear, 0)
+        closed = self._closed(alone)
+        if "network" not in self.recipe.tried_parts or _settled(closed, alone):
+            return self._report(closed, linear, 0)
         unroll = self._unroll()
         if self.deadline is not None:
             self.reserve = self.judge.seconds(self.trainer.ensemble(frame, self.trainer.members), frame)
@@ -195,7 +205,24 @@ class FieldFitting:
             self._note_treatment(treatment.name, best, treated)
             if treated.stay.left < best.stay.left:
                 best, unroll = treated, max(unroll, steps if steps > 1 else 0)
-        return self._report(self._better(best, alone), linear, updates, unroll)
+        return self._report(self._better(best, closed), linear, updates, unroll)
+
+    def _closed(self, alone: Scored) -> Scored:
+        """The best closed form: `alone`, or a lens network whose readout is solved."""
+        asked = any(getattr(self.options, name) is not None for name in ("kernel", "blocks", "hidden", "noise"))
+        if "lens" not in self.recipe.tried_parts or self.conserve == "flux" or (asked and self.recipe.parts == "auto"):
+            return alone  # what is asked for is a trained network
+        search = LensSearch(self.training, self.judge, self.recipe.seed, self.say, self._until(_SCREENING))
+        histories = (
+            dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
+        )
+        frames = [empty_frame(self.training, self.grid, history, self.conserve) for history in histories]
+        found = search.best([replace(frame, static=self.static) for frame in frames])
+        self.rows += search.tried
+        if found is None:
+            return alone
+        linear = Linear(found.step.frame.history, found.choice.linear_kernel, found.choice.ridge, alone.error)
+        return self._better(Scored(found.step, linear, 1.0, found.error, found.stay, found.choice), alone)
 
     def _compared(self, linear: Linear, frame: FieldFrame) -> tuple[Linear, FieldFrame, float]:
         """The linear part, or none, and the noise on the inputs with which networks do best after a short training."""
@@ -248,11 +275,11 @@ class FieldFitting:
     def _scored(self, step: FieldStep, linear: Linear, weight: float, error: float) -> Scored:
         return Scored(step, linear, weight, error, self.judge.stay(step))
 
-    def _better(self, best: Scored, alone: Scored) -> Scored:
-        """The networks, where they are clearly better on held-out rollouts and leave the data no more often."""
-        if best.stay.left > alone.stay.left and self.noise.matters:
-            return alone
-        return best if best.error < alone.error - MARGIN else alone
+    def _better(self, best: Scored, simple: Scored) -> Scored:
+        """`best`, where it is clearly better on held-out rollouts and leaves the data no more often than `simple`."""
+        if best.stay.left > simple.stay.left and (self.noise.matters or simple.lenses is not None):
+            return simple
+        return best if best.error < simple.error - MARGIN else simple
 
     def _note_treatment(self, what: str, before: Scored, after: Scored) -> None:
         self.notes.append(
@@ -314,9 +341,13 @@ class FieldFitting:
     def _report(self, best: Scored, linear: Linear, updates: int, unroll: int = 0) -> Fit:
         """The fit; a linear part that is the whole model is solved again on everything, unless `refit` is off."""
         step, training, rows, held_out = best.step, self.training, self.fold.train, self.fold.held_out
-        if not best.weight and self.recipe.refit:
+        closed = not best.weight or best.lenses is not None
+        if closed and self.recipe.refit:
             rows, held_out = tuple((index, 0, len(one)) for index, one in enumerate(self.dataset.series)), ()
             training = self.dataset
+        if best.lenses is not None:
+            step = self._drawn(training, best.lenses, step.frame.history)
+        elif closed and self.recipe.refit:
             step = FieldStep(_with_gain(self.solved(rows, linear), 0.0))
         report = report_of(
             self.dataset, training, self.grid, step, correction_weight=best.weight, errors=(best.error, linear.error),
@@ -327,8 +358,8 @@ class FieldFitting:
             report,
             candidates=[*map(candidate, self.closed.tried), *self.rows, chosen],
             coverage=self._coverage(step),
-            updates=updates if best.weight else 0,
-            unroll=unroll if best.weight else 0,
+            updates=0 if closed else updates,
+            unroll=0 if closed else unroll,
             held_out_steps=self.fold.steps,
             training_rows=rows,
             held_out_rows=held_out,
@@ -337,9 +368,20 @@ class FieldFitting:
         # `best.step` has not seen the held-out rows, which only such a model can be judged by.
         skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step)
         part = "network" if best.weight else "polynomial" if best.linear.degree > 1 else "linear"
+        part = part if best.lenses is None else "lens"
         report = skill.into(replace(report, part=part), noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return Fit(step, recipe, report)
+
+    def _drawn(self, rows: Dataset, lenses: LensChoice, history: int) -> FieldStep:
+        """The mean of several lens networks in closed form, solved on `rows`, or one where it leaves the data less."""
+        frame = replace(empty_frame(rows, self.grid, history, self.conserve), static=self.static)
+        mean = solve_lenses(rows, frame, lenses, self.recipe.seed, FINAL_ROWS, DRAWS)
+        left = self.judge.stay(mean).left
+        if not left:
+            return mean
+        one = solve_lenses(rows, frame, lenses, self.recipe.seed, FINAL_ROWS)
+        return one if self.judge.stay(one).left < left else mean
 
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:
@@ -378,6 +420,13 @@ def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
 
 def _with_gain(frame: FieldFrame, weight: float) -> FieldFrame:
     return replace(frame, gain=weight * frame.gain)
+
+
+def _settled(closed: Scored, alone: Scored) -> bool:
+    """Whether lenses in closed form leave so little over that networks are not trained."""
+    if closed.lenses is None or not closed.stay.bounded:
+        return False
+    return closed.error < max(SETTLED, alone.error - EXPLAINED)
 
 
 def _frame_name(linear: Linear) -> str:

@@ -1,0 +1,208 @@
+"""Lens networks on grids in closed form: lenses are drawn, and one readout for all points is solved in float64.
+
+The network is a `FieldLensNetwork` of one block. Its embedding and its lenses are drawn. The readout convolution and
+the linear convolution beside it are solved together, by normal equations that are summed over fields. States are
+shifted by noise before they are embedded, and the wanted increment leads back to the next state without noise:
+otherwise waves that the data does not contain grow in rollouts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import linalg
+from torch import Tensor
+
+from lln.core.seeding import subseed
+from lln.data.series import Dataset
+from lln.data.stream import pair_batches
+from lln.fit.closed.bases import CONTROL_POINTS, DEPTH, DEVIATION, RANGE, SPACINGS
+from lln.models import FieldLensNetwork
+from lln.models.convolution import patches
+from lln.models.field import FieldBlock
+from lln.step.field import FieldStep
+from lln.step.field_frame import FieldFrame, free
+from lln.step.frame import Array
+
+_NUMBERS = 1 << 22  # of patches held at a time
+_LEAST_FIELDS = 64  # of large grids: fields over which the rows are spread
+
+
+@dataclass(frozen=True)
+class LensChoice:
+    """A lens network in closed form with all that is needed to solve it again.
+
+    Attributes:
+        linear_kernel: points of the linear convolution along each axis.
+        kernel: points of the network's convolutions along each axis.
+        width: number of rays at each point.
+        scale: deviation of the embedding's entries, for three features; it falls with the root of their number.
+        noise: on the states, in units of their spread.
+        ridge: relative to the trace of the normalised normal equations.
+    """
+
+    linear_kernel: tuple[int, ...]
+    kernel: tuple[int, ...]
+    width: int
+    scale: float
+    noise: float
+    ridge: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, for the report."""
+        return {"part": "lens", "kernel": list(self.kernel), "width": self.width, "scale": self.scale,
+                "noise": self.noise, "ridge": self.ridge}  # fmt: skip
+
+
+def drawn_network(frame: FieldFrame, choice: LensChoice, seed: int) -> FieldLensNetwork:
+    """A field network of one block in float64, with drawn embedding and lenses and a readout of zero."""
+    static = 0 if frame.static is None else int(frame.static.shape[-1])
+    network = FieldLensNetwork(
+        frame.features, frame.channels, dimensions=len(frame.space), width=choice.width, depth=DEPTH,
+        basis=CONTROL_POINTS, kernel=choice.kernel, blocks=1, boundary=frame.boundary, static=static,
+        control_range=(-RANGE, RANGE), sigma=SPACINGS * 2 * RANGE / (CONTROL_POINTS - 1), generator=torch.Generator(),
+    ).double()  # fmt: skip
+    block, rng = _block(network), np.random.default_rng(seed)
+    seen = block.embed_position.weight.shape[1]
+    deviation = choice.scale / math.sqrt(seen / 3)
+    assert block.embed_angle is not None
+    with torch.no_grad():
+        for layer, bias in (
+            (block.embed_position, rng.uniform(-0.8 * RANGE, 0.8 * RANGE, size=choice.width)),
+            (block.embed_angle, rng.normal(size=choice.width)),
+        ):
+            layer.weight.copy_(torch.from_numpy(deviation * rng.normal(size=(choice.width, seen))))
+            layer.bias.copy_(torch.from_numpy(bias))
+        block.coefficients.copy_(torch.from_numpy(DEVIATION * rng.normal(size=tuple(block.coefficients.shape))))
+        network.readout.weight.zero_()
+        network.readout.bias.zero_()
+    return network.eval().requires_grad_(False)
+
+
+class LensRegression:
+    """The normal equations of one drawn network, whatever the ridge.
+
+    Args:
+        dataset: rows that train.
+        frame: units, history, boundaries and conservation.
+        choice: all but the ridge.
+        seed: of the draws and of the noise.
+        rows: points that are looked at, about.
+    """
+
+    def __init__(self, dataset: Dataset, frame: FieldFrame, choice: LensChoice, seed: int, rows: int) -> None:
+        self.frame, self.choice = frame, choice
+        self.network = drawn_network(frame, choice, subseed(seed, "field lenses"))
+        self.gram = self.moments = np.zeros(())
+        for columns, wanted in self._rows(dataset, np.random.default_rng(subseed(seed, "noise")), rows):
+            self.gram = self.gram + columns.T @ columns
+            self.moments = self.moments + columns.T @ wanted
+
+    def solve(self, ridge: float) -> FieldStep:
+        """The step at one ridge."""
+        size = np.sqrt(np.diagonal(self.gram))
+        size = np.where(size > 0, size, 1.0)
+        gram, moments = self.gram / np.outer(size, size), self.moments / size[:, None]
+        found = (_solved(gram, moments, ridge) / size[:, None]).T
+        frame, channels = self.frame, self.frame.channels
+        linear = math.prod(self.choice.linear_kernel) * frame.features
+        offset = np.zeros(channels) if self._conserved else found[:, -1].copy()
+        network = FieldLensNetwork(**self.network.config(), generator=torch.Generator()).double()
+        network.load_state_dict(self.network.state_dict())
+        with torch.no_grad():
+            last = found.shape[1] if self._conserved else -1
+            network.readout.weight.copy_(torch.from_numpy(np.ascontiguousarray(found[:, linear:last])))
+        solved = replace(
+            frame, kernel=self.choice.linear_kernel, matrix=np.ascontiguousarray(found[:, :linear]), offset=offset,
+            gain=np.ones(channels), polynomial=None,
+        )  # fmt: skip
+        return FieldStep(solved, (network.eval().requires_grad_(False),))
+
+    @property
+    def _conserved(self) -> bool:
+        return self.frame.conserve != "none"
+
+    def _rows(self, dataset: Dataset, rng: np.random.Generator, rows: int) -> Iterator[tuple[Array, Array]]:
+        """Columns (P, M) and standardised increments (P, C) of some points of some fields."""
+        frame, where = self.frame, np.flatnonzero(free(self.frame.space, self.frame.boundary))
+        total = dataset.transitions(frame.history)
+        fields = min(total, max(_LEAST_FIELDS, -(-rows // len(where))))
+        each = min(len(where), -(-rows // fields))
+        stride, seen, scale = total / fields, 0, frame.scale
+        for batch in pair_batches(dataset, frame.history):
+            chosen = np.unique(np.arange(math.ceil(seen / stride), math.ceil((seen + len(batch)) / stride)) * stride)
+            chosen = chosen.astype(int) - seen
+            seen += len(batch)
+            for k in chosen[(chosen >= 0) & (chosen < len(batch))]:
+                noise = self.choice.noise * scale * rng.standard_normal(batch.window[k].shape)
+                known = None if batch.inputs is None else batch.inputs[k]
+                features = torch.from_numpy(frame.feature_rows(batch.window[k] + noise, known))
+                change = frame.fields(batch.increments[k] - noise[-1]) / torch.from_numpy(frame.channel_scale)
+                points = torch.from_numpy(where if each == len(where) else np.sort(rng.permutation(where)[:each]))
+                columns, wanted = self._columns(features, points), self._centred(change.flatten(0, -2))[points]
+                root = 1.0 if batch.weights is None else math.sqrt(float(batch.weights[k]))
+                yield root * columns.numpy(), root * wanted.numpy()
+
+    @torch.no_grad()
+    def _columns(self, features: Tensor, points: Tensor) -> Tensor:
+        """[linear patches, patches of ray positions, 1] at some points of one field, (P, M)."""
+        frame, block = self.frame, _block(self.network)
+        static = () if frame.static is None else (torch.from_numpy(frame.static),)
+        rays = block.transport(self.network.embed(0, torch.cat((features, *static), dim=-1))).y
+        parts = [
+            self._patches(features, self.choice.linear_kernel, points),
+            self._patches(rays, self.choice.kernel, points),
+        ]
+        if not self._conserved:
+            parts.append(torch.ones(len(points), 1, dtype=torch.float64))
+        return torch.cat(parts, dim=-1)
+
+    def _patches(self, field: Tensor, kernel: tuple[int, ...], points: Tensor) -> Tensor:
+        """Patches of a field (*space, channels) at some points, a few channels at a time."""
+        count, size = math.prod(kernel), field[..., 0].numel()
+        found = []
+        for part in field.split(max(1, _NUMBERS // (count * size)), dim=-1):
+            table = self._centred(patches(part, kernel, self.frame.boundary).flatten(0, -2))
+            found.append(table[points].unflatten(-1, (count, -1)))
+        return torch.cat(found, dim=-1).flatten(-2)
+
+    def _centred(self, rows: Tensor) -> Tensor:
+        """Values at all points (N, ...) without their mean, where the step takes it away."""
+        return rows - rows.mean(dim=0) if self._conserved else rows
+
+
+def solve_lenses(
+    dataset: Dataset, frame: FieldFrame, choice: LensChoice, seed: int, rows: int, draws: int = 1
+) -> FieldStep:
+    """The step of `choice`; the mean of several draws."""
+    made = [LensRegression(dataset, frame, choice, subseed(seed, k), rows).solve(choice.ridge) for k in range(draws)]
+    mean = replace(
+        made[0].frame,
+        matrix=np.mean([one.frame.matrix for one in made], axis=0),
+        offset=np.mean([one.frame.offset for one in made], axis=0),
+    )
+    return FieldStep(mean, [member for one in made for member in one.members])
+
+
+def _block(network: FieldLensNetwork) -> FieldBlock:
+    block = network.blocks[0]
+    assert isinstance(block, FieldBlock)
+    return block
+
+
+def _solved(gram: Array, moments: Array, ridge: float) -> Array:
+    """The weights at `ridge`, or at the next ridge for which rounding leaves the equations positive."""
+    top = float(np.trace(gram))
+    while True:
+        try:
+            factor = linalg.cho_factor(gram + ridge * top * np.eye(len(gram)), overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            ridge = max(10.0 * ridge, 1e-16)
+            continue
+        found: Array = linalg.cho_solve(factor, moments)
+        return found
