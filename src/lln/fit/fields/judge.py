@@ -66,12 +66,20 @@ class FieldJudge:
         windows = self.windows(step.frame)
         return float(windows.log_error(step.rollout(windows.start, self.fold.steps, windows.inputs)))
 
-    def stay(self, step: FieldStep) -> Stay:
-        """Roll out well beyond the longest trajectory of training from held-out starts."""
+    def stay(self, step: FieldStep, most: int | None = None, noise: float = 0.0) -> Stay:
+        """Roll out well beyond the longest trajectory of training from held-out starts.
+
+        Args:
+            step: what to roll out.
+            most: starts, at most; None takes what the device rolls out in seconds.
+            noise: on the starts, in units of the spread; a step that amplifies it leaves the data.
+        """
         frame = step.frame
         if frame.inputs:  # their future is not known
             return Stay(0, 0, 0)
-        starts = self._starts(frame.history, _STARTS[step.device.type])
+        starts = self._starts(frame.history, most or _STARTS[step.device.type])
+        if noise:
+            starts = starts + noise * frame.scale * np.random.default_rng(0).standard_normal(starts.shape)
         steps = self.stay_steps(starts[..., -1, :].size)
         states = step.rollout(starts, steps)
         far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))

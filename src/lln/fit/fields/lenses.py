@@ -30,7 +30,8 @@ from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array
 
 _NUMBERS = 1 << 22  # of patches held at a time
-_LEAST_FIELDS = 64  # of large grids: fields over which the rows are spread
+# Rows are spread over many fields, since neighbours tell much the same: so many, unless their points are too many.
+_FIELDS, _LEAST_FIELDS, _POINTS = 600, 64, 200_000
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ class LensRegression:
         """Columns (P, M) and standardised increments (P, C) of some points of some fields."""
         frame, where = self.frame, np.flatnonzero(free(self.frame.space, self.frame.boundary))
         total = dataset.transitions(frame.history)
-        fields = min(total, max(_LEAST_FIELDS, -(-rows // len(where))))
+        spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // len(where)))
+        fields = min(total, max(spread, -(-rows // len(where))))
         each = min(len(where), -(-rows // fields))
         stride, seen, scale = total / fields, 0, frame.scale
         for batch in pair_batches(dataset, frame.history):

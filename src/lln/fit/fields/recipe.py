@@ -33,8 +33,8 @@ from lln.fit.fields.closed import ClosedParts, say_nothing
 from lln.fit.fields.data import empty_frame, spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import FieldJudge, Stay
-from lln.fit.fields.lens_search import DRAWS, FINAL_ROWS, LensSearch
-from lln.fit.fields.lenses import LensChoice, solve_lenses
+from lln.fit.fields.lens_search import LensSearch
+from lln.fit.fields.lenses import LensChoice
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say
@@ -207,12 +207,15 @@ class FieldFitting:
                 best, unroll = treated, max(unroll, steps if steps > 1 else 0)
         return self._report(self._better(best, closed), linear, updates, unroll)
 
+    def _lens_search(self) -> LensSearch:
+        return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self._until(_SCREENING))
+
     def _closed(self, alone: Scored) -> Scored:
         """The best closed form: `alone`, or a lens network whose readout is solved."""
         asked = any(getattr(self.options, name) is not None for name in ("kernel", "blocks", "hidden", "noise"))
         if "lens" not in self.recipe.tried_parts or self.conserve == "flux" or (asked and self.recipe.parts == "auto"):
             return alone  # what is asked for is a trained network
-        search = LensSearch(self.training, self.judge, self.recipe.seed, self.say, self._until(_SCREENING))
+        search = self._lens_search()
         histories = (
             dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
         )
@@ -346,7 +349,9 @@ class FieldFitting:
             rows, held_out = tuple((index, 0, len(one)) for index, one in enumerate(self.dataset.series)), ()
             training = self.dataset
         if best.lenses is not None:
-            step = self._drawn(training, best.lenses, step.frame.history)
+            frame = replace(empty_frame(training, self.grid, step.frame.history, self.conserve), static=self.static)
+            step, stay = self._lens_search().final(training, frame, best.lenses)
+            best = replace(best, stay=stay)
         elif closed and self.recipe.refit:
             step = FieldStep(_with_gain(self.solved(rows, linear), 0.0))
         report = report_of(
@@ -372,16 +377,6 @@ class FieldFitting:
         report = skill.into(replace(report, part=part), noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return Fit(step, recipe, report)
-
-    def _drawn(self, rows: Dataset, lenses: LensChoice, history: int) -> FieldStep:
-        """The mean of several lens networks in closed form, solved on `rows`, or one where it leaves the data less."""
-        frame = replace(empty_frame(rows, self.grid, history, self.conserve), static=self.static)
-        mean = solve_lenses(rows, frame, lenses, self.recipe.seed, FINAL_ROWS, DRAWS)
-        left = self.judge.stay(mean).left
-        if not left:
-            return mean
-        one = solve_lenses(rows, frame, lenses, self.recipe.seed, FINAL_ROWS)
-        return one if self.judge.stay(one).left < left else mean
 
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:
