@@ -38,13 +38,14 @@ FIELDS = {
     "polynomial": {"polynomial": 3, "members": 0, "channels": 2},
     "polynomial, history, inputs, mean kept": {"polynomial": 2, "history": 2, "inputs": 1, "conserve": "mean"},
     "polynomial on a plane": {"polynomial": 5, "space": (6, 7), "boundary": "dirichlet", "members": 0},
+    "bounds": {"bounds": 0.4, "channels": 2},
     "narrow lenses": {"sigma": 0.1, "basis": 30},
 }
 
 
 def field_of(
     space=(16,), channels=1, history=1, inputs=0, static=0, boundary="periodic", kernel=5, conserve="none", members=1,
-    linear=True, polynomial=0, **options,
+    linear=True, polynomial=0, bounds=0.0, **options,
 ):  # fmt: skip
     source = np.random.default_rng(3)
     pairs, points = sides(boundary, len(space)), 3 ** len(space)
@@ -65,6 +66,9 @@ def field_of(
         table = monomial_table(range(seen), polynomial)
         weights = 0.02 ** (polynomial / 2) * source.normal(size=(channels, len(table)))
         frame = replace(frame, polynomial=Polynomial(table, weights))
+    if bounds:
+        low, high = (frame.channel_mean + sign * bounds * frame.channel_scale for sign in (-1.0, 0.7))
+        frame = replace(frame, low=low, high=high)
     sizes = {"width": 6, "depth": 3, "basis": 6, "hidden": 4, **options}
     networks = []
     for seed in range(members):

@@ -89,6 +89,7 @@ STEPS = {
     "field, history and inputs": lambda: field_of(channels=2, history=2, inputs=1),
     "field without networks": lambda: field_of(members=0, conserve="mean"),
     "field, float64 lenses": lambda: field_of(members=2, blocks=1, conserve="mean").to_dtype(torch.float64),
+    "field with bounds": lambda: field_of(members=0, channels=2, bounds=0.3),
     "field with a polynomial": lambda: field_of(channels=2, history=2, inputs=1, polynomial=3),
 }
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -47,6 +48,8 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
     offset: Tensor
     gain: Tensor
     static: Tensor | None
+    low: Tensor | None
+    high: Tensor | None
 
     def __init__(
         self, frame: FieldFrame, members: Iterable[FieldLensNetwork] = (), space: Sequence[int] | None = None
@@ -58,6 +61,9 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
             self._keep(name, getattr(frame, name))
         for name in ("offset", "gain", "static"):
             self._keep(name, getattr(frame, name))
+        for name in ("low", "high"):
+            bound = getattr(frame, name)
+            self._keep(name, None if bound is None else np.repeat(bound, math.prod(self.space)))
         self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
         if self.static is not None and self.space != frame.space:
             raise InputError("a model with static fields rolls out on the grid of training alone; give no other space")
@@ -105,7 +111,17 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         """`advance` for H fields (..., *space, C), oldest first, and inputs (..., m) -> (..., *space, C)."""
         features = self.point_features(past, inputs)
         change = self._change(features, self.correction(features) if self.corrected else None)
-        return past[-1] + change
+        if self.low is None and self.high is None:
+            return past[-1] + change
+        return self.fields(self._bounded(self.flat(past[-1] + change)))
+
+    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
+        """The next state, within the bounds: (..., H, n) and (..., m) -> (..., n)."""
+        return self._bounded(super().advance(window, inputs))
+
+    def _bounded(self, states: Tensor) -> Tensor:
+        """Flat states (..., n) within the bounds."""
+        return states if self.low is None and self.high is None else torch.clamp(states, self.low, self.high)
 
     def correction(self, features: Tensor) -> Tensor:
         """The mean of the networks, in float64."""
@@ -172,4 +188,4 @@ class _Stacked:
         features = self.step.features(window, inputs)
         each = self.ensemble(features.to(self.step.dtype).unsqueeze(0), static=self.static, ratio=self.step.ratio)
         change = self.step._change(features, each.double().mean(dim=0))
-        return window[..., -1, :] + self.step.flat(change)
+        return self.step._bounded(window[..., -1, :] + self.step.flat(change))

@@ -34,11 +34,11 @@ class FieldFrame:
     z = (x - mean) / scale in each channel, a point's features are z_k, the scaled differences of the H - 1 states
     before, and the inputs; the linear part is a convolution of them. One step is
 
-        x_{k+1} = x_k + hold * scale * P(matrix * f_k + offset + polynomial(f_k) + gain * net(f_k))
+        x_{k+1} = clip(x_k + hold * scale * P(matrix * f_k + offset + polynomial(f_k) + gain * net(f_k)))
 
-    where `hold` is zero on the points of Dirichlet sides, whose values are prescribed, and P takes the mean over space
-    away where it is conserved. With conserve = "flux" the network's output is a flux for each direction and P its
-    divergence first: what leaves one cell enters the next.
+    where `clip` keeps every channel between `low` and `high`, `hold` is zero on the points of Dirichlet sides, whose
+    values are prescribed, and P takes the mean over space away where it is conserved. With conserve = "flux" the
+    network's output is a flux for each direction and P its divergence first: what leaves one cell enters the next.
 
     Attributes:
         space: points of the grid that it was fitted on.
@@ -56,6 +56,8 @@ class FieldFrame:
         conserve: "none", "mean" or "flux".
         static: a fixed field (*space, s) that networks also see, standardised; None for none.
         polynomial: of the features of a point, with weights (C, M) that all points share; None for none.
+        low: (C,), no state is below; None for no bound.
+        high: (C,), no state is above; None for no bound.
     """
 
     space: tuple[int, ...]
@@ -73,6 +75,8 @@ class FieldFrame:
     conserve: str = "none"
     static: Array | None = field(default=None)
     polynomial: Polynomial | None = None
+    low: Array | None = None
+    high: Array | None = None
 
     @property
     def channels(self) -> int:
@@ -151,7 +155,7 @@ class FieldFrame:
         names = ("channel_mean", "channel_scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset")
         found = {name: getattr(self, name) for name in (*names, "gain")}
         found |= polynomial_arrays(self.polynomial, None)
-        return found if self.static is None else {**found, "static": self.static}
+        return found | {name: value for name in ("static", "low", "high") if (value := getattr(self, name)) is not None}
 
     def record(self) -> dict[str, Any]:
         """Everything but the arrays, as plain values."""

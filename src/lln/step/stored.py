@@ -95,10 +95,13 @@ def field_frame(record: Mapping[str, Any], arrays: Arrays) -> FieldFrame:
     if given & {"polynomial_table", "polynomial_weights"}:
         polynomial = _polynomial("polynomial", arrays, c, c * history + m)
         given -= {"polynomial_table", "polynomial_weights"}
+    shapes |= {name: (c,) for name in ("low", "high") if name in given}
     if "static" in given:
         shapes["static"] = (*space, arrays["frame.static"].shape[-1])
     conserve = choice("conservation", str(record["conserve"]), CONSERVE)
     found = _all(given, arrays, shapes)
+    if {"low", "high"} <= given and not (found["low"] <= found["high"]).all():
+        raise ValueError("frame.low is above frame.high")
     boundary = sides(record["boundary"], len(space))
     return FieldFrame(space, boundary, kernel, history, conserve=conserve, polynomial=polynomial, **found)
 

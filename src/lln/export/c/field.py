@@ -99,6 +99,9 @@ class FieldModel(Model[FieldFrame]):
             values["gain"] = (frame.gain, "What one unit of the networks' output is worth.")
             if frame.static is not None:
                 values["fixed"] = (frame.static.reshape(points, -1), "Fixed fields that networks see: [point][field].")
+        for name, why in (("low", "No state is below."), ("high", "No state is above.")):
+            if (bound := getattr(frame, name)) is not None:
+                values[name] = (np.repeat(bound, points), why)
         held = free(frame.space, frame.boundary).reshape(-1)
         if not held.all():
             values["hold"] = (held.astype(np.float64), "0 where the field is prescribed, on Dirichlet sides.")

@@ -69,6 +69,17 @@ def _mean_and_scale(moments: Array) -> tuple[Array, Array]:
     return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
+def channel_range(dataset: Dataset, channels: int) -> tuple[Array, Array]:
+    """Smallest and largest value of every channel, (C,) each."""
+    low, high = np.full(channels, np.inf), np.full(channels, -np.inf)
+    for one in dataset.series:
+        for _, block in one.blocks():
+            fields = block.reshape(len(block), channels, -1)
+            low = np.fmin(low, np.nanmin(fields, axis=(0, 2), initial=np.inf))
+            high = np.fmax(high, np.nanmax(fields, axis=(0, 2), initial=-np.inf))
+    return low, high
+
+
 def linear_batches(dataset: Dataset, frame: FieldFrame) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     """Features, standardised increments and weights of pairs, as `PatchRegression.of` wants them."""
     points = math.prod(frame.space)

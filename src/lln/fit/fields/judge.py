@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,7 +81,8 @@ class FieldJudge:
         if noise:
             starts = starts + noise * frame.scale * np.random.default_rng(0).standard_normal(starts.shape)
         steps = self.stay_steps(starts[..., -1, :].size)
-        states = step.rollout(starts, steps)
+        free = step.replace(frame=replace(frame, low=None, high=None))  # bounds would hide what leaves
+        states = free.rollout(starts, steps)
         far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)

@@ -23,7 +23,7 @@ from lln.data.series import Dataset
 from lln.data.stream import pair_batches
 from lln.fit.closed.bases import CONTROL_POINTS, DEPTH, DEVIATION, RANGE, SPACINGS
 from lln.models import FieldLensNetwork
-from lln.models.convolution import patches
+from lln.models.convolution import pad
 from lln.models.field import FieldBlock
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
@@ -135,47 +135,58 @@ class LensRegression:
         spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // len(where)))
         fields = min(total, max(spread, -(-rows // len(where))))
         each = min(len(where), -(-rows // fields))
-        stride, seen, scale = total / fields, 0, frame.scale
+        stride, seen = total / fields, 0
+        size = max(1, _NUMBERS // (each * len(self.network.readout.weight[0])))
         for batch in pair_batches(dataset, frame.history):
-            chosen = np.unique(np.arange(math.ceil(seen / stride), math.ceil((seen + len(batch)) / stride)) * stride)
-            chosen = chosen.astype(int) - seen
-            seen += len(batch)
-            for k in chosen[(chosen >= 0) & (chosen < len(batch))]:
-                noise = self.choice.noise * scale * rng.standard_normal(batch.window[k].shape)
+            picked = (np.arange(math.ceil(seen / stride), math.ceil((seen + len(batch)) / stride)) * stride).astype(int)
+            picked, seen = np.clip(picked - seen, 0, len(batch) - 1), seen + len(batch)
+            for k in (picked[first : first + size] for first in range(0, len(picked), size)):
+                noise = self.choice.noise * frame.scale * rng.standard_normal(batch.window[k].shape)
                 known = None if batch.inputs is None else batch.inputs[k]
                 features = torch.from_numpy(frame.feature_rows(batch.window[k] + noise, known))
-                change = frame.fields(batch.increments[k] - noise[-1]) / torch.from_numpy(frame.channel_scale)
+                change = frame.fields(batch.increments[k] - noise[:, -1]) / torch.from_numpy(frame.channel_scale)
                 points = torch.from_numpy(where if each == len(where) else np.sort(rng.permutation(where)[:each]))
-                columns, wanted = self._columns(features, points), self._centred(change.flatten(0, -2))[points]
-                root = 1.0 if batch.weights is None else math.sqrt(float(batch.weights[k]))
-                yield root * columns.numpy(), root * wanted.numpy()
+                columns, wanted = self._columns(features, points), self._patches(change, self._one, points)
+                if batch.weights is not None:
+                    root = torch.from_numpy(batch.weights[k]).double().sqrt().view(-1, 1, 1)
+                    columns, wanted = root * columns, root * wanted
+                yield columns.flatten(0, 1).numpy(), wanted.flatten(0, 1).numpy()
+
+    @property
+    def _one(self) -> tuple[int, ...]:
+        return (1,) * len(self.frame.space)
 
     @torch.no_grad()
     def _columns(self, features: Tensor, points: Tensor) -> Tensor:
-        """[linear patches, patches of ray positions, 1] at some points of one field, (P, M)."""
-        frame, block = self.frame, _block(self.network)
-        static = () if frame.static is None else (torch.from_numpy(frame.static),)
-        rays = block.transport(self.network.embed(0, torch.cat((features, *static), dim=-1))).y
+        """[linear patches, patches of ray positions, 1] at some points of fields, (B, P, M)."""
+        seen = features
+        if self.frame.static is not None:
+            static = torch.from_numpy(self.frame.static)
+            seen = torch.cat((features, static.expand(*features.shape[:-1], -1)), dim=-1)
+        rays = _block(self.network).transport(self.network.embed(0, seen)).y
         parts = [
             self._patches(features, self.choice.linear_kernel, points),
             self._patches(rays, self.choice.kernel, points),
         ]
         if not self._conserved:
-            parts.append(torch.ones(len(points), 1, dtype=torch.float64))
+            parts.append(torch.ones(*parts[0].shape[:-1], 1, dtype=torch.float64))
         return torch.cat(parts, dim=-1)
 
-    def _patches(self, field: Tensor, kernel: tuple[int, ...], points: Tensor) -> Tensor:
-        """Patches of a field (*space, channels) at some points, a few channels at a time."""
-        count, size = math.prod(kernel), field[..., 0].numel()
-        found = []
-        for part in field.split(max(1, _NUMBERS // (count * size)), dim=-1):
-            table = self._centred(patches(part, kernel, self.frame.boundary).flatten(0, -2))
-            found.append(table[points].unflatten(-1, (count, -1)))
-        return torch.cat(found, dim=-1).flatten(-2)
+    def _patches(self, fields: Tensor, kernel: tuple[int, ...], points: Tensor) -> Tensor:
+        """Patches of fields (B, *space, channels) at some points, (B, P, kernel points * channels).
 
-    def _centred(self, rows: Tensor) -> Tensor:
-        """Values at all points (N, ...) without their mean, where the step takes it away."""
-        return rows - rows.mean(dim=0) if self._conserved else rows
+        Their means over space are taken away where the step conserves means.
+        """
+        d, view = len(kernel), fields
+        for place, (size, pair) in enumerate(zip(kernel, self.frame.boundary, strict=True)):
+            view = pad(view, place - d - 1, (size - 1) // 2, size // 2, pair) if size > 1 else view
+        for place, size in enumerate(kernel):
+            view = view.unfold(1 + place, size, 1)  # (B, *space, channels, *kernel)
+        chosen: Any = (slice(None), *torch.unravel_index(points, self.frame.space))
+        found = view[chosen]
+        if self._conserved:
+            found = found - view.mean(dim=tuple(range(1, d + 1))).unsqueeze(1)
+        return found.flatten(3).transpose(2, 3).flatten(2)
 
 
 def solve_lenses(

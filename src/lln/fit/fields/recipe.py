@@ -30,7 +30,7 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.data import empty_frame, spectral_radius
+from lln.fit.fields.data import channel_range, empty_frame, spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import FieldJudge, Stay
 from lln.fit.fields.lens_search import LensSearch
@@ -49,6 +49,7 @@ from lln.train.checkpoint import Checkpoint, identity_of
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
 MARGIN = math.log(1.5)
+_BEYOND = 0.25  # of the range of the data: how far rollouts of lenses in closed form may leave it
 LONG_RUN = 1.0 + 1e-6
 # Closed-form lenses that err by less, or that leave less of what the other closed forms leave, need no training.
 SETTLED, EXPLAINED = math.log(1e-4), math.log(100.0)
@@ -210,6 +211,16 @@ class FieldFitting:
     def _lens_search(self) -> LensSearch:
         return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self._until(_SCREENING))
 
+    def _bare(self, rows: Dataset, history: int) -> FieldFrame:
+        """A frame without closed-form parts, whose states are bounded unless held-out rows leave the bounds."""
+        frame = replace(empty_frame(rows, self.grid, history, self.conserve), static=self.static)
+        low, high = channel_range(self.training, frame.channels)
+        margin = _BEYOND * (high - low)
+        least, most = channel_range(self.dataset, frame.channels)
+        if (least < low - margin).any() or (most > high + margin).any():
+            return frame
+        return replace(frame, low=least - margin, high=most + margin)
+
     def _closed(self, alone: Scored) -> Scored:
         """The best closed form: `alone`, or a lens network whose readout is solved."""
         asked = any(getattr(self.options, name) is not None for name in ("kernel", "blocks", "hidden", "noise"))
@@ -219,8 +230,7 @@ class FieldFitting:
         histories = (
             dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
         )
-        frames = [empty_frame(self.training, self.grid, history, self.conserve) for history in histories]
-        found = search.best([replace(frame, static=self.static) for frame in frames])
+        found = search.best([self._bare(self.training, history) for history in histories])
         self.rows += search.tried
         if found is None:
             return alone
@@ -349,7 +359,7 @@ class FieldFitting:
             rows, held_out = tuple((index, 0, len(one)) for index, one in enumerate(self.dataset.series)), ()
             training = self.dataset
         if best.lenses is not None:
-            frame = replace(empty_frame(training, self.grid, step.frame.history, self.conserve), static=self.static)
+            frame = self._bare(training, step.frame.history)
             step, stay = self._lens_search().final(training, frame, best.lenses)
             best = replace(best, stay=stay)
         elif closed and self.recipe.refit:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choice.noise import Noise
-from lln.fit.fields.data import spectral_radius
+from lln.fit.fields.data import channel_range, spectral_radius
 from lln.fit.fields.grid import Grid
 from lln.fit.options import FitReport
 from lln.step.field import FieldStep
@@ -130,12 +130,7 @@ def candidate(one: Linear) -> dict[str, Any]:
 
 def _region(dataset: Dataset, frame: FieldFrame) -> tuple[list[float], list[float]]:
     """Smallest and largest standardised values: of a channel, since what one point visits any other may."""
-    low, high = np.full(frame.channels, np.inf), np.full(frame.channels, -np.inf)
-    for one in dataset.series:
-        for _, block in one.blocks():
-            fields = block.reshape(len(block), frame.channels, -1)
-            low = np.fmin(low, np.nanmin(fields, axis=(0, 2), initial=np.inf))
-            high = np.fmax(high, np.nanmax(fields, axis=(0, 2), initial=-np.inf))
+    low, high = channel_range(dataset, frame.channels)
     both = [(corner - frame.channel_mean) / frame.channel_scale for corner in (low, high)]
     if frame.channels > 1:
         both = [np.repeat(corner, math.prod(frame.space)) for corner in both]

@@ -101,7 +101,7 @@ export interface FieldFramePayload {
   arrays: Arrays<
     "channel_mean" | "channel_scale" | "difference_scale" | "input_mean" | "input_scale" | "matrix" | "offset" | "gain"
   > &
-    Partial<Arrays<"static" | "polynomial_table" | "polynomial_weights">>;
+    Partial<Arrays<"static" | "polynomial_table" | "polynomial_weights" | "low" | "high">>;
 }
 
 export type AnyFrame = FramePayload | FieldFramePayload;

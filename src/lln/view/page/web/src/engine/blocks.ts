@@ -3,6 +3,10 @@
 import { even, type Arena, type Block } from "./kernel";
 import { lattice, type Lattice } from "./lattice";
 
+/** NaN stays NaN. */
+export const clamp = (value: number, low: number, high: number): number =>
+  value < low ? low : value > high ? high : value;
+
 export interface Switches {
   lens: boolean;
   angle: boolean;

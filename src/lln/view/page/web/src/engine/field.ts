@@ -2,7 +2,7 @@
 
 import { unpack, type FieldFramePayload, type FieldNetworkPayload, type Packed } from "../payload";
 import { even, openArena, type Arena, type Block } from "./kernel";
-import { Affine, Stack, type Focus, type Stepper, type Switches, type Trace } from "./blocks";
+import { Affine, clamp, Stack, type Focus, type Stepper, type Switches, type Trace } from "./blocks";
 import { Polynomial } from "./polynomial";
 import { Stencil } from "./stencil";
 
@@ -64,7 +64,7 @@ export class FieldModel implements Stepper {
 
   step(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches): Float64Array {
     const { points, channels } = this;
-    const { offset, gain, channel_scale } = this.constants;
+    const { offset, gain, channel_scale, low, high } = this.constants;
     this.fill(window, inputs);
     const change = new Float64Array(points * channels);
     if (this.linear) this.convolve(change);
@@ -85,7 +85,8 @@ export class FieldModel implements Stepper {
     const next = new Float64Array(this.size);
     for (let p = 0; p < points; p++) {
       for (let c = 0; c < channels; c++) {
-        next[c * points + p] = present[c * points + p] + channel_scale[c] * this.free[p] * change[p * channels + c];
+        const value = present[c * points + p] + channel_scale[c] * this.free[p] * change[p * channels + c];
+        next[c * points + p] = low && high ? clamp(value, low[c], high[c]) : value;
       }
     }
     return next;

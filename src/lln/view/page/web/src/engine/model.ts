@@ -1,7 +1,7 @@
 // One step of a model of plain states, in float64: x <- clip(x + scale * (sum of parts of the features)).
 
 import { unpack, type FramePayload, type PartPayload } from "../payload";
-import type { Stepper, Switches, Trace } from "./blocks";
+import { clamp, type Stepper, type Switches, type Trace } from "./blocks";
 import { even, openArena, type Block } from "./kernel";
 import { makePart, partNumbers, type Part } from "./parts";
 
@@ -63,6 +63,3 @@ export class Model implements Stepper {
     for (let i = 0; i < this.inputs; i++) f[first + i] = ((inputs?.[i] ?? input_mean[i]) - input_mean[i]) / input_scale[i];
   }
 }
-
-/** NaN stays NaN. */
-const clamp = (value: number, low: number, high: number): number => (value < low ? low : value > high ? high : value);
