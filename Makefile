@@ -55,6 +55,7 @@ bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems, problems with n
 	$(BIN)/python -m benchmarks.accuracy.systems
 	$(BIN)/python -m benchmarks.accuracy.series
 	$(BIN)/python -m benchmarks.accuracy.problems
+	$(BIN)/python -m benchmarks.accuracy.fields
 
 APE := .venv-apebench
 bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of its own; a GPU makes it minutes)
@@ -64,6 +65,7 @@ bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of
 	$(BIN)/python benchmarks/apebench/train.py
 	$(BIN)/python benchmarks/apebench/roll.py
 	$(BIN)/python benchmarks/apebench/closed_form.py
+	$(BIN)/python benchmarks/apebench/product.py
 	$(APE)/bin/python benchmarks/apebench/score.py
 
 validate: fuzz faults soak mutants ## everything under validation/, one after the other (about two hours)

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "accuracy.md")
 _BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+# The row of README's table of other packages that shows the score of `LensForecaster()`.
+_PEERS = re.compile(r"(\| accuracy: APEBench `diff_burgers`, lower is better \| )[^|]*?( \|)")
 
 Rows = Mapping[str, Any]
 
@@ -30,7 +32,9 @@ def filled(text: str, results: Path = RESULTS) -> str:
         content = TABLES[match[2]](results)
         return match[0] if content is None else f"{match[1]}{content}\n{match[3]}"
 
-    return _BLOCK.sub(block, text)
+    product = _product(results, "diff_burgers")
+    score = "" if product is None else f"{product['median']:.2g}"
+    return _PEERS.sub(rf"\g<1>{score}\g<2>", _BLOCK.sub(block, text)) if score else _BLOCK.sub(block, text)
 
 
 def systems(results: Path) -> str | None:
@@ -70,6 +74,52 @@ def series(results: Path) -> str | None:
         cells.append([name, row["steps"], *shown])
     columns = ("series", "steps ahead", "`LensForecaster()`", "best simple method", "90 % intervals cover")
     return Table(columns, cells).to_markdown()
+
+
+def apebench(results: Path) -> str | None:
+    """APEBench: the scores of `LensForecaster()` beside the networks that the benchmark trains."""
+    cells = []
+    for scenario in ("diff_burgers", "diff_adv", "diff_burgers_sc_2d"):
+        product, stored = _product(results, scenario), _read(_apebench_path(results, scenario))
+        if product is None:
+            continue
+        others = [row for row in stored["rows"] if row["median"] is not None and row["recipe"] != "defaults"]
+        best = min(others, key=lambda row: row["median"], default=None)
+        own = [row for row in others if row["recipe"] == "apebench"]
+        theirs = min(own, key=lambda row: row["median"], default=None)
+        shown = ["-" if row is None else f"{row['median']:.2g} ({row['contender']})" for row in (theirs, best)]
+        part = f"{product['median']:.2g} ({product['part']})"
+        cells.append([f"`{scenario}`", part, *shown, f"{product['diverged']} of {product['starts']}"])
+    if not cells:
+        return None
+    columns = ("scenario", "`LensForecaster()`", "trained as APEBench does", "best network or convolution", "diverge")
+    return Table(columns, cells).to_markdown()
+
+
+def fields(results: Path) -> str | None:
+    """Fields four times as long as the trajectories of training: how many starts diverge, and the errors."""
+    rows = _rows(results, "accuracy-fields.json")
+    if not rows:
+        return None
+    cells = []
+    for name, row in rows.items():
+        errors = [f"{row['errors'][step]:.2g}" for step in ("1", "50", "100")]
+        cells.append(
+            [name, f"{row['diverged']} of {row['starts']}", *errors, row["part"], f"{row['cpu_seconds']:.0f} s"]
+        )
+    columns = ("field", "diverge", "error at step 1", "50", "100", "part", "processor time of the fit")
+    return Table(columns, cells).to_markdown()
+
+
+def _apebench_path(results: Path, scenario: str) -> Path:
+    return results / f"apebench-{scenario.replace('_', '-')}.json"
+
+
+def _product(results: Path, scenario: str) -> Any:
+    """The stored row of `LensForecaster()` on a scenario, or None."""
+    stored = _read(_apebench_path(results, scenario))
+    rows = [] if stored is None else [row for row in stored["rows"] if row["contender"] == "LensForecaster"]
+    return rows[0] if rows and rows[0]["median"] is not None else None
 
 
 def speed(results: Path) -> str | None:
@@ -154,6 +204,8 @@ TABLES: dict[str, Callable[[Path], str | None]] = {
     "series": series,
     "speed": speed,
     "memory": memory,
+    "apebench": apebench,
+    "fields": fields,
 }
 
 
