@@ -60,7 +60,9 @@ def test_an_array_of_another_kind_of_step_is_refused():
     record, arrays = stored("linear")
     refuse(record, {**arrays, "frame.static": np.ones((2, 1))}, "frame.static is not an array of this kind of step")
     record, arrays = stored("field")
-    refuse(record, {**arrays, "frame.low": np.ones(1)}, "frame.low is not an array of this kind of step")
+    refuse(record, {**arrays, "frame.flow_offset": np.ones(1)}, "frame.flow_offset is not an array of this kind")
+    refuse(record, {**arrays, "frame.low": np.ones(1)}, "frame.high")
+    refuse(record, {**arrays, "frame.low": np.ones(1), "frame.high": np.zeros(1)}, "frame.low is above frame.high")
     refuse({**record, "surrogate": "other"}, arrays, "unknown surrogate 'other'")
 
 

@@ -61,8 +61,7 @@ def dense_frame(record: Mapping[str, Any], arrays: Arrays) -> Frame:
         given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
     part = _part(record, arrays, n * history + m, n)
     found = _all({name for name in given if not name.startswith("part_")}, arrays, shapes)
-    if "low" in found and not (found["low"] <= found["high"]).all():
-        raise ValueError("frame.low is above frame.high")
+    _check_bounds(found)
     return Frame(history=history, polynomial=polynomial, flow=flow, part=part, **found)
 
 
@@ -95,13 +94,13 @@ def field_frame(record: Mapping[str, Any], arrays: Arrays) -> FieldFrame:
     if given & {"polynomial_table", "polynomial_weights"}:
         polynomial = _polynomial("polynomial", arrays, c, c * history + m)
         given -= {"polynomial_table", "polynomial_weights"}
-    shapes |= {name: (c,) for name in ("low", "high") if name in given}
+    if given & {"low", "high"}:
+        shapes |= {"low": (c,), "high": (c,)}
     if "static" in given:
         shapes["static"] = (*space, arrays["frame.static"].shape[-1])
     conserve = choice("conservation", str(record["conserve"]), CONSERVE)
     found = _all(given, arrays, shapes)
-    if {"low", "high"} <= given and not (found["low"] <= found["high"]).all():
-        raise ValueError("frame.low is above frame.high")
+    _check_bounds(found)
     boundary = sides(record["boundary"], len(space))
     return FieldFrame(space, boundary, kernel, history, conserve=conserve, polynomial=polynomial, **found)
 
@@ -111,6 +110,11 @@ def _all(given: set[str], arrays: Arrays, shapes: Shapes) -> dict[str, Any]:
     if given - set(shapes):
         raise ValueError(f"frame.{min(given - set(shapes))} is not an array of this kind of step")
     return {name: _checked(name, arrays, shape) for name, shape in shapes.items()}
+
+
+def _check_bounds(found: Mapping[str, Any]) -> None:
+    if "low" in found and not (found["low"] <= found["high"]).all():
+        raise ValueError("frame.low is above frame.high")
 
 
 def _checked(name: str, arrays: Arrays, shape: tuple[int, ...], dtype: type[np.generic] = np.float64) -> NDArray[Any]:
