@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln import LensForecaster
-from lln.core.atomic import whole_file
 from lln.core.provenance import provenance
+from lln.core.safe_files import whole_file
 from lln.systems.advance import stepper
 from lln.systems.fields.burgers_1d import Burgers1D
 from lln.systems.fields.kdv import KortewegDeVries
