@@ -348,8 +348,8 @@ class _Fitting:
         tried = self.recipe.tried_parts
         if not any(kind in CLOSED_FORMS or kind in PARTS for kind in tried):
             return True
-        # A linear map of many lags that beat drawn lenses leaves nothing to networks of few lags.
-        if simple.closed is None and simple.candidate.history > 2 * MOST_NETWORK_HISTORY:
+        # In noisy data, a linear map of many lags that beat drawn lenses leaves nothing to networks of few lags.
+        if self.fold.noisy and simple.closed is None and simple.candidate.history > 2 * MOST_NETWORK_HISTORY:
             return False
         return not self.noise.matters and simple.error > _WELL
 
