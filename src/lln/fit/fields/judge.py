@@ -83,7 +83,8 @@ class FieldJudge:
         steps = self.stay_steps(starts[..., -1, :].size)
         free = step.replace(frame=replace(frame, low=None, high=None))  # bounds would hide what leaves
         states = free.rollout(starts, steps)
-        far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
+        with np.errstate(over="ignore"):
+            far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)
 
