@@ -138,7 +138,7 @@ def speed(results: Path) -> str | None:
         }
         others = [name for name in slow if name in found]
         if fast in found and others:
-            ratio = " / ".join(f"{found[name] / found[fast]:.3g}" for name in others)
+            ratio = " / ".join(_ratio(found[name] / found[fast]) for name in others)
             made = content["made"]
             cells.append([what, _sizes(shape), against, f"{ratio}x", made["gpu"] or made["processor"]])
     columns = ("computation", "sizes", "compared with", "times faster", "machine")
@@ -170,6 +170,9 @@ _BASELINES = {
     "kernel": "kernel ridge, tuned",
 }
 _LABELS = {**_BASELINES, "mean": "mean", "AR": "AR, tuned"}
+_DEFAULT, _PACKAGE = "`LensForecaster()` of Lorenz-28, rollout", "rollout of a package"
+_OTHERS = ("PySINDy", "ReservoirPy", "kernel ridge")
+_ONE, _MANY, _ALL = {"B": 1, "steps": 500}, {"B": 256, "steps": 20}, {"B": 256, "steps": 500}
 _MODEL, _NETWORK, _STACK = (
     "rollout of a fitted model, 500 steps",
     "rollout of a network, 500 steps",
@@ -177,6 +180,11 @@ _MODEL, _NETWORK, _STACK = (
 )
 # What, file, quantity, sizes, ours, others, words for the others.
 _SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], ...] = (
+    (_DEFAULT, "cpu-product", "Lorenz-28, default model", _ONE, "forecaster", ("loop",), "the step called in a loop"),
+    (_DEFAULT, "cpu-product", "Lorenz-28, default model", _ONE, "forecaster", ("c double",), "its C export"),
+    (_DEFAULT, "cpu-product", "Lorenz-28, default model", _MANY, "forecaster", ("loop",), "the step called in a loop"),
+    (_DEFAULT, "cpu-peers", _PACKAGE, _ONE, "lln", _OTHERS, "PySINDy / ReservoirPy / kernel ridge"),
+    (_DEFAULT, "cpu-peers", _PACKAGE, _ALL, "lln", _OTHERS, "PySINDy / ReservoirPy / kernel ridge"),
     (
         _MODEL,
         "cpu-product",
@@ -209,6 +217,11 @@ TABLES: dict[str, Callable[[Path], str | None]] = {
     "apebench": apebench,
     "fields": fields,
 }
+
+
+def _ratio(value: float) -> str:
+    """Three digits, without a power of ten."""
+    return f"{float(f'{value:.3g}'):,.10g}"
 
 
 def _sizes(shape: Mapping[str, int]) -> str:

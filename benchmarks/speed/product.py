@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
 
+if TYPE_CHECKING:
+    from lln import LensForecaster
+
 STATE, MEMBERS, BASIS, STATES = 3, 3, 12, 2000
 SIZES = ((64, 10), (64, 40), (128, 40))  # width and depth of a member
 ONE, MANY = (1, 500), (256, 20)  # starts and steps
@@ -29,16 +33,16 @@ POINTS, FIELD_STARTS, FIELD_STEPS = 160, 30, 200
 
 
 def product(setting: Setting) -> list[Row]:
-    """One start and 256: "fused" is the rollout of a model, "loop" one step of the same at a time from Python."""
+    """One start and 256: "forecaster" is `LensForecaster.rollout`, "fused" that of its step, "loop" step by step."""
     if setting.device != "cpu":
         setting.skip("rollouts of dense models", "they are measured on the CPU")
         return _field(setting)
     rows: list[Row] = []
     for name, parts in () if setting.quick else (("default model", "auto"), ("lens model", ("linear", "lens"))):
         setting.say(f"fitting a {name} of Lorenz-28")
-        step = fitted(parts)
+        forecaster = fitted(parts)
         for starts, steps in (ONE, MANY):
-            rows += _race(setting, step, starts, steps, {}, f"Lorenz-28, {name}")
+            rows += _race(setting, forecaster.surrogate_, starts, steps, {}, f"Lorenz-28, {name}", forecaster)
     for width, depth in SIZES[:1] if setting.quick else SIZES:
         step = model(width, depth)
         for starts, steps in (ONE, MANY):
@@ -47,14 +51,12 @@ def product(setting: Setting) -> list[Row]:
     return rows if setting.quick else rows + _field(setting)
 
 
-def fitted(parts: str | tuple[str, ...]) -> DenseStep:
-    """The step of a forecaster that was fitted to Lorenz-28 with default options."""
+def fitted(parts: str | tuple[str, ...]) -> LensForecaster:
+    """A forecaster that was fitted to Lorenz-28 with default options."""
     from lln import LensForecaster, preset, simulate
 
     states = simulate(preset("lorenz-28"), STATES, dtype="float64").states
-    step = LensForecaster(parts=parts).fit(states, dt=0.01).surrogate_
-    assert isinstance(step, DenseStep)
-    return step
+    return LensForecaster(parts=parts).fit(states, dt=0.01)
 
 
 def model(width: int, depth: int) -> DenseStep:
@@ -68,7 +70,13 @@ def model(width: int, depth: int) -> DenseStep:
 
 
 def _race(
-    setting: Setting, step: DenseStep, starts: int, steps: int, sizes: dict[str, int], name: str = "model rollout"
+    setting: Setting,
+    step: DenseStep,
+    starts: int,
+    steps: int,
+    sizes: dict[str, int],
+    name: str = "model rollout",
+    forecaster: LensForecaster | None = None,
 ) -> list[Row]:
     frame = step.frame
     spread = np.random.default_rng(0).standard_normal((starts, 1, STATE)).repeat(frame.history, axis=1)
@@ -83,6 +91,9 @@ def _race(
             "loop": lambda: step_torch.roll(program, window, steps),
             "fused": lambda: step.rollout(window, steps),
         }
+        if forecaster is not None:
+            given = window if frame.history > 1 else window[:, 0]
+            contenders["forecaster"] = lambda: forecaster.rollout(given[0] if starts == 1 else given, steps)
         if starts == 1 and compiler() is not None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             precision = "double" if name != "model rollout" else "float"

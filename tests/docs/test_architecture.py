@@ -9,8 +9,8 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def named(pattern):
-    """Files of the package with this name, apart from what npm installs."""
-    return [path for path in PACKAGE.rglob(pattern) if "node_modules" not in path.parts]
+    """Files of the package with this name, apart from what npm installs and Python compiles."""
+    return [path for path in PACKAGE.rglob(pattern) if not {"node_modules", "__pycache__"} & set(path.parts)]
 
 
 @pytest.mark.parametrize(
