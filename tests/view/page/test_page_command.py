@@ -121,6 +121,9 @@ def test_a_rollout_on_the_page_is_a_few_times_as_long_as_the_fit_could_judge(jud
     model.report_ = replace(model.report_, held_out_steps=judged)
     assert payload_of(forecaster_page(model))["steps"] == steps
     assert payload_of(forecaster_page(model, steps=7))["steps"] == 7
+    truth = Dataset((Series(lorenz()[:121]),), model.dt_, model.layout_.names)
+    known = 120 - (model.history_ - 1)
+    assert payload_of(forecaster_page(model, truth))["steps"] == max(steps, known)
 
 
 def test_data_of_another_system_and_too_many_members_are_refused():

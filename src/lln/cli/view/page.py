@@ -22,7 +22,7 @@ def page(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=1, help="States after the start.", show_default="4 times the held-out rollouts, 50 to 500"),
+        typer.Option(min=1, help="States after the start.", show_default="all rows to compare with, 50 to 500"),
     ] = None,
     members: Annotated[
         int | None, typer.Option(min=1, help="Number of networks of the ensemble to include.", show_default="all")

@@ -100,7 +100,8 @@ def forecaster_page(
         data: trajectories to compare rollouts with; the first rollout starts on rows that the model has not seen, if
             there are any. None starts where training ended, without a truth.
         title: title of the page; None takes the name of the training data.
-        steps: length of a rollout; None takes four times the length of the held-out rollouts, from 50 to 500 steps.
+        steps: length of a rollout; None takes four times the length of the held-out rollouts and at least as many as
+            there are rows to compare with, from 50 to 500 steps.
         members: how many of the ensemble's networks go into the page; None takes all.
     """
     from lln.view.page.numbers import numbers_of, subtitle_of
@@ -115,6 +116,7 @@ def forecaster_page(
     truth: list[tuple[str, str]] = []
     notes: list[str] = []
     lyapunov = system = None
+    known = 0  # rows after the first start
     runs: list[Series | Run]
     if data is None:
         window = Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")
@@ -123,6 +125,7 @@ def forecaster_page(
         layout.check(data)
         found, kind, notes = runs_of(data, forecaster.training_, surrogate.frame.history)
         runs, truth = list(found), [("data", data.source), ("rows", kind)]
+        known = max(len(run.series) - run.begin - 1 for run in found)
         system = known_system(data.system)
         lyapunov = _lyapunov(forecaster, data)
     kind_of_page = "Optical bench" if has_lenses(surrogate) else "Forecast"
@@ -132,7 +135,7 @@ def forecaster_page(
         runs,
         title=title or f"{kind_of_page}: {layout.source}",
         subtitle=subtitle_of(forecaster, surrogate),
-        steps=_length(forecaster) if steps is None else steps,
+        steps=_length(forecaster, known) if steps is None else steps,
         region=forecaster.region_,
         numbers=numbers_of(forecaster, surrogate, truth),
         notes=notes,
@@ -141,10 +144,10 @@ def forecaster_page(
     )
 
 
-def _length(forecaster: LensForecaster) -> int:
-    """Steps of a rollout that are worth looking at: a few times what the fit could judge."""
+def _length(forecaster: LensForecaster, known: int) -> int:
+    """Steps of a rollout that are worth looking at: what can be compared, and a few times what the fit could judge."""
     judged = forecaster.report_.held_out_steps
-    return min(HORIZON, max(SHORTEST, 4 * judged)) if judged else HORIZON
+    return min(HORIZON, max(SHORTEST, 4 * judged, known)) if judged else HORIZON
 
 
 def has_lenses(surrogate: AnySurrogate) -> bool:
