@@ -28,6 +28,16 @@ def test_the_optical_length_has_a_former_name():
     with pytest.warns(RenamedWarning, match="optical_length"):
         model = LensForecaster(horizon=2.0, **quick).fit([[0.1 * k % 1.0] for k in range(60)])
     assert model.recipe_.optical_length == 2.0
+    for both in ({"optical_length": 1.0, "horizon": 2.0}, {"random_state": 1, "seed": 2}):
+        with pytest.raises(ValueError, match="give one of the two"):
+            keyword_options(both)
+    with pytest.raises(ValueError, match="horizon is the old name of optical_length"):
+        LensForecaster(optical_length=1.0, horizon=2.0, **quick).fit([[0.1 * k % 1.0] for k in range(60)])
+
+
+def test_a_bad_random_state_is_named_as_it_was_typed():
+    with pytest.raises(ValueError, match="random_state must be an integer of at least 0, got 'a'"):
+        LensForecaster(random_state="a").fit([[0.1 * k % 1.0] for k in range(60)])
 
 
 @pytest.mark.parametrize(

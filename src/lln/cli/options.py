@@ -144,6 +144,8 @@ class FitOptions:
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
+        from lln.core.errors import InputError
+
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         found["history"] = number("history", self.history, int, "auto")
         found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
@@ -153,6 +155,8 @@ class FitOptions:
         parts = several(self.parts)
         found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
         found["random_state"] = self.random_state if self.seed is None else self.seed
+        if None not in (self.optical_length, self.horizon):
+            raise InputError("--horizon is the old name of --optical-length; give one of the two")
         found["optical_length"] = self.optical_length if self.horizon is None else self.horizon
         for name in ("boundary", "conserve", "seed", "horizon"):
             del found[name]

@@ -231,8 +231,10 @@ class LensForecaster(FittedForecaster):
         """The parameters as a recipe; checked there."""
         other = ("field", "random_state", "verbose", "horizon")
         given = {key: value for key, value in self.get_params(deep=False).items() if key not in other}
+        if None not in (self.optical_length, self.horizon):
+            raise InputError("horizon is the old name of optical_length; give one of the two")
         given["optical_length"] = renamed_length(self.optical_length, self.horizon)
-        seed = secrets.randbits(31) if self.random_state is None else self.random_state
+        seed = secrets.randbits(31) if self.random_state is None else check_int("random_state", self.random_state, 0)
         return Recipe(**given, seed=seed)
 
     def _adopt(self, fit: Fit, dataset: Dataset) -> Self:

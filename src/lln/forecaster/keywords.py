@@ -31,6 +31,9 @@ def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[st
     if not isinstance(given, Mapping):
         raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
     options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    for old, name in _OTHER_NAMES.items():
+        if old in given and name in given:
+            raise InputError(f"{old} is another name of {name}; give one of the two")
     for name in options:
         if name not in defaults:
             raise InputError(

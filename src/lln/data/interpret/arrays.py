@@ -101,7 +101,7 @@ def _of_tensor(x: Any) -> Any:
         x = x.dequantize() if x.is_quantized else x
         x = x.resolve_conj().resolve_neg().cpu()
         return (x.float() if "bfloat16" in str(x.dtype) or "float8" in str(x.dtype) else x).numpy()
-    except (TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
+    except (TypeError, RuntimeError, AttributeError) as error:
         raise InputError(f"this tensor cannot be converted to an array ({reason(error)}); give its numbers") from error
 
 
