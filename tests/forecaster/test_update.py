@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from forecasters import field
 
 import lln
 from lln import LensForecaster
@@ -65,3 +66,10 @@ def test_an_unfitted_model_and_other_data_are_refused():
         LensForecaster().update(logistic(50))
     with pytest.raises(lln.InputError, match="X has 2 features"):
         LensForecaster(parts=["linear"]).fit(logistic(60), dt=1.0).update(np.ones((60, 2)))
+
+
+def test_an_array_without_a_grid_is_read_on_the_grid_of_the_model():
+    model = field()
+    read = model.layout_.read(np.zeros((4, model.n_features_in_)))
+    assert (read.space, read.channels, read.names) == (model.space_, model.layout_.channels, model.layout_.names)
+    assert set(read.coords) == {"lat", "lon"}

@@ -112,6 +112,10 @@ class Layout:
             dataset = x
         elif _bare(x):
             dataset = as_dataset(x, **{"dt": self.dt} | words)
+            if self.space and not dataset.space and dataset.size == self.size:  # the grid is known
+                dataset = replace(
+                    dataset, names=self.names, space=self.space, channels=self.channels, coords=dict(self.coords)
+                )
         else:
             dataset = self._of_names(x, words)
         self.check(dataset)
