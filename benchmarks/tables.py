@@ -141,7 +141,7 @@ def speed(results: Path) -> str | None:
             ratio = " / ".join(_ratio(found[name] / found[fast]) for name in others)
             made = content["made"]
             cells.append([what, _sizes(shape), against, f"{ratio}x", made["gpu"] or made["processor"]])
-    columns = ("computation", "sizes", "compared with", "times faster", "machine")
+    columns = ("computation", "sizes", "compared with", "times as fast", "machine")
     return Table(columns, cells).to_markdown() if cells else None
 
 
