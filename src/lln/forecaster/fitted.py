@@ -19,7 +19,7 @@ from lln.fit.options import Recipe
 from lln.fit.report import coverage as covering
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.layout import Layout
-from lln.forecaster.results import Forecast, forecast, half_widths, one_step
+from lln.forecaster.results import Forecast, check_level, forecast, one_step, with_bounds
 from lln.forecaster.starts import Present, Start, read_inputs, read_start
 from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
@@ -125,13 +125,11 @@ class FittedForecaster(Estimator):
             leaving the region that training saw are outcomes, not errors.
         """
         self._fitted()
-        widths = None if level is None else half_widths(self.report_.intervals, level, check_int("steps", steps, 1))
+        intervals = None if level is None else check_level(self.report_.intervals, level)
         start, steps, known = self._given(x0, steps, inputs)
         run = self._rolled(self.surrogate_, start, steps, known)
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
-        if widths is None:
-            return found
-        return dataclasses.replace(found, lower=found.array - widths, upper=found.array + widths, level=level)
+        return found if intervals is None or level is None else with_bounds(found, intervals, level)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """A rollout of each member of the ensemble alone, for how far they agree.

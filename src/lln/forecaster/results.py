@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,14 +153,20 @@ def forecast(
     return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
 
 
-def half_widths(intervals: Mapping[str, Any], level: float, steps: int) -> Array:
-    """Half widths of the intervals at `level`, (steps + 1, n); zero at the start, which is known."""
+def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
+    """The intervals of a report, if it has them and `level` is a probability."""
     if not 0 < finite("level", level) < 1:
         raise InputError(f"level must be a probability between 0 and 1, got {level}")
     if not intervals:
         raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
-    widths = Intervals.from_record(intervals).at(level, steps)
-    return np.concatenate([np.zeros((1, widths.shape[1])), widths])
+    return Intervals.from_record(intervals)
+
+
+def with_bounds(found: Forecast, intervals: Intervals, level: float) -> Forecast:
+    """The forecast with its interval at `level`; both bounds are the start itself where that is, which is known."""
+    first, after = found.array[..., :1, :], found.array[..., 1:, :]
+    lower, upper = (np.concatenate([first, bound], axis=-2) for bound in intervals.bounds(after, level))
+    return replace(found, lower=lower, upper=upper, level=level)
 
 
 def times_after(first: Any, dt: float, count: int, frequency: str | None = None) -> Any:

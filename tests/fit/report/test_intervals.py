@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,31 @@ def test_intervals_survive_being_written_down_and_refuse_nonsense():
 def test_coverage_is_measured_on_windows_that_did_not_calibrate():
     assert measured_coverage(*rollouts(200), np.ones(2)) == pytest.approx(0.9, abs=0.05)
     assert measured_coverage(*rollouts(4), np.ones(2)) is None
+
+
+def growing(windows: int, first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
+    """Truths of growing level around which forecasts err by a tenth of it; a second column errs by one."""
+    rng = np.random.default_rng(5)
+    level = np.geomspace(first, last, windows)[:, None, None] * np.ones((1, 12, 2))
+    return np.stack([level[..., 0] * np.exp(rng.normal(0, 0.1, (windows, 12))), level[..., 1]], axis=-1), level + (
+        np.stack([np.zeros((windows, 12)), rng.normal(size=(windows, 12))], axis=-1)
+    )
+
+
+def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
+    intervals = Intervals.of(*growing(200, 10.0, 100.0), np.ones(2))
+    assert intervals.ratio.tolist() == [True, False]
+    again = Intervals.from_record(json.loads(json.dumps(intervals.record())))
+    predicted, truth = growing(300, 300.0, 600.0)  # beyond every level that was seen
+    lower, upper = again.bounds(predicted, 0.9)
+    inside = np.mean((truth >= lower) & (truth <= upper), axis=(0, 1))
+    assert 0.85 < inside[0] < 0.96
+    assert (lower[..., 0] > 0).all()
+    assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
+
+
+@pytest.mark.parametrize("record", [{"ratio": [1, 0]}, {"ratio": [True]}])
+def test_a_record_whose_ratio_does_not_fit_is_refused(record: dict[str, object]) -> None:
+    intervals = Intervals.of(*rollouts(50), np.ones(2))
+    with pytest.raises(ValueError, match="ratio"):
+        Intervals.from_record({**intervals.record(), **record})

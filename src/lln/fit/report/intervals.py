@@ -3,6 +3,9 @@
 Errors are divided by their root mean square at each lead time. The half width at a level is a quantile of these ratios,
 taken over all windows and neighbouring lead times, times that root mean square. Windows of a short held-out part
 overlap, so the root mean square rests on few independent errors; Student's t widens the intervals accordingly.
+
+Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Unless
+the likelihood speaks against it, its errors are logarithms of ratios, and its interval is a factor up and down.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ _FEWEST = 2.0  # independent errors that are assumed at least
 _CHOSEN = 2.0  # windows that overlap count by this much less: the model was chosen on the same rows
 _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
+_LARGEST = 50.0  # logarithm of the factor of an interval
+# Ratios are taken for levels that span this factor, unless the log-likelihood of one error is lower by this much:
+# a trend leads to levels at which no error was seen yet.
+_SPAN, _LESS_LIKELY = 2.0, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +40,17 @@ class Intervals:
     Attributes:
         leads: lead times in steps.
         levels: probabilities, ascending.
-        widths: (levels, leads, n), in the units of the data; (levels, leads, 1) in standard deviations for many
-            coordinates.
+        widths: (levels, leads, n), in the units of the data, or logarithms of a factor for coordinates of `ratio`;
+            (levels, leads, 1) in standard deviations for many coordinates.
         scale: standard deviation of each coordinate, (n,).
+        ratio: whether the errors of a coordinate grow in proportion to it, (n,).
     """
 
     leads: tuple[int, ...]
     levels: tuple[float, ...]
     widths: Array
     scale: Array
+    ratio: NDArray[np.bool_]
 
     @classmethod
     def of(cls, predicted: Array, truth: Array, scale: Array, rows: float = np.inf) -> Intervals:
@@ -55,10 +64,15 @@ class Intervals:
         """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
-        error = np.abs(predicted - truth)[:, leads - 1]
+        predicted, truth = predicted[:, leads - 1], truth[:, leads - 1]
+        error = np.abs(predicted - truth)
         error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
+        ratio = np.zeros(len(scale), dtype=bool)
         if truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
+        else:
+            ratio = _grow_with_level(predicted, truth)
+            error[..., ratio] = np.abs(np.log(predicted[..., ratio] / truth[..., ratio]))
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = np.maximum.accumulate(size, axis=0)
         independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
@@ -69,7 +83,19 @@ class Intervals:
         ], axis=1)  # fmt: skip
         # An interval never becomes narrower further ahead: few windows would make it jitter.
         widths = np.maximum.accumulate(quantiles * size * wider[..., None], axis=1)
-        return cls(tuple(leads.tolist()), LEVELS, widths, scale)
+        return cls(tuple(leads.tolist()), LEVELS, widths, scale, ratio)
+
+    def bounds(self, predicted: Array, level: float) -> tuple[Array, Array]:
+        """The lower and the upper bound around states (..., steps, n)."""
+        width = self.at(level, predicted.shape[-2])
+        lower, upper = predicted - width, predicted + width
+        if self.ratio.any():
+            # A rollout that leaves the positive numbers has no such interval, and diverged ones have none at all.
+            factor = np.exp(np.minimum(width[:, self.ratio], _LARGEST))
+            some = predicted[..., self.ratio]
+            lower[..., self.ratio] = np.minimum(some / factor, some * factor)
+            upper[..., self.ratio] = np.maximum(some / factor, some * factor)
+        return lower, upper
 
     def at(self, level: float, steps: int) -> Array:
         """Half widths (steps, n) at a level between the least and the greatest kept.
@@ -102,13 +128,14 @@ class Intervals:
 
     def covered(self, predicted: Array, truth: Array, level: float) -> float:
         """The fraction of states (windows, steps, n) within the interval at `level`."""
-        return float(np.mean(np.abs(predicted - truth) <= self.at(level, truth.shape[1])))
+        lower, upper = self.bounds(predicted, level)
+        return float(np.mean((truth >= lower) & (truth <= upper)))
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "leads": list(self.leads), "levels": list(self.levels), "widths": self.widths.tolist(),
-            "scale": self.scale.tolist(),
+            "scale": self.scale.tolist(), **({"ratio": self.ratio.tolist()} if self.ratio.any() else {}),
         }  # fmt: skip
 
     @classmethod
@@ -119,7 +146,21 @@ class Intervals:
         shapes = {(len(levels), len(leads), size) for size in (1, len(scale))}
         if widths.shape not in shapes or not leads or not levels or not np.isfinite(widths).all():
             raise ValueError(f"intervals of shape {widths.shape} for {len(levels)} levels and {len(leads)} lead times")
-        return cls(leads, levels, widths, scale)
+        ratio = np.asarray(record.get("ratio", [False] * len(scale)))
+        if ratio.dtype != bool or ratio.shape != scale.shape:
+            raise ValueError(f"intervals of {len(scale)} coordinates whose ratio is {ratio.dtype}{ratio.shape}")
+        return cls(leads, levels, widths, scale, ratio)
+
+
+def _grow_with_level(predicted: Array, truth: Array) -> NDArray[np.bool_]:
+    """Whether errors in proportion to the truth are the more likely ones, for every coordinate, (n,)."""
+    with np.errstate(all="ignore"):
+        level = np.log(truth)
+        plain = np.log(np.sqrt(np.mean((predicted - truth) ** 2, axis=0))).mean(axis=0)
+        ratios = np.log(np.sqrt(np.mean((np.log(predicted) - level) ** 2, axis=0))).mean(axis=0)
+        gain = plain - ratios - level.mean(axis=(0, 1))
+        wide = truth.max(axis=(0, 1)) > _SPAN * truth.min(axis=(0, 1))
+    return np.asarray(np.isfinite(gain) & (gain > -_LESS_LIKELY) & wide)
 
 
 def measured_coverage(
