@@ -8,7 +8,7 @@ import pytest
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
-from lln.fit.choice.histories import seasons
+from lln.fit.choice.histories import seasons, slow_season
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.closed.naive import lags_of
@@ -220,3 +220,44 @@ def test_a_week_is_found_in_the_means_of_days():
     for k in range(1, len(x)):
         x[k] += 0.1 * noise(1, k)[0]
     assert {24, 168} <= set(seasons(dataset(x)))
+
+
+def daily(years, seed=0):
+    """A year under weather that one day hands on to the next."""
+    e, weather = noise(365 * years, seed), 0.0
+    values = []
+    for day in range(365 * years):
+        weather = 0.7 * weather + 2.2 * e[day]
+        values.append(12 + 8 * np.sin(2 * np.pi * day / 365.25) + weather)
+    return np.asarray(values)
+
+
+def test_a_smoothed_season_is_what_its_name_says():
+    x = noise(60)
+    season = FrameChoice(24, None, None, naive="smooth", season=20, level=False, smoothing=(3.0, 0.5))
+    assert lags_of("smooth", 20, (3.0, 0.5)) == 24
+    around = [x[40 + k - 3 : 40 + k + 4].mean() for k in (-1, 0)]
+    np.testing.assert_allclose(rolled(x, season, 1), around[1] + 0.5 * (x[59] - around[0]), atol=1e-12)
+
+
+def test_a_year_is_found_under_the_weather():
+    assert seasons(dataset(daily(3))) == []
+    assert abs(slow_season(dataset(daily(3))) - 365) < 20
+    assert slow_season(dataset(noise(1000))) == 0
+    assert slow_season(dataset(np.arange(1000.0) + noise(1000))) == 0
+
+
+def test_daily_data_is_forecast_by_the_smoothed_year():
+    x, steps = daily(4, seed=1), 30
+    origins = range(1095, len(x) - steps, 21)
+    truth = np.stack([x[i : i + steps] for i in origins])
+
+    def error(**options):
+        model = LensForecaster(parts=("linear",), **options).fit(x[:1095, None], dt=1.0)
+        windows = np.stack([x[i - model.history_ : i, None] for i in origins])
+        return model.history_, np.mean((model.rollout(windows, steps=steps).array[:, 1:, 0] - truth) ** 2)
+
+    history, ours = error()
+    _, lags = error(history=30)
+    assert history > 365
+    assert ours < 0.85 * lags

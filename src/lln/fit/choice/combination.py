@@ -17,7 +17,7 @@ import numpy as np
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.histories import seasons
+from lln.fit.choice.histories import seasons, slow_season
 from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks
 from lln.fit.choice.scores import LEAST, WORST, lead_times
 from lln.fit.closed.linear import spectral_radius
@@ -43,6 +43,8 @@ _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) fo
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
 _LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
 _SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
+_SHARE_OF_SLOW_SEASON = 0.45  # of the rows that the forecast of a slow season may look back
+_SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: its smoothed part; what is kept in a step
 
 
 def maps_of_noisy_data(
@@ -58,19 +60,20 @@ def maps_of_noisy_data(
     """
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
         return ranked[:_COMPARED_PLAIN], []
-    tried = candidates(histories, () if given else seasons(dataset), dataset.rows)
+    tried = candidates(histories, () if given else seasons(dataset), dataset.rows, 0 if given else slow_season(dataset))
     tried = [one for one in tried if one.history == histories[0]] if given else tried
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
     return tried if blocks else [one for one in tried if one.history <= histories[-1]], blocks
 
 
-def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int) -> list[FrameChoice]:
+def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow: int = 0) -> list[FrameChoice]:
     """Linear maps of noisy series: naive forecasts, fitted maps, and fitted maps that are shrunk towards naive ones.
 
     Args:
         histories: numbers of states that fitted maps look at.
         seasons: in steps.
         rows: number of rows of the data.
+        slow: a season of many steps, whose states are smoothed; 0 for none.
     """
     found = [FrameChoice(1, None, math.inf, naive="mean"), FrameChoice(1, None, None), FrameChoice(1, None, math.inf)]
     for history in histories:
@@ -87,9 +90,11 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int) -> l
             smooth += [("level", season, constants) for constants in levels]
             found += _near_season(season, histories)
     most = min(_SHARE_OF_ROWS * rows, _MOST_LAGS)
+    if slow:
+        smooth += [("smooth", slow, (float(slow // side), rho)) for side in _SIDES for rho in _PARTS_KEPT]
     for naive, season, constants in smooth:
         lags = lags_of(naive, season, constants)
-        if lags <= most:
+        if lags <= (most if naive != "smooth" else _SHARE_OF_SLOW_SEASON * rows):
             found += [
                 FrameChoice(lags, None, ridge, naive=naive, season=season, level=False, smoothing=constants)
                 for ridge in (None, math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import signal
 
 from lln.data.series import Dataset
 from lln.step.frame import Array
@@ -21,6 +22,8 @@ _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _PART = 0.6  # the same for a season within a season
 _ROWS = 20_000
+SLOW = 60  # steps: a season beyond is sought in smoothed states as well, because changes hide it
+_SMOOTHED, _STRONG, _LONGEST_PART = 1 / 60, 0.5, 0.4  # part of the rows; autocorrelation; part of the rows
 
 
 def linear_histories(dataset: Dataset) -> tuple[int, ...]:
@@ -75,15 +78,37 @@ def seasons(dataset: Dataset, most: int = 3) -> list[int]:
     return sorted(found, key=lambda lag: -found[lag])[:most]
 
 
+def slow_season(dataset: Dataset) -> int:
+    """A season of more than `SLOW` steps in which the smoothed states repeat, such as the year of daily data; or 0."""
+    stretches = dataset.stretches(8)
+    if not stretches:
+        return 0
+    index, first, last = max(stretches, key=lambda one: one[2] - one[1])
+    rows = np.asarray(dataset.series[index].rows(first, min(last, first + _ROWS)), dtype=np.float64)[:, :8]
+    width = int(_SMOOTHED * len(rows))
+    longest = int(_LONGEST_PART * len(rows))
+    if width < 2 or longest <= SLOW:
+        return 0
+    strength, found = _STRONG, 0
+    for column in rows.T:
+        smooth = np.convolve(column, np.full(width, 1 / width), mode="valid")
+        correlation = _autocorrelation(signal.detrend(smooth))
+        correlation = correlation[: longest + 1]
+        below = np.flatnonzero(correlation < 0)
+        if not len(below):
+            continue
+        # Corrected for the shrinking overlap.
+        whole = correlation * len(smooth) / (len(smooth) - np.arange(len(correlation)))
+        lag = int(below[0] + np.argmax(whole[below[0] :]))
+        if SLOW < lag < longest and whole[lag] > strength:
+            strength, found = float(whole[lag]), lag
+    return found
+
+
 def _peaks(change: Array) -> list[tuple[int, float]]:
     """The strongest noticeable maximum of the autocorrelation beyond its first zero, and the strongest before that."""
-    centred = change - change.mean()
-    power = float(centred @ centred)
-    if not np.isfinite(power) or power <= 0:
-        return []
-    count = len(centred)
-    spectrum = np.fft.rfft(centred, 2 * count)
-    correlation = np.fft.irfft(np.abs(spectrum) ** 2)[: count // 3] / power
+    count = len(change)
+    correlation = _autocorrelation(change)[: count // 3]
     below = np.flatnonzero(correlation < 0)
     if not len(below):
         return []
@@ -111,6 +136,16 @@ def _peaks(change: Array) -> list[tuple[int, float]]:
         part = next((lag for lag in (top, top + 1, top - 1) if best % lag == 0), top)
         found.append((part, float(correlation[part])))
     return found
+
+
+def _autocorrelation(values: Array) -> Array:
+    """Of the values less their mean, by lag; zeros if they do not vary."""
+    centred = values - values.mean()
+    power = float(centred @ centred)
+    if not np.isfinite(power) or power <= 0:
+        return np.zeros(len(values))
+    spectrum = np.fft.rfft(centred, 2 * len(values))
+    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2)[: len(values)] / power)
 
 
 def _first(lags: NDArray[np.intp], strength: Array, part: float) -> int:

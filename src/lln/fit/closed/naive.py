@@ -21,11 +21,13 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
     Args:
         naive: "mean" (no past state; the offset is the mean), "last" (the last state), "season" (the state one season
             before the next one), "change" (the last state plus the change of one season ago), "level" (exponential
-            smoothing), "trend" (exponential smoothing with a damped trend).
+            smoothing), "trend" (exponential smoothing with a damped trend), "smooth" (the smoothed state one season
+            before the next one, plus a part of what the last state differs from the one before it).
         season: in steps; "level" and a season smooth the difference to the season before.
         smoothing: of "season" and "change" the number of seasons that are averaged, (count,); of "level" the weight of
             the newest state and the number of seasons, (alpha,) or (alpha, count); of "trend" the weights of level and
-            trend and the factor of the trend at each step, (alpha, beta, phi).
+            trend and the factor of the trend at each step, (alpha, beta, phi); of "smooth" the steps on both sides that
+            are averaged and that part, (width, rho).
     """
     if naive == "mean":
         return np.zeros(1)
@@ -37,6 +39,8 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
     if naive == "trend":
         alpha, beta, phi = smoothing
         return _trend(alpha, beta, phi)
+    if naive == "smooth":
+        return _smooth_season(season, int(smoothing[0]), smoothing[1])
     return np.ones(1)
 
 
@@ -73,4 +77,14 @@ def _trend(alpha: float, beta: float, phi: float) -> Array:
         weights[lag] = level + phi * slope
         level, slope = (1 - alpha) * (level + phi * slope), phi * slope - alpha * beta * (level + phi * slope)
     weights[-1] += 1 - weights.sum()
+    return weights
+
+
+def _smooth_season(season: int, width: int, rho: float) -> Array:
+    """The mean of the states around one season ago, plus `rho` times the difference to the mean around that before."""
+    weights = np.zeros(season + width + 1)
+    part = 1.0 / (2 * width + 1)
+    weights[season - 1 - width : season + width] += part
+    weights[season - width : season + width + 1] -= rho * part
+    weights[0] += rho
     return weights
