@@ -47,6 +47,7 @@ _FIRST_STEPS = 64  # closed forms are told apart over so many steps first
 _LONGER = 4  # closed forms that are rolled out further
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
+_MANY = 4000  # pairs: drawn lenses of few lags had all that they need
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
@@ -348,9 +349,12 @@ class _Fitting:
         tried = self.recipe.tried_parts
         if not any(kind in CLOSED_FORMS or kind in PARTS for kind in tried):
             return True
-        # In noisy data, a linear map of many lags that beat drawn lenses leaves nothing to networks of few lags.
-        if self.fold.noisy and simple.closed is None and simple.candidate.history > 2 * MOST_NETWORK_HISTORY:
-            return False
+        # In noisy data and with many pairs, a linear map of many lags that beat drawn lenses leaves nothing to networks
+        # of few lags.
+        if simple.closed is None and simple.candidate.history > 2 * MOST_NETWORK_HISTORY:
+            many = self.preparer.prepare(self.fold.train, 1).pairs > _MANY
+            if self.fold.noisy or many:
+                return False
         return not self.noise.matters and simple.error > _WELL
 
     def _alone(self, linear: LinearChoice) -> Choice:

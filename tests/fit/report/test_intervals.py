@@ -66,7 +66,6 @@ def growing(windows: int, first: float, last: float) -> tuple[np.ndarray, np.nda
 
 def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     intervals = Intervals.of(*growing(200, 10.0, 100.0), np.ones(2))
-    assert intervals.ratio.tolist() == [True, False]
     again = Intervals.from_record(json.loads(json.dumps(intervals.record())))
     predicted, truth = growing(300, 300.0, 600.0)  # beyond every level that was seen
     lower, upper = again.bounds(predicted, 0.9)
@@ -76,8 +75,11 @@ def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
 
 
-@pytest.mark.parametrize("record", [{"ratio": [1, 0]}, {"ratio": [True]}])
-def test_a_record_whose_ratio_does_not_fit_is_refused(record: dict[str, object]) -> None:
-    intervals = Intervals.of(*rollouts(50), np.ones(2))
-    with pytest.raises(ValueError, match="ratio"):
-        Intervals.from_record({**intervals.record(), **record})
+def test_where_few_errors_tell_nothing_the_wider_interval_is_taken() -> None:
+    rng = np.random.default_rng(2)
+    truth = np.geomspace(10.0, 21.0, 30)[:, None, None] * np.ones((1, 5, 1))
+    intervals = Intervals.of(truth + rng.normal(size=truth.shape), truth, np.ones(1))
+    assert intervals.widths.shape[2] == 2
+    for level, width in ((5.0, intervals.at(0.9, 5)[:, 0]), (50.0, 50.0 * np.expm1(intervals.at(0.9, 5)[:, 1]))):
+        _, upper = intervals.bounds(np.full((5, 1), level), 0.9)
+        assert upper[:, 0] == pytest.approx(level + width)

@@ -4,8 +4,9 @@ Errors are divided by their root mean square at each lead time. The half width a
 taken over all windows and neighbouring lead times, times that root mean square. Windows of a short held-out part
 overlap, so the root mean square rests on few independent errors; Student's t widens the intervals accordingly.
 
-Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Unless
-the likelihood speaks against it, its errors are logarithms of ratios, and its interval is a factor up and down.
+Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
+the likelihood says so, errors are logarithms of ratios, and the interval is a factor up and down. Where it cannot tell,
+the wider of both intervals is taken: a trend leads to levels at which no error was seen yet.
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ _CHOSEN = 2.0  # windows that overlap count by this much less: the model was cho
 _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
-# Ratios are taken for levels that span this factor, unless the log-likelihood of one error is lower by this much:
-# a trend leads to levels at which no error was seen yet.
-_SPAN, _LESS_LIKELY = 2.0, 0.1
+_SPAN = 2.0  # factor between levels from which on errors may be ratios
+_TELLS = 0.1  # difference between log-likelihoods of one error that decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +40,15 @@ class Intervals:
     Attributes:
         leads: lead times in steps.
         levels: probabilities, ascending.
-        widths: (levels, leads, n), in the units of the data, or logarithms of a factor for coordinates of `ratio`;
-            (levels, leads, 1) in standard deviations for many coordinates.
+        widths: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind
+            them; (levels, leads, 1) in standard deviations for many coordinates.
         scale: standard deviation of each coordinate, (n,).
-        ratio: whether the errors of a coordinate grow in proportion to it, (n,).
     """
 
     leads: tuple[int, ...]
     levels: tuple[float, ...]
     widths: Array
     scale: Array
-    ratio: NDArray[np.bool_]
 
     @classmethod
     def of(cls, predicted: Array, truth: Array, scale: Array, rows: float = np.inf) -> Intervals:
@@ -67,12 +65,13 @@ class Intervals:
         predicted, truth = predicted[:, leads - 1], truth[:, leads - 1]
         error = np.abs(predicted - truth)
         error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
-        ratio = np.zeros(len(scale), dtype=bool)
         if truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         else:
-            ratio = _grow_with_level(predicted, truth)
-            error[..., ratio] = np.abs(np.log(predicted[..., ratio] / truth[..., ratio]))
+            plain, ratio = _kinds(predicted, truth)
+            if ratio.any():
+                factor = np.abs(np.log(np.where(ratio, predicted / truth, 1.0)))
+                error = np.concatenate([np.where(plain, error, 0.0), factor], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = np.maximum.accumulate(size, axis=0)
         independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
@@ -83,22 +82,21 @@ class Intervals:
         ], axis=1)  # fmt: skip
         # An interval never becomes narrower further ahead: few windows would make it jitter.
         widths = np.maximum.accumulate(quantiles * size * wider[..., None], axis=1)
-        return cls(tuple(leads.tolist()), LEVELS, widths, scale, ratio)
+        return cls(tuple(leads.tolist()), LEVELS, widths, scale)
 
     def bounds(self, predicted: Array, level: float) -> tuple[Array, Array]:
         """The lower and the upper bound around states (..., steps, n)."""
-        width = self.at(level, predicted.shape[-2])
-        lower, upper = predicted - width, predicted + width
-        if self.ratio.any():
-            # A rollout that leaves the positive numbers has no such interval, and diverged ones have none at all.
-            factor = np.exp(np.minimum(width[:, self.ratio], _LARGEST))
-            some = predicted[..., self.ratio]
-            lower[..., self.ratio] = np.minimum(some / factor, some * factor)
-            upper[..., self.ratio] = np.maximum(some / factor, some * factor)
+        width, n = self.at(level, predicted.shape[-2]), len(self.scale)
+        lower, upper = predicted - width[:, :n], predicted + width[:, :n]
+        if width.shape[1] > n:
+            factor = np.exp(np.minimum(width[:, n:], _LARGEST))
+            with np.errstate(over="ignore"):
+                less, more = predicted / factor, predicted * factor
+            lower, upper = np.minimum(lower, np.minimum(less, more)), np.maximum(upper, np.maximum(less, more))
         return lower, upper
 
     def at(self, level: float, steps: int) -> Array:
-        """Half widths (steps, n) at a level between the least and the greatest kept.
+        """Half widths (steps, n), or (steps, 2 n), at a level between the least and the greatest kept.
 
         Beyond the last lead time widths go on to grow as they did over its second half, at most as those of a random
         walk do.
@@ -114,7 +112,7 @@ class Intervals:
         span = self.levels[upper] - self.levels[lower]
         part = 1.0 if span == 0 else min(1.0, (level - self.levels[lower]) / span)
         widths = (rows[lower] + part * (rows[upper] - rows[lower])).T
-        return np.asarray(widths * self.scale if widths.shape[1] != len(self.scale) else widths)
+        return np.asarray(widths * self.scale if widths.shape[1] < len(self.scale) else widths)
 
     def _growth(self, ahead: NDArray[np.int64]) -> Array:
         """By how much widths exceed those of the last lead time, (levels, n, steps); ones up to there."""
@@ -135,7 +133,7 @@ class Intervals:
         """As plain values."""
         return {
             "leads": list(self.leads), "levels": list(self.levels), "widths": self.widths.tolist(),
-            "scale": self.scale.tolist(), **({"ratio": self.ratio.tolist()} if self.ratio.any() else {}),
+            "scale": self.scale.tolist(),
         }  # fmt: skip
 
     @classmethod
@@ -143,24 +141,22 @@ class Intervals:
         """What `record` wrote down; ValueError where it does not fit together."""
         leads, levels = tuple(map(int, record["leads"])), tuple(map(float, record["levels"]))
         widths, scale = np.asarray(record["widths"], dtype=np.float64), np.asarray(record["scale"], dtype=np.float64)
-        shapes = {(len(levels), len(leads), size) for size in (1, len(scale))}
+        shapes = {(len(levels), len(leads), size) for size in (1, len(scale), 2 * len(scale))}
         if widths.shape not in shapes or not leads or not levels or not np.isfinite(widths).all():
             raise ValueError(f"intervals of shape {widths.shape} for {len(levels)} levels and {len(leads)} lead times")
-        ratio = np.asarray(record.get("ratio", [False] * len(scale)))
-        if ratio.dtype != bool or ratio.shape != scale.shape:
-            raise ValueError(f"intervals of {len(scale)} coordinates whose ratio is {ratio.dtype}{ratio.shape}")
-        return cls(leads, levels, widths, scale, ratio)
+        return cls(leads, levels, widths, scale)
 
 
-def _grow_with_level(predicted: Array, truth: Array) -> NDArray[np.bool_]:
-    """Whether errors in proportion to the truth are the more likely ones, for every coordinate, (n,)."""
+def _kinds(predicted: Array, truth: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether errors of a coordinate may be differences, and whether they may be ratios, (n,) each."""
     with np.errstate(all="ignore"):
         level = np.log(truth)
         plain = np.log(np.sqrt(np.mean((predicted - truth) ** 2, axis=0))).mean(axis=0)
         ratios = np.log(np.sqrt(np.mean((np.log(predicted) - level) ** 2, axis=0))).mean(axis=0)
         gain = plain - ratios - level.mean(axis=(0, 1))
         wide = truth.max(axis=(0, 1)) > _SPAN * truth.min(axis=(0, 1))
-    return np.asarray(np.isfinite(gain) & (gain > -_LESS_LIKELY) & wide)
+    ratio = np.isfinite(gain) & wide & (gain > -_TELLS)
+    return ~ratio | (gain < _TELLS), ratio
 
 
 def measured_coverage(
