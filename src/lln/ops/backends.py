@@ -69,9 +69,12 @@ class Backend(ABC):
 
     Attributes:
         rank: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
+        any_shape: whether the backend also takes rays (..., h) with coefficients (D, h, K), and rays (S, ..., h) with
+            coefficients (S, D, h, K), and returns these shapes; it is then called without the views that fold them.
     """
 
     rank: ClassVar[int]
+    any_shape: ClassVar[bool] = False
 
     @abstractmethod
     def refusal(self, call: Call) -> str | None:
@@ -203,6 +206,7 @@ class Triton(Backend):
     """The GPU kernels of `lln.ops.triton`."""
 
     rank: ClassVar[int] = 10
+    any_shape: ClassVar[bool] = True
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lln.core.errors import InputError, choice
 from lln.core.registry import Registry
-from lln.ops.backends import Backend, Call, Cpu, Eager, Gradients, Optics, Reference, Triton, grid_precision
+from lln.ops.backends import Backend, Call, Cpu, Eager, Gradients, Optics, Pair, Reference, Triton, grid_precision
 from lln.ops.grid import even_grid
+
+Kept = tuple[Tensor, ...]
 
 
 class Backends(Registry[Backend]):
@@ -24,7 +28,7 @@ class Backends(Registry[Backend]):
                 f"backend {name!r} cannot be registered: it needs a name other than 'auto' and must be an instance of "
                 "lln.ops.backends.Backend"
             )
-        _served.cache_clear()
+        served.cache_clear()
         return super().register(name, item)
 
     def ranked(self) -> list[tuple[str, Backend]]:
@@ -68,8 +72,59 @@ def resolve(backend: str, call: Call) -> str:
     return backend
 
 
+class Served(NamedTuple):
+    """The backend that serves a call, and the rest of the stack.
+
+    Its methods take rays (..., h) with coefficients (D, h, K), or rays (S, ..., h) with coefficients (S, D, h, K).
+
+    Attributes:
+        name: the backend as it was asked for; "auto" is one.
+        backend: the one that was chosen.
+        optics: what the stack has beside its coefficients.
+    """
+
+    name: str
+    backend: Backend
+    optics: Optics
+
+    def forward(self, y: Tensor, theta: Tensor, coefficients: Tensor, keep: bool = False) -> tuple[Pair, Kept]:
+        """The stack's outputs, new tensors; and with `keep` the tensors that `backward` takes as `kept`."""
+        if not coefficients.numel() or not y.numel():
+            return (y.clone(), theta.clone()), ()
+        backend, shape = self.backend, y.shape
+        y, theta, coefficients = y.contiguous(), theta.contiguous(), coefficients.contiguous()
+        if not backend.any_shape:
+            y, theta, coefficients = folded(y, theta, coefficients)
+        kept: Kept = ()
+        if keep:
+            ends, kept = backend.forward_kept((y, theta), coefficients, self.optics)
+        else:
+            ends = backend.forward((y, theta), coefficients, self.optics)
+        return (ends if backend.any_shape else (ends[0].view(shape), ends[1].view(shape))), kept
+
+    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, from_outputs: bool, kept: Kept = ()) -> Gradients:
+        """Gradients for y, theta, coefficients; `rays` are the stack's outputs if `from_outputs`, else its inputs."""
+        y, theta, grad_y, grad_theta = *rays, *grads
+        if not coefficients.numel() or not y.numel():
+            return grad_y.clone(), grad_theta.clone(), torch.zeros_like(coefficients)
+        backend, shapes = self.backend, (y.shape, coefficients.shape)
+        y, theta, coefficients = y.contiguous(), theta.contiguous(), coefficients.contiguous()
+        grad_y, grad_theta = grad_y.contiguous(), grad_theta.contiguous()
+        if not backend.any_shape:
+            y, theta, coefficients = folded(y, theta, coefficients)
+            grad_y, grad_theta = grad_y.view(y.shape), grad_theta.view(y.shape)
+        rays, grads = (y, theta), (grad_y, grad_theta)
+        if kept:
+            found = backend.backward_kept(rays, grads, coefficients, self.optics, kept)
+        else:
+            found = backend.backward(rays, grads, coefficients, self.optics, from_outputs)
+        if backend.any_shape:
+            return found
+        return found[0].view(shapes[0]), found[1].view(shapes[0]), found[2].view(shapes[1])
+
+
 @lru_cache(maxsize=1024)
-def _served(
+def served(
     backend: str,
     device: torch.device,
     dtype: torch.dtype,
@@ -77,11 +132,22 @@ def _served(
     sigma: float,
     length: float,
     scale: float,
-) -> tuple[Backend, Optics]:
+) -> Served:
     """Backend and optics of a call that is not empty: remembered, since the next call is mostly like the last."""
     grid = even_grid(centers, sigma, grid_precision(dtype))
     name = resolve(backend, Call(device, dtype, 1, 1, 1, 1, grid))
-    return registry.get(name), Optics(centers, sigma, length, scale, grid)
+    return Served(backend, registry.get(name), Optics(centers, sigma, length, scale, grid))
+
+
+def folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The operands as (S, B, h), (S, B, h), (S, D, h, K)."""
+    if coefficients.ndim == 3 and y.ndim == 2:  # as mostly, and the cheapest view there is
+        return y.unsqueeze(0), theta.unsqueeze(0), coefficients.unsqueeze(0)
+    if coefficients.ndim == 4 and y.ndim == 3:
+        return y, theta, coefficients
+    members, lead = (coefficients.shape[0], y.shape[1:-1]) if coefficients.ndim == 4 else (1, y.shape[:-1])
+    shape = (members, math.prod(lead), y.shape[-1])
+    return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
 
 
 def forward(
@@ -93,29 +159,9 @@ def forward(
     length: float,
     scale: float,
     backend: str,
-) -> tuple[Tensor, Tensor]:
-    """The stack's outputs for (S, B, h) rays and (S, D, h, K) lenses, new tensors."""
-    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
-    if not coefficients.numel() or not y.numel():
-        return y.clone(), theta.clone()
-    return serves.forward((y.contiguous(), theta.contiguous()), coefficients.contiguous(), optics)
-
-
-def forward_kept(
-    y: Tensor,
-    theta: Tensor,
-    coefficients: Tensor,
-    centers: tuple[float, ...],
-    sigma: float,
-    length: float,
-    scale: float,
-    backend: str,
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
-    """As `forward`, and the tensors that `backward` takes as `kept`."""
-    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
-    if not coefficients.numel() or not y.numel():
-        return (y.clone(), theta.clone()), ()
-    return serves.forward_kept((y.contiguous(), theta.contiguous()), coefficients.contiguous(), optics)
+) -> Pair:
+    """As `Served.forward`."""
+    return served(backend, y.device, y.dtype, centers, sigma, length, scale).forward(y, theta, coefficients)[0]
 
 
 def backward(
@@ -130,16 +176,10 @@ def backward(
     scale: float,
     backend: str,
     from_outputs: bool,
-    kept: tuple[Tensor, ...] = (),
 ) -> Gradients:
-    """Gradients for y, theta, coefficients; y and theta are the stack's outputs if `from_outputs`, else its inputs."""
-    serves, optics = _served(backend, y.device, y.dtype, centers, sigma, length, scale)
-    if not coefficients.numel() or not y.numel():
-        return grad_y.clone(), grad_theta.clone(), torch.zeros_like(coefficients)
-    rays, grads = (y.contiguous(), theta.contiguous()), (grad_y.contiguous(), grad_theta.contiguous())
-    if kept:
-        return serves.backward_kept(rays, grads, coefficients.contiguous(), optics, kept)
-    return serves.backward(rays, grads, coefficients.contiguous(), optics, from_outputs)
+    """As `Served.backward`."""
+    serves = served(backend, y.device, y.dtype, centers, sigma, length, scale)
+    return serves.backward((y, theta), (grad_y, grad_theta), coefficients, from_outputs)
 
 
 def _alone() -> None:

@@ -8,7 +8,6 @@ plain floats, known without reading a device; a caller who has only a tensor whi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -34,7 +33,7 @@ Optics = tuple[Tensor | None, tuple[float, ...], float, float, float, str]
 
 def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, inverse: bool) -> tuple[Tensor, Tensor]:
     """The operator on (..., h) rays and (D, h, K) lenses, or on (S, ..., h) and (S, D, h, K)."""
-    operands = _folded(y, theta, coefficients)
+    operands = backends.folded(y, theta, coefficients)
     # torch.func transforms and dual tensors need the class; tracing is content with the operator.
     wrapped = not torch.compiler.is_compiling() and not _is_tracing()
     if wrapped:
@@ -42,15 +41,6 @@ def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, in
     else:
         out = torch.ops.lln.transport(*operands, inverse, *optics)
     return out[0].reshape(y.shape), out[1].reshape(y.shape)
-
-
-def _folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The operands as (S, B, h), (S, B, h), (S, D, h, K)."""
-    if coefficients.ndim == 3 and y.ndim == 2:  # as mostly, and the cheapest view there is
-        return y.unsqueeze(0), theta.unsqueeze(0), coefficients.unsqueeze(0)
-    members, lead = (coefficients.shape[0], y.shape[1:-1]) if coefficients.ndim == 4 else (1, y.shape[:-1])
-    shape = (members, math.prod(lead), y.shape[-1])
-    return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
 
 
 def _points(points: Tensor | None, centers: list[float]) -> tuple[float, ...]:
@@ -275,49 +265,50 @@ class _Gradient(torch.autograd.Function):
 
 
 class _PlainTransport(torch.autograd.Function):
-    """The same without the operator: half the cost per call, for eager code on ordinary tensors."""
+    """The same without the operator, for eager code on ordinary tensors.
+
+    A GPU's backward runs in another thread than the forward, on a processor that has none of its data at hand: what
+    `backward` does in Python costs several times what it costs in `forward`.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
+        ctx: Any, y: Tensor, theta: Tensor, coefficients: Tensor, served: backends.Served, inverse: bool
     ) -> tuple[Tensor, Tensor]:
         """Positions and angles behind the stack."""
-        kept: tuple[Tensor, ...] = ()
-        if inverse:
-            ends = backends.forward(*_folded(y, theta, coefficients), *optics)
-        else:
-            ends, kept = backends.forward_kept(*_folded(y, theta, coefficients), *optics)
-        out = ends[0].view(y.shape), ends[1].view(y.shape)
-        ctx.save_for_backward(y, theta, coefficients, *(out if inverse else kept))
-        ctx.optics, ctx.inverse = optics, inverse
-        return out
+        ends, kept = served.forward(y, theta, coefficients, keep=not inverse)
+        ctx.save_for_backward(y, theta, coefficients, *(ends if inverse else kept))
+        ctx.served, ctx.inverse = served, inverse
+        return ends
 
     @staticmethod
-    def backward(ctx: Any, grad_y: Tensor, grad_theta: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *incoming: Any) -> tuple[Tensor | None, ...]:
         """Gradients of positions, angles and coefficients."""
         y, theta, coefficients, *more = ctx.saved_tensors
-        again = torch.is_grad_enabled()
-        first, second = more if ctx.inverse and not again else (y, theta)
-        first, second, lenses = _folded(first, second, coefficients)
-        incoming = (grad_y.reshape(first.shape), grad_theta.reshape(first.shape))
-        if again:
-            grads = _Gradient.apply(first, second, *incoming, lenses, _Rest(False, _Stack(None, *ctx.optics)))
-        else:
-            centers, sigma, length, scale, backend = ctx.optics
-            optics, kept = (centers, sigma, length, scale, backend), () if ctx.inverse else tuple(more)
-            grads = backends.backward(first, second, *incoming, lenses, *optics, ctx.inverse, kept)
-        shaped = [grad.view(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True)]
-        return (*shaped, None, None, None, None, None, None)
+        if torch.is_grad_enabled():
+            return (*_again(y, theta, coefficients, incoming, ctx.served), None, None)
+        if ctx.inverse:
+            return (*ctx.served.backward(tuple(more), incoming, coefficients, True), None, None)
+        return (*ctx.served.backward((y, theta), incoming, coefficients, False, tuple(more)), None, None)
+
+
+def _again(
+    y: Tensor, theta: Tensor, coefficients: Tensor, incoming: tuple[Tensor, Tensor], served: backends.Served
+) -> list[Tensor]:
+    """Gradients that may be differentiated again; they start from the inputs, which their graph leads to."""
+    first, second, lenses = backends.folded(y, theta, coefficients)
+    stack = _Stack(None, *served.optics[:4], served.name)
+    grads = _Gradient.apply(first, second, *(g.reshape(first.shape) for g in incoming), lenses, _Rest(False, stack))
+    return [grad.view(t.shape) for grad, t in zip(grads, (y, theta, coefficients), strict=True)]
 
 
 def plain_transport(
-    y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, *optics: Any
+    y: Tensor, theta: Tensor, coefficients: Tensor, served: backends.Served, inverse: bool
 ) -> tuple[Tensor, Tensor]:
     """The transport of ordinary tensors in eager code; shapes as in `transport`."""
     if not (torch.is_grad_enabled() and (y.requires_grad or theta.requires_grad or coefficients.requires_grad)):
-        ends = backends.forward(*_folded(y, theta, coefficients), *optics)
-        return ends[0].view(y.shape), ends[1].view(y.shape)
-    out: tuple[Tensor, Tensor] = _PlainTransport.apply(y, theta, coefficients, inverse, *optics)
+        return served.forward(y, theta, coefficients)[0]
+    out: tuple[Tensor, Tensor] = _PlainTransport.apply(y, theta, coefficients, served, inverse)
     return out
 
 

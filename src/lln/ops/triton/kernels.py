@@ -93,6 +93,21 @@ def _field(y, lens, optics, ANCHORS: tl.constexpr, BELOW: tl.constexpr, ABOVE: t
     return field
 
 
+@triton.jit(do_not_specialize=["h", "D"])
+def pack_kernel(COEFFICIENTS, WEIGHTS, OUT, h, D, K: tl.constexpr, K_PADDED: tl.constexpr):
+    """OUT[s, c, d, k, lane] = w_k * COEFFICIENTS[s, d, unit, k], zero for the units beyond h."""
+    layer, column, member = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    lane = tl.arange(0, LANES)
+    k = tl.arange(0, K_PADDED)
+    inside = (k < K)[:, None]
+    units = column * LANES + lane
+    place = COEFFICIENTS + ((member * D + layer) * h + units[None, :]) * K + k[:, None]
+    values = tl.load(place, mask=inside & (units < h)[None, :], other=0.0)
+    values *= tl.load(WEIGHTS + k, mask=k < K, other=0.0)[:, None]
+    at = ((member * tl.num_programs(1) + column) * D + layer) * (K * LANES) + k[:, None] * LANES + lane[None, :]
+    tl.store(OUT + at, values, mask=inside)
+
+
 @triton.jit(do_not_specialize=_RUN_TIME)
 def forward_kernel(
     Y,

@@ -7,35 +7,50 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# (kernel, device, types, alignment, constants, warps) -> launcher, function and metadata of what Triton compiled
-_compiled: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
-_MOST = 512  # entries; the cache is cleared beyond
 
+class Launch:
+    """A kernel with all its arguments but the tensors, which come first among its parameters.
 
-def launch(
-    kernel: Any,
-    programs: tuple[int, int, int],
-    tensors: tuple[Tensor, ...],
-    sizes: tuple[int, ...],
-    constants: tuple[Any, ...],
-    *,
-    warps: int,
-) -> None:
-    """Run `kernel` on its tensors, run-time sizes and compile-time constants, in the order of its parameters.
+    The tensors of one launch always have the same types and device; Triton specialises on their alignment. Sizes must
+    not be specialised on by the kernel (`do_not_specialize`) and must be below 2^31.
 
-    Sizes must not be specialised on by the kernel (`do_not_specialize`) and must be below 2^31; tensors are specialised
-    on, by their alignment.
+    Args:
+        kernel: what `triton.jit` returned.
+        programs: how many programs run, in three dimensions.
+        sizes: the integers that follow the tensors.
+        constants: the compile-time arguments that follow the sizes.
+        warps: warps of one program.
     """
-    device = tensors[0].device
-    aligned = tuple([tensor.data_ptr() % 16 == 0 for tensor in tensors])
-    key = (id(kernel), device, tensors[0].dtype, aligned, constants, warps)
-    ready = _compiled.get(key)
-    if ready is None:
-        if len(_compiled) >= _MOST:
-            _compiled.clear()
-        found = kernel[programs](*tensors, *sizes, *constants, num_warps=warps)
-        _compiled[key] = (found.run, found.function, found.packed_metadata)
-        return
-    run, function, metadata = ready
-    stream = torch._C._cuda_getCurrentRawStream(device.index)
-    run(*programs, stream, function, metadata, None, None, None, *tensors, *sizes, *constants)
+
+    __slots__ = ("_compiled", "_constants", "_kernel", "_programs", "_sizes", "_warps")
+
+    def __init__(
+        self,
+        kernel: Any,
+        programs: tuple[int, int, int],
+        sizes: tuple[int, ...],
+        constants: tuple[Any, ...],
+        *,
+        warps: int,
+    ) -> None:
+        self._kernel, self._programs, self._warps = kernel, programs, warps
+        self._sizes, self._constants = sizes, constants
+        # Which tensors are aligned -> launcher, function and metadata of what Triton compiled for them.
+        self._compiled: dict[tuple[bool, ...], tuple[Any, Any, Any]] = {}
+
+    def __call__(self, *tensors: Tensor) -> None:
+        """Run the kernel on the current stream of the tensors' device."""
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        aligned = tuple([pointer % 16 == 0 for pointer in pointers])
+        compiled = self._compiled.get(aligned)
+        if compiled is None:
+            arguments = (*tensors, *self._sizes, *self._constants)
+            found = self._kernel[self._programs](*arguments, num_warps=self._warps)
+            self._compiled[aligned] = (found.run, found.function, found.packed_metadata)
+            return
+        run, function, metadata = compiled
+        stream = torch._C._cuda_getCurrentRawStream(tensors[0].device.index)
+        # As plain integers the pointers are not looked up in the driver again.
+        run(
+            *self._programs, stream, function, metadata, None, None, None, *pointers, *self._sizes, *self._constants
+        )  # fmt: skip

@@ -1,0 +1,182 @@
+"""The launches of one shape of stack: sizes of tiles and scratch, worked out once and kept."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lln.ops.grid import Grid
+from lln.ops.triton.launch import Launch
+
+LANES = 32
+WARPS = 1056  # programs of one warp with 16 samples a lane that a large card holds at once
+SUMS_BYTES = 128 << 20  # partial sums of coefficient gradients kept at most
+_TILE = 16  # rows of the largest tile, to which kept positions are padded
+
+
+class Sweep(NamedTuple):
+    """A backward sweep.
+
+    Attributes:
+        launch: of `backward_kernel`.
+        finish: of `finish_kernel`, which adds the partial sums.
+        sums: shape of the partial sums.
+        zeroed: whether the partial sums start at zero.
+        scratch: how many positions are kept in scratch memory.
+    """
+
+    launch: Launch
+    finish: Launch
+    sums: tuple[int, ...]
+    zeroed: bool
+    scratch: int
+
+
+class Plan:
+    """The launches for stacks of D lenses of h units, S members and B rows each.
+
+    Attributes:
+        packed: shape of the packed coefficients, (S, C, D, K, 32).
+        positions: size of the positions in all layers, (D, S, padded B, padded h).
+        numbers: the scalars of the stack.
+        weights: w_i with the lens scale multiplied in.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int, int, int],
+        optics: tuple[Grid, float, float],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.members, self.batch, self.depth, self.width = sizes
+        self._rest = (optics, device, dtype)
+        self.grid, length, scale = optics
+        self.columns = -(-self.width // LANES)
+        self.packed = (self.members, self.columns, self.depth, self.grid.basis, LANES)
+        self.positions = self.depth * self._layer
+        self.numbers = numbers(self.grid, length, device, dtype)
+        self.weights = _weights(self.grid, device, dtype, scale)
+
+    def of_depth(self, depth: int) -> Plan:
+        """The plan for as many rows through `depth` of the lenses."""
+        return plan((self.members, self.batch, depth, self.width), *self._rest)
+
+    @cached_property
+    def pack(self) -> Launch:
+        """From coefficients, weights to packed coefficients."""
+        from lln.ops.triton.kernels import pack_kernel
+
+        programs = (self.depth, self.columns, self.members)
+        return Launch(pack_kernel, programs, (self.width, self.depth), _padded_basis(self.grid), warps=4)
+
+    @cached_property
+    def forward(self) -> Launch:
+        """From rays, packed coefficients to the rays behind the stack; its path is not used."""
+        return self._forward(keep=False)
+
+    @cached_property
+    def forward_kept(self) -> Launch:
+        """The same, and the positions in all layers."""
+        return self._forward(keep=True)
+
+    @cached_property
+    def kept(self) -> Sweep:
+        """The sweep over positions that `forward_kept` left."""
+        return self._sweep("kept")
+
+    @cached_property
+    def scratch(self) -> Sweep:
+        """The sweep that computes the positions again."""
+        return self._sweep("scratch")
+
+    @cached_property
+    def inverse(self) -> Sweep:
+        """The sweep from the rays behind the stack."""
+        return self._sweep("inverse")
+
+    @property
+    def _layer(self) -> int:
+        """Kept positions of one layer."""
+        return self.members * _padded(self.batch) * self.columns * LANES
+
+    def _forward(self, *, keep: bool) -> Launch:
+        from lln.ops.triton.kernels import forward_kernel
+
+        rows = self._rows((4, 8, 16))
+        tiles = _padded(self.batch) // rows if keep else -(-self.batch // rows)
+        sizes = (self.batch, self.width, self.depth, self.columns * LANES, self._layer if keep else 0)
+        constants = (*_shape(self.grid), rows, keep)
+        return Launch(forward_kernel, (tiles, self.columns, self.members), sizes, constants, warps=1)
+
+    def _sweep(self, source: str) -> Sweep:
+        from lln.ops.triton.kernels import backward_kernel, finish_kernel
+
+        programs = (self.columns, self.members)
+        rows, kept = self._rows((8, 16)), source == "kept"
+        tiles = _padded(self.batch) // rows if kept else -(-self.batch // rows)
+        one = self.members * self.columns * self.depth * self.grid.basis * LANES
+        parts = max(1, min(tiles, WARPS // (self.columns * self.members), SUMS_BYTES // (self.numbers.itemsize * one)))
+        parts = -(-tiles // -(-tiles // parts))  # every program sweeps as many tiles as the others, or one less
+        single = parts == tiles
+        stride, layer = (self.columns * LANES, self._layer) if kept else (LANES, rows * LANES)
+        scratch = parts * self.members * self.columns * self.depth * layer if source == "scratch" else 0
+        sizes = (tiles, self.batch, self.width, self.depth, stride, layer)
+        constants = (*_shape(self.grid), rows, source, single)
+        launch = Launch(backward_kernel, (parts, *programs), sizes, constants, warps=1)
+        sums, at_once = (parts, self.width, self.depth, one), 8
+        constants = (*_padded_basis(self.grid), at_once)
+        finish = Launch(finish_kernel, (self.depth, *programs), sums, constants, warps=4)
+        return Sweep(launch, finish, (parts, *self.packed), not single, scratch)
+
+    def _rows(self, choices: tuple[int, ...]) -> int:
+        """Samples a lane carries: many where that still leaves enough programs to fill the card."""
+        columns = self.columns * self.members
+        return max((rows for rows in choices if -(-self.batch // rows) * columns >= WARPS), default=choices[0])
+
+
+@lru_cache(maxsize=256)
+def plan(
+    sizes: tuple[int, int, int, int],
+    optics: tuple[Grid, float, float],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Plan:
+    """The plan for (S, B, D, h), and (grid, length, scale): remembered, since the next call is mostly like the last."""
+    return Plan(sizes, optics, device, dtype)
+
+
+def _padded(batch: int) -> int:
+    """The rows of kept positions."""
+    return batch + -batch % _TILE
+
+
+def _padded_basis(grid: Grid) -> tuple[int, int]:
+    """K, and the power of two that holds it."""
+    return grid.basis, 1 << (grid.basis - 1).bit_length()
+
+
+@lru_cache(maxsize=64)
+def _weights(grid: Grid, device: torch.device, dtype: torch.dtype, scale: float) -> Tensor:
+    return torch.tensor([w * scale for group in grid.groups for w in group.weights], device=device, dtype=dtype)
+
+
+@lru_cache(maxsize=256)
+def numbers(grid: Grid, length: float, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The scalars of a stack where the kernels read them: as arguments Triton would round them to float32."""
+    values = [length, grid.kappa, grid.gamma, grid.gamma_low, float(grid.offset), grid.clamp]
+    return torch.tensor(values, device=device, dtype=dtype)
+
+
+def _shape(grid: Grid) -> tuple[Any, ...]:
+    """K, anchors, and how many centres lie below and above each: what is compiled in."""
+    groups = grid.groups
+    return (
+        grid.basis,
+        tuple(group.anchor for group in groups),
+        tuple(group.below for group in groups),
+        tuple(group.above for group in groups),
+    )
