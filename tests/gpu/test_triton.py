@@ -1,6 +1,7 @@
 """The Triton kernels, on a machine that has an NVIDIA GPU. Needs torch, NumPy, pytest and `src` on the path."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,36 @@ def test_ensemble_is_its_members_one_by_one():
         alone = type(case)(**{**vars(case), **{name: getattr(case, name)[s] for name in fields}})
         for together, single in zip(whole, run(alone), strict=True):
             torch.testing.assert_close(together[s], single, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backward", ["recompute", "inverse"])
+@pytest.mark.parametrize("members", [0, 2])
+def test_rays_of_any_shape(members, backward):
+    case = make_case(rows=12, width=37, members=members, device="cuda")
+    flat = run(case, backend="triton", backward=backward)
+    rays = ("y", "theta", "grad_y", "grad_theta")
+    shaped = replace(case, **{name: getattr(case, name).unflatten(-2, (4, 3)) for name in rays})
+    for name, ours, want in zip(NAMES, run(shaped, backend="triton", backward=backward), flat, strict=True):
+        assert torch.equal(ours.view(want.shape), want), name
+
+
+def test_operands_that_are_not_aligned():
+    case = make_case(rows=9, width=37, depth=5, device="cuda")
+    shifted = {
+        name: torch.cat([torch.zeros(1, device="cuda"), getattr(case, name).flatten()])[1:].view_as(getattr(case, name))
+        for name in ("y", "theta", "coefficients", "grad_y", "grad_theta")
+    }
+    for _ in range(2):
+        for name, ours, want in zip(NAMES, run(replace(case, **shifted)), run(case), strict=True):
+            assert torch.equal(ours, want), name
+
+
+def test_a_tensor_that_outlived_its_transform():
+    case, leaked = make_case(device="cuda"), []
+    grad(lambda y: (leaked.append(y), y.sum())[1])(case.y)
+    for _ in range(2):
+        ends = lln.lens_transport(leaked[0], case.theta, case.coefficients, *case.optics(), backend="triton")
+        torch.testing.assert_close(ends[0], run(case, backend="triton")[0])
 
 
 @pytest.mark.parametrize("backward", ["recompute", "inverse"])

@@ -308,8 +308,12 @@ def plain_transport(
     """The transport of ordinary tensors in eager code; shapes as in `transport`."""
     if not (torch.is_grad_enabled() and (y.requires_grad or theta.requires_grad or coefficients.requires_grad)):
         return served.forward(y, theta, coefficients)[0]
-    out: tuple[Tensor, Tensor] = _PlainTransport.apply(y, theta, coefficients, served, inverse)
+    out: tuple[Tensor, Tensor] = _apply(y, theta, coefficients, served, inverse)
     return out
+
+
+# `apply` without its care for torch.func transforms, none of which `plain` lets through.
+_apply: Callable[..., Any] = super(torch.autograd.Function, _PlainTransport).apply
 
 
 def plain(*tensors: Tensor) -> bool:
@@ -321,6 +325,7 @@ def plain(*tensors: Tensor) -> bool:
         and not _modes_active()
         and not _is_tracing()
         and forward_ad._current_level < 0
+        and not any(map(_wrapped, tensors))  # by a transform that has ended
     )
 
 

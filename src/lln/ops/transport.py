@@ -165,14 +165,15 @@ def _quickly(
 def _fits(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> bool:
     """Whether these are plainly (B, h), (B, h), (D, h, K) and K numbers: the common case, at a fraction of the cost."""
     try:
-        (_, width), (_, units, basis), device = y.shape, coefficients.shape, y.device
+        shape, dtype, device = y.shape, y.dtype, y.device
+        (_, width), (_, units, basis) = shape, coefficients.shape
         return (
             type(centers) is tuple
             and len(centers) == basis
             and width == units
-            and theta.shape == y.shape
-            and y.dtype == theta.dtype == coefficients.dtype
-            and y.dtype in _FLOATS
+            and theta.shape == shape
+            and theta.dtype == coefficients.dtype == dtype
+            and dtype in _FLOATS
             and theta.device == device
             and coefficients.device == device
             and y.layout == theta.layout == coefficients.layout == torch.strided

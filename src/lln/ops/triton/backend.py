@@ -35,7 +35,7 @@ def forward(
     y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Positions and angles behind the last layer."""
-    made = _plan(y, coefficients, grid, length, scale)
+    made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
     return _forward(made, y, theta, _pack(made, coefficients), None)
 
 
@@ -43,11 +43,11 @@ def forward_kept(
     y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
     """The same, and what `backward` takes as `kept`: packed coefficients, and the positions in all layers if small."""
-    made = _plan(y, coefficients, grid, length, scale)
+    made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
     packed = _pack(made, coefficients)
     if made.depth > SEGMENT or made.positions * y.itemsize > _most_kept(y.device):
         return _forward(made, y, theta, packed, None), (packed,)
-    path = y.new_empty(made.positions)
+    path = made.path()
     return _forward(made, y, theta, packed, path), (packed, path)
 
 
@@ -65,11 +65,11 @@ def backward(
     kept: tuple[Tensor, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for positions, angles and coefficients, from the stack's inputs (or its outputs, by the inverse)."""
-    made = _plan(y, coefficients, grid, length, scale)
+    made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
     packed = kept[0] if kept else _pack(made, coefficients)
     if made.depth > SEGMENT and not from_outputs:
-        return _in_segments(made, (y, theta), (grad_y, grad_theta), packed, coefficients)
-    grad, path = torch.empty_like(coefficients), None
+        return _in_segments(made, (y, theta), (grad_y, grad_theta), packed)
+    grad, path = made.lenses(), None
     if from_outputs:
         sweep = made.inverse
     elif len(kept) > 1:
@@ -81,7 +81,7 @@ def backward(
 
 
 def _in_segments(
-    made: Plan, rays: tuple[Tensor, Tensor], grads: tuple[Tensor, Tensor], packed: Tensor, coefficients: Tensor
+    made: Plan, rays: tuple[Tensor, Tensor], grads: tuple[Tensor, Tensor], packed: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The backward pass of a deep stack: forward to every segment's start, then back, segment by segment."""
     starts = []
@@ -93,14 +93,14 @@ def _in_segments(
             rays = _forward(step, *rays, part, None)
     pieces = []
     for step, part, start in reversed(starts):
-        grad = coefficients.new_empty(made.members, step.depth, made.width, made.grid.basis)
+        grad = step.lenses()
         grads = _backward(step, step.scratch, start, grads, part, None, grad)
         pieces.append(grad)
-    return *grads, torch.cat(pieces[::-1], dim=1).view(coefficients.shape)
+    return *grads, torch.cat(pieces[::-1], dim=-3)
 
 
 def _forward(made: Plan, y: Tensor, theta: Tensor, packed: Tensor, path: Tensor | None) -> tuple[Tensor, Tensor]:
-    out_y, out_theta = torch.empty_like(y), torch.empty_like(theta)
+    out_y, out_theta = made.rays(), made.rays()
     if path is None:
         made.forward(y, theta, packed, out_y, out_theta, y, made.numbers)
     else:
@@ -119,10 +119,12 @@ def _backward(
 ) -> tuple[Tensor, Tensor]:
     """One sweep: gradients of the rays; those of the coefficients are written to `grad`."""
     y, theta = rays
-    sums = y.new_zeros(sweep.sums) if sweep.zeroed else y.new_empty(sweep.sums)
+    sums = sweep.sums()
+    if sweep.zeroed:
+        sums.zero_()
     if path is None:
-        path = y.new_empty(sweep.scratch) if sweep.scratch else y
-    out_y, out_theta = torch.empty_like(y), torch.empty_like(theta)
+        path = sweep.scratch() if sweep.scratch else y
+    out_y, out_theta = made.rays(), made.rays()
     sweep.launch(y, theta, *grads, packed, out_y, out_theta, sums, path, made.numbers)
     sweep.finish(sums, made.weights, grad)
     return out_y, out_theta
@@ -130,15 +132,9 @@ def _backward(
 
 def _pack(made: Plan, coefficients: Tensor) -> Tensor:
     """(S, D, h, K) -> (S, C, D, K, 32), the weights w_i and the lens scale multiplied in, units padded by zeros."""
-    packed = coefficients.new_empty(made.packed)
+    packed = made.packed()
     made.pack(coefficients, made.weights, packed)
     return packed
-
-
-def _plan(y: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float) -> Plan:
-    *lead, depth, width, _ = coefficients.shape
-    members = lead[0] if lead else 1
-    return plan((members, y.numel() // (members * width), depth, width), (grid, length, scale), y.device, y.dtype)
 
 
 @lru_cache(maxsize=16)

@@ -1,11 +1,35 @@
-"""Launches of Triton kernels without the work that Triton repeats at every call: binding and hashing the arguments."""
+"""Launches of Triton kernels and their memory, without the work that Triton and torch repeat at every call."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import torch
 from torch import Tensor
+
+# What compiled code of torch allocates by: no dispatch, a third of the cost. If a release drops it, `empty` serves.
+_empty_strided: Callable[..., Tensor] | None = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+_ALIGNED = 16  # bytes; Triton compiles kernels for tensors that start at a multiple of it
+
+
+class Room:
+    """Contiguous memory of one shape on a GPU, whose content is not set."""
+
+    __slots__ = ("_device", "_dtype", "_shape", "_strides")
+
+    def __init__(self, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> None:
+        self._shape, self._device, self._dtype = tuple(shape), device, dtype
+        self._strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+    def __call__(self) -> Tensor:
+        """A new tensor."""
+        if _empty_strided is not None and torch._C._cuda_getDevice() == self._device.index:
+            return _empty_strided(self._shape, self._strides, self._dtype)
+        return torch.empty(self._shape, device=self._device, dtype=self._dtype)
 
 
 class Launch:
@@ -22,7 +46,7 @@ class Launch:
         warps: warps of one program.
     """
 
-    __slots__ = ("_compiled", "_constants", "_kernel", "_programs", "_sizes", "_warps")
+    __slots__ = ("_compiled", "_kernel", "_programs", "_rest", "_warps")
 
     def __init__(
         self,
@@ -33,24 +57,20 @@ class Launch:
         *,
         warps: int,
     ) -> None:
-        self._kernel, self._programs, self._warps = kernel, programs, warps
-        self._sizes, self._constants = sizes, constants
-        # Which tensors are aligned -> launcher, function and metadata of what Triton compiled for them.
-        self._compiled: dict[tuple[bool, ...], tuple[Any, Any, Any]] = {}
+        self._kernel, self._programs, self._rest, self._warps = kernel, programs, (*sizes, *constants), warps
+        # The launcher, function and metadata of what Triton compiled for aligned tensors.
+        self._compiled: tuple[Any, Any, Any] | None = None
 
     def __call__(self, *tensors: Tensor) -> None:
         """Run the kernel on the current stream of the tensors' device."""
         pointers = [tensor.data_ptr() for tensor in tensors]
-        aligned = tuple([pointer % 16 == 0 for pointer in pointers])
-        compiled = self._compiled.get(aligned)
-        if compiled is None:
-            arguments = (*tensors, *self._sizes, *self._constants)
-            found = self._kernel[self._programs](*arguments, num_warps=self._warps)
-            self._compiled[aligned] = (found.run, found.function, found.packed_metadata)
+        aligned = not reduce(or_, pointers) % _ALIGNED
+        if self._compiled is None or not aligned:
+            found = self._kernel[self._programs](*tensors, *self._rest, num_warps=self._warps)
+            if aligned:
+                self._compiled = (found.run, found.function, found.packed_metadata)
             return
-        run, function, metadata = compiled
+        run, function, metadata = self._compiled
         stream = torch._C._cuda_getCurrentRawStream(tensors[0].device.index)
-        # As plain integers the pointers are not looked up in the driver again.
-        run(
-            *self._programs, stream, function, metadata, None, None, None, *pointers, *self._sizes, *self._constants
-        )  # fmt: skip
+        # The driver looks up tensors, but not integers.
+        run(*self._programs, stream, function, metadata, None, None, None, *pointers, *self._rest)

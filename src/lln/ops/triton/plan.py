@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lln.ops.grid import Grid
-from lln.ops.triton.launch import Launch
+from lln.ops.triton.launch import Launch, Room
 
 LANES = 32
 WARPS = 1056  # programs of one warp with 16 samples a lane that a large card holds at once
@@ -23,47 +24,56 @@ class Sweep(NamedTuple):
     Attributes:
         launch: of `backward_kernel`.
         finish: of `finish_kernel`, which adds the partial sums.
-        sums: shape of the partial sums.
+        sums: for the partial sums.
         zeroed: whether the partial sums start at zero.
-        scratch: how many positions are kept in scratch memory.
+        scratch: for positions that are computed again, or None.
     """
 
     launch: Launch
     finish: Launch
-    sums: tuple[int, ...]
+    sums: Room
     zeroed: bool
-    scratch: int
+    scratch: Room | None
 
 
 class Plan:
-    """The launches for stacks of D lenses of h units, S members and B rows each.
+    """The launches for stacks of D lenses of h units, S members and B rows each, and the memory that they fill.
 
     Attributes:
-        packed: shape of the packed coefficients, (S, C, D, K, 32).
+        rays: for positions or angles behind the stack.
+        lenses: for gradients of coefficients.
+        packed: for the packed coefficients, (S, C, D, K, 32).
         positions: size of the positions in all layers, (D, S, padded B, padded h).
+        path: for these positions.
         numbers: the scalars of the stack.
         weights: w_i with the lens scale multiplied in.
     """
 
     def __init__(
         self,
-        sizes: tuple[int, int, int, int],
+        rays: tuple[int, ...],
+        lenses: tuple[int, ...],
         optics: tuple[Grid, float, float],
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        self.members, self.batch, self.depth, self.width = sizes
-        self._rest = (optics, device, dtype)
-        self.grid, length, scale = optics
+        *members, self.depth, self.width, basis = lenses
+        self.members = members[0] if members else 1
+        self.batch = math.prod(rays) // (self.members * self.width)
         self.columns = -(-self.width // LANES)
-        self.packed = (self.members, self.columns, self.depth, self.grid.basis, LANES)
+        self.grid, length, scale = optics
+        self._shapes, self._optics, self._memory = (rays, lenses), optics, (device, dtype)
         self.positions = self.depth * self._layer
+        self.rays, self.lenses = Room(rays, device, dtype), Room(lenses, device, dtype)
+        self.packed = Room((self.members, self.columns, self.depth, basis, LANES), device, dtype)
+        self.path = Room((self.positions,), device, dtype)
         self.numbers = numbers(self.grid, length, device, dtype)
         self.weights = _weights(self.grid, device, dtype, scale)
 
     def of_depth(self, depth: int) -> Plan:
-        """The plan for as many rows through `depth` of the lenses."""
-        return plan((self.members, self.batch, depth, self.width), *self._rest)
+        """The plan for as many rays through `depth` of the lenses."""
+        rays, lenses = self._shapes
+        return plan(rays, (*lenses[:-3], depth, *lenses[-2:]), self._optics, *self._memory)
 
     @cached_property
     def pack(self) -> Launch:
@@ -123,14 +133,20 @@ class Plan:
         parts = -(-tiles // -(-tiles // parts))  # every program sweeps as many tiles as the others, or one less
         single = parts == tiles
         stride, layer = (self.columns * LANES, self._layer) if kept else (LANES, rows * LANES)
-        scratch = parts * self.members * self.columns * self.depth * layer if source == "scratch" else 0
         sizes = (tiles, self.batch, self.width, self.depth, stride, layer)
         constants = (*_shape(self.grid), rows, source, single)
         launch = Launch(backward_kernel, (parts, *programs), sizes, constants, warps=1)
         sums, at_once = (parts, self.width, self.depth, one), 8
         constants = (*_padded_basis(self.grid), at_once)
         finish = Launch(finish_kernel, (self.depth, *programs), sums, constants, warps=4)
-        return Sweep(launch, finish, (parts, *self.packed), not single, scratch)
+        scratch = parts * self.members * self.columns * self.depth * layer
+        return Sweep(
+            launch,
+            finish,
+            Room((parts, one), *self._memory),
+            not single,
+            Room((scratch,), *self._memory) if source == "scratch" else None,
+        )
 
     def _rows(self, choices: tuple[int, ...]) -> int:
         """Samples a lane carries: many where that still leaves enough programs to fill the card."""
@@ -140,13 +156,14 @@ class Plan:
 
 @lru_cache(maxsize=256)
 def plan(
-    sizes: tuple[int, int, int, int],
+    rays: tuple[int, ...],
+    lenses: tuple[int, ...],
     optics: tuple[Grid, float, float],
     device: torch.device,
     dtype: torch.dtype,
 ) -> Plan:
-    """The plan for (S, B, D, h), and (grid, length, scale): remembered, since the next call is mostly like the last."""
-    return Plan(sizes, optics, device, dtype)
+    """The plan for rays (..., h), coefficients (D, h, K), or (S, ..., h), (S, D, h, K); and (grid, length, scale)."""
+    return Plan(rays, lenses, optics, device, dtype)
 
 
 def _padded(batch: int) -> int:
