@@ -67,9 +67,14 @@ def test_what_a_forward_pass_keeps_is_bounded(monkeypatch):
     case = make_case(64, 64, 40, device="cuda")
     operands = (case.y[None], case.theta[None], case.coefficients[None])
     grid = even_grid(case.centers, case.sigma)
-    assert len(triton_backend.forward_kept(*operands, grid, case.length, case.scale)[1]) == 2
-    monkeypatch.setattr(triton_backend, "_most_kept", lambda _: 4 * 64 * 64 * 40 - 1)
-    assert len(triton_backend.forward_kept(*operands, grid, case.length, case.scale)[1]) == 1
+    packed, positions = 40 * 64 * 12, 64 * 64 * 40
+
+    def kept():
+        return [t.numel() for t in triton_backend.forward_kept(*operands, grid, case.length, case.scale)[1]]
+
+    assert kept() == [packed + positions]
+    monkeypatch.setattr(triton_backend, "_most_kept", lambda _: 4 * positions - 1)
+    assert kept() == [packed]
 
 
 def test_eager_on_the_gpu():

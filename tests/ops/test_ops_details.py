@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from lln.core.errors import InputError
 from lln.data import cache
 from lln.ops import dispatch as backends
-from lln.ops import factored, reference
+from lln.ops import factored, lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import compile as cpu_compile
 from lln.ops.cpu import threads as cpu_threads
@@ -73,6 +74,37 @@ def test_no_rays_leave_a_gradient_of_zero_in_memory_that_held_something_else():
     given = [a[:, :0].copy() for a in (y, theta, grad_y, grad_theta)]
     cpu_arrays.backward(*given, lenses, even_grid(CENTERS, SIGMA, "float32"), LENGTH, SCALE, out=out)
     assert (out[2] == 0).all()
+
+
+def test_a_stack_that_is_known_is_checked_all_the_same():
+    y, theta, _, _, lenses = (t[0] for t in operands())
+    lenses = lenses.clone().requires_grad_()
+    for _ in range(2):
+        assert lens_transport(y, theta, lenses, CENTERS, SIGMA, LENGTH, SCALE)[1].requires_grad
+    sigma = torch.tensor(SIGMA, requires_grad=True)
+    ends = lens_transport(y, theta, lenses, CENTERS, sigma, LENGTH, SCALE)
+    assert torch.autograd.grad(ends[1].sum(), sigma)[0] != 0
+    assert (
+        lens_transport(y.half(), theta.half(), lenses.half(), CENTERS, SIGMA, LENGTH, SCALE)[0].dtype == torch.float16
+    )
+    for wrong, says in (
+        ((y[:, 1:], theta, lenses, CENTERS, SIGMA), "y must have shape"),
+        ((y, theta[1:], lenses, CENTERS, SIGMA), "theta must have the shape of y"),
+        ((y, theta, lenses, CENTERS[1:], SIGMA), "centers must have shape"),
+        ((y, theta, lenses, CENTERS, -SIGMA), "sigma must be above zero"),
+    ):
+        with pytest.raises(InputError, match=says):
+            lens_transport(*wrong, LENGTH, SCALE)
+    with pytest.raises(InputError, match="unknown backend"):
+        lens_transport(y, theta, lenses, CENTERS, SIGMA, LENGTH, SCALE, backend="cpuu")
+
+
+def test_what_is_known_is_bounded(monkeypatch):
+    monkeypatch.setattr(backends, "_MOST_KNOWN", 3)
+    y, theta, _, _, lenses = operands()
+    for step in range(8):
+        backends.forward(y, theta, lenses, CENTERS, SIGMA, LENGTH + step, SCALE, "eager")
+        assert len(backends.known) <= 3 or step == 0
 
 
 def test_a_forked_child_is_not_locked_out_by_a_thread_that_it_has_not_got():

@@ -123,6 +123,12 @@ def test_grad_of_vmap(network):
     torch.testing.assert_close(got, want)
 
 
+def test_a_tensor_that_outlived_its_transform(network):
+    leaked, x = [], torch.randn(5, 3)
+    grad(lambda z: (leaked.append(z), network(z).sum())[1])(x)
+    torch.testing.assert_close(network(leaked[0]), network(x))
+
+
 def test_jacrev(network):
     x = torch.randn(3)
     got = jacrev(network)(x)

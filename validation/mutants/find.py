@@ -26,12 +26,11 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/triton/kernels.py", None, "Triton kernels; they run on a GPU only"),
     (
         "src/lln/ops/triton/backend.py",
-        (
-            *("forward", "backward", "_forward", "_backward", "_rows", "_pack", "_weights", "numbers", "_shape"),
-            *("LANES", "WARPS", "SUMS_BYTES", "SEGMENT"),
-        ),
+        ("forward", "forward_kept", "backward", "_in_segments", "_forward", "_backward", "_most_kept", "SEGMENT"),
         "launches the Triton kernels; runs, and is tested, on a GPU only",
     ),
+    ("src/lln/ops/triton/plan.py", None, "the launches of the Triton kernels; it runs on a GPU only"),
+    ("src/lln/ops/triton/launch.py", None, "a launch of a Triton kernel; it runs on a GPU only"),
     ("src/lln/ops/cpu/simd.py", None, "the instructions that the CPU kernels are written in"),
     ("src/lln/ops/cpu/pack.py", None, "a part of the CPU kernels: transposes coefficients in registers"),
     (

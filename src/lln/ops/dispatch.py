@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,7 +27,7 @@ class Backends(Registry[Backend]):
                 f"backend {name!r} cannot be registered: it needs a name other than 'auto' and must be an instance of "
                 "lln.ops.backends.Backend"
             )
-        served.cache_clear()
+        known.clear()
         return super().register(name, item)
 
     def ranked(self) -> list[tuple[str, Backend]]:
@@ -70,6 +69,10 @@ def resolve(backend: str, call: Call) -> str:
     if reason is not None:
         raise InputError(f"backend {backend!r} cannot serve this call: {reason}; use backend='auto'")
     return backend
+
+
+known: dict[tuple[Any, ...], Served] = {}  # the arguments of `served`, all of them checked, and its result
+_MOST_KNOWN = 1024
 
 
 class Served(NamedTuple):
@@ -123,7 +126,6 @@ class Served(NamedTuple):
         return found[0].view(shapes[0]), found[1].view(shapes[0]), found[2].view(shapes[1])
 
 
-@lru_cache(maxsize=1024)
 def served(
     backend: str,
     device: torch.device,
@@ -133,10 +135,17 @@ def served(
     length: float,
     scale: float,
 ) -> Served:
-    """Backend and optics of a call that is not empty: remembered, since the next call is mostly like the last."""
-    grid = even_grid(centers, sigma, grid_precision(dtype))
-    name = resolve(backend, Call(device, dtype, 1, 1, 1, 1, grid))
-    return Served(backend, registry.get(name), Optics(centers, sigma, length, scale, grid))
+    """What serves a call that is not empty: remembered in `known`, since the next call is mostly like the last."""
+    key = (backend, device, dtype, centers, sigma, length, scale)
+    found = known.get(key)
+    if found is None:
+        grid = even_grid(centers, sigma, grid_precision(dtype))
+        name = resolve(backend, Call(device, dtype, 1, 1, 1, 1, grid))
+        found = Served(backend, registry.get(name), Optics(centers, sigma, length, scale, grid))
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[key] = found
+    return found
 
 
 def folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lln.ops.grid import Grid
+from lln.ops.triton.launch import Launch
 from lln.ops.triton.plan import Plan, Sweep, plan
 
 SEGMENT = 128  # layers of one backward sweep; deeper stacks keep the rays at every segment's start
@@ -36,19 +37,23 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Positions and angles behind the last layer."""
     made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
-    return _forward(made, y, theta, _pack(made, coefficients), None)
+    packed = made.packed()
+    made.pack(coefficients, made.weights, packed)
+    return _forward(made, made.forward, y, theta, packed)
 
 
 def forward_kept(
     y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
-    """The same, and what `backward` takes as `kept`: packed coefficients, and the positions in all layers if small."""
+    """The same, and what `backward` takes as `kept`.
+
+    That is one tensor: packed coefficients, and behind them the positions in all layers where these are few.
+    """
     made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
-    packed = _pack(made, coefficients)
-    if made.depth > SEGMENT or made.positions * y.itemsize > _most_kept(y.device):
-        return _forward(made, y, theta, packed, None), (packed,)
-    path = made.path()
-    return _forward(made, y, theta, packed, path), (packed, path)
+    few = made.depth <= SEGMENT and (made.kept_count - made.count) * y.itemsize <= _most_kept(y.device)
+    kept = made.kept() if few else made.packed()
+    made.pack(coefficients, made.weights, kept)
+    return _forward(made, made.forward_kept if few else made.forward, y, theta, kept), (kept,)
 
 
 def backward(
@@ -66,18 +71,18 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for positions, angles and coefficients, from the stack's inputs (or its outputs, by the inverse)."""
     made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
-    packed = kept[0] if kept else _pack(made, coefficients)
-    if made.depth > SEGMENT and not from_outputs:
-        return _in_segments(made, (y, theta), (grad_y, grad_theta), packed)
-    grad, path = made.lenses(), None
-    if from_outputs:
-        sweep = made.inverse
-    elif len(kept) > 1:
-        sweep, path = made.kept, kept[1]
+    if kept:
+        packed = kept[0]
     else:
-        sweep = made.scratch
-    ends = _backward(made, sweep, (y, theta), (grad_y, grad_theta), packed, path, grad)
-    return *ends, grad
+        packed = made.packed()
+        made.pack(coefficients, made.weights, packed)
+    if from_outputs:
+        sweep = made.from_outputs
+    elif made.depth > SEGMENT:
+        return _in_segments(made, (y, theta), (grad_y, grad_theta), packed)
+    else:
+        sweep = made.from_kept if packed.numel() == made.kept_count else made.from_inputs
+    return _backward(made, sweep, (y, theta), (grad_y, grad_theta), packed)
 
 
 def _in_segments(
@@ -90,51 +95,33 @@ def _in_segments(
         step = made.of_depth(part.shape[2])
         starts.append((step, part, rays))
         if first + SEGMENT < made.depth:
-            rays = _forward(step, *rays, part, None)
+            rays = _forward(step, step.forward, *rays, part)
     pieces = []
     for step, part, start in reversed(starts):
-        grad = step.lenses()
-        grads = _backward(step, step.scratch, start, grads, part, None, grad)
-        pieces.append(grad)
+        grad_y, grad_theta, piece = _backward(step, step.from_inputs, start, grads, part)
+        grads = grad_y, grad_theta
+        pieces.append(piece)
     return *grads, torch.cat(pieces[::-1], dim=-3)
 
 
-def _forward(made: Plan, y: Tensor, theta: Tensor, packed: Tensor, path: Tensor | None) -> tuple[Tensor, Tensor]:
+def _forward(made: Plan, launch: Launch, y: Tensor, theta: Tensor, packed: Tensor) -> tuple[Tensor, Tensor]:
     out_y, out_theta = made.rays(), made.rays()
-    if path is None:
-        made.forward(y, theta, packed, out_y, out_theta, y, made.numbers)
-    else:
-        made.forward_kept(y, theta, packed, out_y, out_theta, path, made.numbers)
+    launch(y, theta, packed, out_y, out_theta, made.numbers)
     return out_y, out_theta
 
 
 def _backward(
-    made: Plan,
-    sweep: Sweep,
-    rays: tuple[Tensor, Tensor],
-    grads: tuple[Tensor, Tensor],
-    packed: Tensor,
-    path: Tensor | None,
-    grad: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """One sweep: gradients of the rays; those of the coefficients are written to `grad`."""
-    y, theta = rays
+    made: Plan, sweep: Sweep, rays: tuple[Tensor, Tensor], grads: tuple[Tensor, Tensor], packed: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One sweep."""
     sums = sweep.sums()
     if sweep.zeroed:
         sums.zero_()
-    if path is None:
-        path = sweep.scratch() if sweep.scratch else y
-    out_y, out_theta = made.rays(), made.rays()
-    sweep.launch(y, theta, *grads, packed, out_y, out_theta, sums, path, made.numbers)
+    path = rays[0] if sweep.scratch is None else sweep.scratch()
+    grad_y, grad_theta, grad = made.rays(), made.rays(), made.lenses()
+    sweep.launch(*rays, *grads, packed, grad_y, grad_theta, sums, path, made.numbers)
     sweep.finish(sums, made.weights, grad)
-    return out_y, out_theta
-
-
-def _pack(made: Plan, coefficients: Tensor) -> Tensor:
-    """(S, D, h, K) -> (S, C, D, K, 32), the weights w_i and the lens scale multiplied in, units padded by zeros."""
-    packed = made.packed()
-    made.pack(coefficients, made.weights, packed)
-    return packed
+    return grad_y, grad_theta, grad
 
 
 @lru_cache(maxsize=16)

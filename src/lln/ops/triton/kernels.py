@@ -108,6 +108,12 @@ def pack_kernel(COEFFICIENTS, WEIGHTS, OUT, h, D, K: tl.constexpr, K_PADDED: tl.
     tl.store(OUT + at, values, mask=inside)
 
 
+@triton.jit
+def _behind(LENSES, D, K: tl.constexpr):
+    """Where the packed coefficients of all members and columns end, and kept positions start."""
+    return LENSES + tl.num_programs(2).to(tl.int64) * tl.num_programs(1) * D * (K * LANES)
+
+
 @triton.jit(do_not_specialize=_RUN_TIME)
 def forward_kernel(
     Y,
@@ -115,7 +121,6 @@ def forward_kernel(
     LENSES,
     Y_OUT,
     THETA_OUT,
-    PATH,
     NUMBERS,
     B,
     h,
@@ -131,8 +136,8 @@ def forward_kernel(
 ):
     """One program: ROWS samples x 32 hidden units of one member through all D layers.
 
-    KEEP stores the position in every layer in PATH, (D, S, padded B, padded h), where `layer` is the distance of two
-    layers and `stride` that of two rows.
+    KEEP stores the position in every layer behind the packed coefficients, (D, S, padded B, padded h), where `layer` is
+    the distance of two layers and `stride` that of two rows.
     """
     optics = _numbers(NUMBERS)
     member, column = tl.program_id(2).to(tl.int64), tl.program_id(1)
@@ -146,7 +151,7 @@ def forward_kernel(
     lens = LENSES + (member * tl.num_programs(1) + column) * D * (K * LANES) + lane
     if KEEP:
         padded = tl.num_programs(0).to(tl.int64) * ROWS
-        path = PATH + (member * padded + rows[:, None]) * stride + units[None, :]
+        path = _behind(LENSES, D, K) + (member * padded + rows[:, None]) * stride + units[None, :]
     for _ in range(D):
         y += optics[0] * theta
         if KEEP:
@@ -256,9 +261,9 @@ def backward_kernel(
     """One program sweeps every P-th tile of rows of 32 units and keeps its own sums of coefficient gradients.
 
     SUMS is (P, S, C, D, K, 32), zero at the start unless every program has a SINGLE tile. No two programs add to the
-    same place, so the bits are the same every time. SOURCE says where the positions in the layers come from: "kept" is
-    PATH as the forward kernel left it; "scratch" computes them again into PATH, (programs, D, ROWS, 32); "inverse"
-    carries the rays behind the stack, which Y and THETA are then, back.
+    same place, so the bits are the same every time. SOURCE says where the positions in the layers come from: "kept" are
+    those that the forward kernel left behind LENSES; "scratch" computes them again into PATH, (programs, D, ROWS, 32);
+    "inverse" carries the rays behind the stack, which Y and THETA are then, back.
     """
     optics = _numbers(NUMBERS)
     length = optics[0]
@@ -279,7 +284,7 @@ def backward_kernel(
         grad_theta = tl.load(GRAD_THETA + at, mask=mask, other=0.0)
         if SOURCE == "kept":
             padded = tiles.to(tl.int64) * ROWS
-            path = PATH + (member * padded + rows) * stride + units[None, :]
+            path = _behind(LENSES, D, K) + (member * padded + rows) * stride + units[None, :]
         else:
             path = PATH + program * D * layer + local * stride + lane[None, :]
             y = tl.load(Y + at, mask=mask, other=0.0)

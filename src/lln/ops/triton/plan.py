@@ -43,8 +43,9 @@ class Plan:
         rays: for positions or angles behind the stack.
         lenses: for gradients of coefficients.
         packed: for the packed coefficients, (S, C, D, K, 32).
-        positions: size of the positions in all layers, (D, S, padded B, padded h).
-        path: for these positions.
+        kept: for the packed coefficients and behind them the positions in all layers, (D, S, padded B, padded h).
+        count: numbers in packed coefficients.
+        kept_count: numbers in `kept`.
         numbers: the scalars of the stack.
         weights: w_i with the lens scale multiplied in.
     """
@@ -63,10 +64,11 @@ class Plan:
         self.columns = -(-self.width // LANES)
         self.grid, length, scale = optics
         self._shapes, self._optics, self._memory = (rays, lenses), optics, (device, dtype)
-        self.positions = self.depth * self._layer
         self.rays, self.lenses = Room(rays, device, dtype), Room(lenses, device, dtype)
-        self.packed = Room((self.members, self.columns, self.depth, basis, LANES), device, dtype)
-        self.path = Room((self.positions,), device, dtype)
+        packed = (self.members, self.columns, self.depth, basis, LANES)
+        self.count = math.prod(packed)
+        self.kept_count = self.count + self.depth * self._layer
+        self.packed, self.kept = Room(packed, device, dtype), Room((self.kept_count,), device, dtype)
         self.numbers = numbers(self.grid, length, device, dtype)
         self.weights = _weights(self.grid, device, dtype, scale)
 
@@ -85,7 +87,7 @@ class Plan:
 
     @cached_property
     def forward(self) -> Launch:
-        """From rays, packed coefficients to the rays behind the stack; its path is not used."""
+        """From rays, packed coefficients to the rays behind the stack."""
         return self._forward(keep=False)
 
     @cached_property
@@ -94,17 +96,17 @@ class Plan:
         return self._forward(keep=True)
 
     @cached_property
-    def kept(self) -> Sweep:
+    def from_kept(self) -> Sweep:
         """The sweep over positions that `forward_kept` left."""
         return self._sweep("kept")
 
     @cached_property
-    def scratch(self) -> Sweep:
+    def from_inputs(self) -> Sweep:
         """The sweep that computes the positions again."""
         return self._sweep("scratch")
 
     @cached_property
-    def inverse(self) -> Sweep:
+    def from_outputs(self) -> Sweep:
         """The sweep from the rays behind the stack."""
         return self._sweep("inverse")
 
@@ -128,22 +130,23 @@ class Plan:
         programs = (self.columns, self.members)
         rows, kept = self._rows((8, 16)), source == "kept"
         tiles = _padded(self.batch) // rows if kept else -(-self.batch // rows)
-        one = self.members * self.columns * self.depth * self.grid.basis * LANES
-        parts = max(1, min(tiles, WARPS // (self.columns * self.members), SUMS_BYTES // (self.numbers.itemsize * one)))
+        parts = max(
+            1, min(tiles, WARPS // (self.columns * self.members), SUMS_BYTES // (self.numbers.itemsize * self.count))
+        )
         parts = -(-tiles // -(-tiles // parts))  # every program sweeps as many tiles as the others, or one less
         single = parts == tiles
         stride, layer = (self.columns * LANES, self._layer) if kept else (LANES, rows * LANES)
         sizes = (tiles, self.batch, self.width, self.depth, stride, layer)
         constants = (*_shape(self.grid), rows, source, single)
         launch = Launch(backward_kernel, (parts, *programs), sizes, constants, warps=1)
-        sums, at_once = (parts, self.width, self.depth, one), 8
+        sums, at_once = (parts, self.width, self.depth, self.count), 8
         constants = (*_padded_basis(self.grid), at_once)
         finish = Launch(finish_kernel, (self.depth, *programs), sums, constants, warps=4)
         scratch = parts * self.members * self.columns * self.depth * layer
         return Sweep(
             launch,
             finish,
-            Room((parts, one), *self._memory),
+            Room((parts, self.count), *self._memory),
             not single,
             Room((scratch,), *self._memory) if source == "scratch" else None,
         )
