@@ -72,10 +72,12 @@ def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     inside = np.mean((truth >= lower) & (truth <= upper), axis=(0, 1))
     assert 0.85 < inside[0] < 0.96
     assert (lower[..., 0] > 0).all()
+    assert again.at(0.9, 12).shape == (12, 4)
+    assert (again.at(0.9, 12)[:, 3] == 0).all()  # of the second column no ratios
     assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
 
 
-def test_where_few_errors_tell_nothing_the_wider_interval_is_taken() -> None:
+def test_the_wider_of_both_intervals_is_taken() -> None:
     rng = np.random.default_rng(2)
     truth = np.geomspace(10.0, 21.0, 30)[:, None, None] * np.ones((1, 5, 1))
     intervals = Intervals.of(truth + rng.normal(size=truth.shape), truth, np.ones(1))

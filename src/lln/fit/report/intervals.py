@@ -4,9 +4,9 @@ Errors are divided by their root mean square at each lead time. The half width a
 taken over all windows and neighbouring lead times, times that root mean square. Windows of a short held-out part
 overlap, so the root mean square rests on few independent errors; Student's t widens the intervals accordingly.
 
-Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
-the likelihood says so, errors are logarithms of ratios, and the interval is a factor up and down. Where it cannot tell,
-the wider of both intervals is taken: a trend leads to levels at which no error was seen yet.
+Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Unless
+the likelihood speaks against it, an interval from the ratios is computed as well, a factor up and down, and the wider
+of both is taken: a trend leads to levels at which no error was seen yet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
-_TELLS = 0.1  # difference between log-likelihoods of one error that decides
+_LESS_LIKELY = 0.1  # by which the log-likelihood of one error may be less for ratios
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,9 @@ class Intervals:
         if truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         else:
-            plain, ratio = _kinds(predicted, truth)
+            ratio = _may_be_ratios(predicted, truth)
             if ratio.any():
-                factor = np.abs(np.log(np.where(ratio, predicted / truth, 1.0)))
-                error = np.concatenate([np.where(plain, error, 0.0), factor], axis=2)
+                error = np.concatenate([error, np.abs(np.log(np.where(ratio, predicted / truth, 1.0)))], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = np.maximum.accumulate(size, axis=0)
         independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
@@ -147,16 +146,15 @@ class Intervals:
         return cls(leads, levels, widths, scale)
 
 
-def _kinds(predicted: Array, truth: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether errors of a coordinate may be differences, and whether they may be ratios, (n,) each."""
+def _may_be_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
+    """Whether the errors of a coordinate may be in proportion to it, (n,)."""
     with np.errstate(all="ignore"):
         level = np.log(truth)
         plain = np.log(np.sqrt(np.mean((predicted - truth) ** 2, axis=0))).mean(axis=0)
         ratios = np.log(np.sqrt(np.mean((np.log(predicted) - level) ** 2, axis=0))).mean(axis=0)
         gain = plain - ratios - level.mean(axis=(0, 1))
         wide = truth.max(axis=(0, 1)) > _SPAN * truth.min(axis=(0, 1))
-    ratio = np.isfinite(gain) & wide & (gain > -_TELLS)
-    return ~ratio | (gain < _TELLS), ratio
+    return np.asarray(np.isfinite(gain) & wide & (gain > -_LESS_LIKELY))
 
 
 def measured_coverage(
