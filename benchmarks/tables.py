@@ -139,9 +139,8 @@ def speed(results: Path) -> str | None:
         others = [name for name in slow if name in found]
         if fast in found and others:
             ratio = " / ".join(_ratio(found[name] / found[fast]) for name in others)
-            made = content["made"]
-            cells.append([what, _sizes(shape), against, f"{ratio}x", made["gpu"] or made["processor"]])
-    columns = ("computation", "sizes", "compared with", "times as fast", "machine")
+            cells.append([what, _sizes(shape), against, f"{ratio}x", *_where(content["made"])])
+    columns = ("computation", "sizes", "compared with", "times as fast", "machine", "date")
     return Table(columns, cells).to_markdown() if cells else None
 
 
@@ -222,6 +221,12 @@ TABLES: dict[str, Callable[[Path], str | None]] = {
 def _ratio(value: float) -> str:
     """Three digits, without a power of ten."""
     return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def _where(made: Rows) -> tuple[str, str]:
+    """The machine of stored rows, without trade marks, and the day on which they were measured."""
+    name = re.sub(r"\(R\)|Processor ", "", made["gpu"] or made["processor"])
+    return name, made["date"][:10]
 
 
 def _sizes(shape: Mapping[str, int]) -> str:

@@ -32,6 +32,7 @@ autodoc_default_options = {
 }
 nitpicky = False
 html_theme = "furo"
+html_theme_options = {"top_of_page_buttons": []}  # a link to the source of a page, which readers do not need
 # The live page is made while the documentation is built; Sphinx looks for the folder before that.
 (Path(__file__).parent / "_made" / "static").mkdir(parents=True, exist_ok=True)
 html_static_path = ["_static", "_made/static"]

@@ -67,8 +67,9 @@ def _option(parameter: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Help text without the terminal's markup."""
-    return re.sub(r"\[/?(?:bold|dim|cyan|green|yellow|red|italic)[^\]]*\]", "", text).replace("\\[", "[")
+    """Help text without the terminal's markup, with options as code: two hyphens in text become a dash."""
+    text = re.sub(r"\[/?(?:bold|dim|cyan|green|yellow|red|italic)[^\]]*\]", "", text).replace("\\[", "[")
+    return re.sub(r"(?<![`\w-])--[a-z][a-z-]*", r"`\g<0>`", text)
 
 
 def write_gallery(target: Path) -> None:
@@ -160,8 +161,29 @@ def write_all(_: Sphinx) -> None:
     write_live(MADE / "static" / "lorenz.html")
 
 
+# Attributes that the theme leaves out and that readers of a page by ear need.
+_SPOKEN = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="This page">',
+    "<pre>": '<pre tabindex="0">',  # boxes that scroll must be reached by the keyboard
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
+}
+
+
+def name_landmarks(app: Sphinx, failed: Exception | None) -> None:
+    """Give the theme's headings their level and its side bars names."""
+    for path in () if failed else Path(app.outdir).rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        if 'class="sidebar-drawer"' in text:
+            for old, new in _SPOKEN.items():
+                text = text.replace(old, new)
+            path.write_text(text, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", (_formula("inline"), None), (_formula("block"), None))
     app.connect("builder-inited", write_all)
+    app.connect("build-finished", name_landmarks)
     return {"parallel_read_safe": True}

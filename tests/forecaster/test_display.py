@@ -53,6 +53,17 @@ def test_a_forecast_of_dated_data_has_dates(daily):
     np.testing.assert_array_equal(lines(figure.axes[0])["forecast"].get_xdata(), table.index.values)
 
 
+def test_states_before_the_start_are_drawn_with_their_dates():
+    months = pd.date_range("2010-01-31", periods=60, freq="ME")
+    table = pd.DataFrame({"month": months, "sales": np.sin(np.arange(60) * np.pi / 6)})
+    model = lln.LensForecaster(parts=("linear",), history=12).fit(table)
+    past = lines(model.rollout(steps=6).plot().axes[0])["past"]
+    np.testing.assert_array_equal(past.get_xdata(), months[-7:].values)
+    np.testing.assert_allclose(past.get_ydata(), table["sales"].to_numpy()[-7:])
+    assert "past" in lines(model.plot(table, steps=6).axes[0])
+    assert "past" not in lines(fitted().rollout(steps=20).plot().axes[0])  # one state, which the forecast begins with
+
+
 def test_truth_is_aligned_by_date(daily):
     run = daily.rollout(dated().iloc[40:41], steps=10)
     figure = run.plot(dated())

@@ -19,8 +19,7 @@ def compare(
     test: Annotated[
         str | None,
         typer.Option(
-            help="Last fraction of each trajectory to keep unseen and to score on.",
-            show_default="0.2",
+            help="Last fraction of each trajectory to keep unseen and to score on; 0.2 without --test-data.",
             metavar="FRACTION",
         ),
     ] = None,

@@ -32,7 +32,13 @@ def fit(
         bool, typer.Option("--resume", help="Continue from the checkpoint of a fit that was interrupted.")
     ] = False,
     test: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Last fraction of each trajectory to keep unseen, for lln evaluate.")
+        float,
+        typer.Option(
+            min=0,
+            max=0.9,
+            metavar="FRACTION",
+            help="Last fraction of each trajectory to keep unseen, for lln evaluate; at most 0.9.",
+        ),
     ] = 0.0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads.", show_default="1, and all for large states")

@@ -73,7 +73,12 @@ class Selection:
 
     time: Annotated[
         str | None,
-        _option(_READING, "The array, variable or column of time; of arrays alone, its axis (0 or 1).", "--time"),
+        _option(
+            _READING,
+            "The array, variable or column of time, or none if the rows have no times; of arrays alone, the axis of "
+            "time (0 or 1).",
+            "--time",
+        ),
     ] = None
     states: Annotated[
         list[str] | None,

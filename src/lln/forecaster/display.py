@@ -137,8 +137,19 @@ def plot_forecast(
     return forecast_figure(
         times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
         time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=interval,
-        members=chosen[..., places] if members else None, marks=marks, title=head,
+        members=chosen[..., places] if members else None, past=_past(forecast, start, places), marks=marks, title=head,
     )  # fmt: skip
+
+
+def _past(forecast: Forecast, start: int, places: Sequence[int]) -> tuple[Any, Array] | None:
+    """Times and states that the first step was given, at most as many as were forecast; None for a single state."""
+    window = forecast.start.window
+    rows = min(window.shape[-2], forecast.array.shape[-2])
+    if rows < 2:
+        return None
+    times = forecast.times_before(rows)
+    states = window.reshape(-1, *window.shape[-2:])[start, -rows:, places].T
+    return (times if times.ndim == 1 else times[start]), states
 
 
 def _bounds(forecast: Forecast) -> tuple[Array, Array] | None:

@@ -67,6 +67,11 @@ class Forecast(Rollout):
         """The times as dates where the training data has dates, otherwise the same as `times`."""
         return self.times if self.start.time is None else display.real_times(self.times, self.layout)
 
+    def times_before(self, count: int) -> Any:
+        """Times of the last `count` states up to the start, which is the last; dates as in `dates`."""
+        times = _times_at(self.start.time, self.layout.dt, np.arange(1 - count, 1), self.layout.frequency)
+        return times if self.start.time is None else display.real_times(times, self.layout)
+
     def to_xarray(self) -> xarray.Dataset:
         """The states as an xarray Dataset: one variable for each coordinate (or field), with times, grid and units.
 
@@ -111,8 +116,8 @@ class Forecast(Rollout):
     ) -> Figure:
         """Draw the forecast: curves over time, a field over time, or snapshots of a field in the plane.
 
-        An interval is shaded. A dashed line marks where the forecast stops being valid (with a truth) and where it
-        leaves the region that training covered.
+        The states before the start that the first step uses are drawn too. An interval is shaded. A dashed line
+        marks where the forecast stops being valid (with a truth) and where it leaves the region that training covered.
 
         Args:
             truth: the true states: an array (steps, n) or (steps + 1, n), or data with times (a table, an xarray

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
@@ -16,6 +17,12 @@ from numpy.typing import NDArray
 from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
+# Labels of ticks at years, months, days, hours, minutes and seconds; at the first of a longer unit; beside the axis.
+_DATES = {
+    "formats": ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%S.%f"],
+    "zero_formats": ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+    "offset_formats": ["", "%Y", "%Y", "%Y", "%d %b %Y", "%d %b %Y %H:%M"],
+}
 
 
 class Mark(NamedTuple):
@@ -47,10 +54,11 @@ def forecast_figure(
     truth: Array | None = None,
     interval: Band | None = None,
     members: Array | None = None,
+    past: tuple[Any, Array] | None = None,
     marks: Sequence[Mark] = (),
     title: str = "",
 ) -> Figure:
-    """Each coordinate against time: truth in black, forecast in colour, its interval shaded.
+    """Each coordinate against time: forecast in colour, its interval shaded, the truth as a wide grey line below it.
 
     Args:
         times: numbers or dates, (time,).
@@ -60,6 +68,7 @@ def forecast_figure(
         truth: (time, n); NaN where it is unknown.
         interval: bounds around the forecast.
         members: forecasts of the members of an ensemble, (members, time, n), drawn as thin lines.
+        past: times and states (rows, n) that lead to the start.
         marks: moments to mark by a vertical line.
         title: title of the figure.
     """
@@ -74,14 +83,19 @@ def forecast_figure(
             for k, member in enumerate([] if members is None else members):
                 name = "members" if k == 0 else None
                 axis.plot(times, member[:, j], color=style.colour, linewidth=0.6, alpha=0.5, label=name)
+            if past is not None:
+                axis.plot(past[0], past[1][:, j], color=BLACK, linewidth=1.4, alpha=0.7, label="past")
             if truth is not None:
-                axis.plot(times, truth[:, j], color=BLACK, linewidth=2.4, alpha=0.75, label="truth")
+                # Wider than the forecast and pale: visible on both sides of a forecast that is right.
+                axis.plot(times, truth[:, j], color=BLACK, linewidth=4.5, alpha=0.3, label="truth")
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
-            axis.set_ylim(*_limits(states[:, j], None if truth is None else truth[:, j]))
+            drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
+            axis.set_ylim(*_limits(np.concatenate([one[:, j] for one in drawn]), _column(truth, j)))
             _draw_marks(axis, marks, with_words=j == 0)
+        _short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
-        axes[-1].set_xlim(times[0], times[-1])
+        axes[-1].set_xlim((times if past is None else past[0])[0], times[-1])
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
         figure.suptitle(title, parse_math=False)
@@ -131,6 +145,7 @@ def field_forecast_figure(
             axis.grid(False)
             axis.set_ylabel(labels[1])
             _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
+        _short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)
     return figure
@@ -159,7 +174,7 @@ def snapshot_figure(
     (up, y), (across, x) = axes_of_space
     shape = float(np.ptp(y) / (np.ptp(x) or 1.0)) or 1.0
     with house_style():
-        panel = (WIDTH - 1.1) / len(moments)
+        panel = (WIDTH - 1.9) / len(moments)  # beside them: labels and the colour bar
         figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
         axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
         limits = _field_limits(*rows.values())
@@ -177,8 +192,20 @@ def snapshot_figure(
     return figure
 
 
+def _short_dates(axis: Axes, times: Any) -> None:
+    """Label dates by what changes from tick to tick, with the rest beside the axis: long labels overlap."""
+    if np.asarray(times).dtype.kind == "M":
+        locator = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
+        axis.xaxis.set_major_locator(locator)
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
+
+
+def _column(values: Array | None, j: int) -> Array | None:
+    return None if values is None else values[:, j]
+
+
 def _limits(states: Array, truth: Array | None) -> tuple[float, float]:
-    """Limits of an axis: those of the truth, widened at most by its own range for the forecast."""
+    """Limits of an axis: those of the truth, widened at most by its own range for what else is drawn."""
     base = states if truth is None or not np.isfinite(truth).any() else truth
     seen = base[np.isfinite(base)]
     low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
