@@ -10,11 +10,11 @@ import lln
 
 days = pd.date_range("2023-01-01", periods=400)
 swing = 0.25 * np.arange(400)
-noise = 0.02 * np.random.default_rng(0).normal(size=(400, 2))
+noise = 0.05 * np.random.default_rng(0).normal(size=(400, 2))
 table = pd.DataFrame({"date": days, "level": 2 + np.sin(swing) + noise[:, 0], "flow": np.cos(swing) + noise[:, 1]})
 table.to_csv("river.csv", index=False)
 
-model = lln.LensForecaster(members=1, epochs=5).fit("river.csv")
-future = model.rollout(steps=60)
+model = lln.LensForecaster().fit("river.csv")
+future = model.rollout(steps=60, level=0.9)
 print(future.to_pandas().tail(2))
-figure = future.plot(title="river.csv: the next 60 days")
+figure = future.plot(title="river.csv: the next 60 days, with 90 % intervals")
