@@ -7,6 +7,8 @@ import pytest
 from rich.console import Console
 
 from lln.cli import console
+from lln.cli.app import main
+from lln.cli.doctor import doctor
 from lln.cli.fit import verdict
 from lln.core.table import Table
 from lln.fit.options import FitReport
@@ -115,6 +117,21 @@ def test_no_word_is_broken_on_a_terminal_and_pipes_stay_as_they_are(screen, monk
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
     console.echo(sentence)
     assert capsys.readouterr().out == sentence + "\n"
+
+
+def test_doctor_and_errors_break_lines_between_words(screen, monkeypatch, capsys):
+    screen(80)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    doctor(as_json=False)
+    folder = "/a/folder/whose/name/is/long"
+    monkeypatch.setattr(sys, "argv", ["lln", "inspect", f"{folder}/{'x' * 30}.lln"])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert "numpy" in said.out and "lln: " in said.err
+    for line in (*said.out.splitlines(), *said.err.splitlines()):
+        assert len(line.replace("\x1b[0m", "")) <= 80 or folder in line or "cache" in line
 
 
 def test_the_verdict_is_one_sentence_with_a_colour():

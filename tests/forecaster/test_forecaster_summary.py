@@ -32,6 +32,13 @@ def test_it_says_when_there_is_no_network_or_no_linear_part():
     )
 
 
+def test_a_closed_form_is_not_called_a_linear_map():
+    said = text(part="flow", degree=3, correction_weight=0.0, parameters=13, linear_parameters=13)
+    assert "looks at the present state; a polynomial vector field of degree 3 in float64" in said
+    assert "13 (13 in the polynomial vector field)" in said
+    assert "spectral radius" not in said
+
+
 def test_noise_gaps_coverage_and_notes():
     assert "noise found, about 0.01 of the states' spread, 0.3 of one step's change" in text(
         noise=0.01, noise_of_increments=0.3, noisy=True

@@ -15,7 +15,7 @@ import typer
 
 from lln import __version__
 from lln.cli.compare import compare
-from lln.cli.console import INTERRUPTED
+from lln.cli.console import INTERRUPTED, echo
 from lln.cli.doctor import doctor
 from lln.cli.evaluate import evaluate
 from lln.cli.explain import explain
@@ -110,14 +110,14 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except InputError as error:
         for line in (f"lln: {error}", *getattr(error, "__notes__", ())):
-            typer.echo(line, err=True)
+            echo(line, err=True)
         sys.exit(2)
     except Exception as error:  # libraries report a lack of memory by many classes
         # A full disk or memory, a broken file system: not the caller's input, and no bug to trace.
         reason = failure(error)
         if reason is None:
             raise
-        typer.echo(f"lln: {reason}", err=True)
+        echo(f"lln: {reason}", err=True)
         sys.exit(1)
 
 

@@ -24,8 +24,13 @@ def doctor(
     """Say which backend serves, why the others do not, and what is missing."""
     import json
 
+    from lln.cli.console import echo
+
     facts = examine()
-    typer.echo(json.dumps(facts, indent=2) if as_json else to_text(facts))
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        echo(to_text(facts), indent=2)
 
 
 def examine() -> dict[str, Any]:

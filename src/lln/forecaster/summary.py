@@ -84,16 +84,25 @@ def _step(layout: Layout, report: FitReport) -> str:
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     if report.structure.get("members"):
         return f"looks at {looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
+    near = "" if report.radius is None else f" within {report.radius} grid points"
+    closed = _closed_form(report)
+    if closed:
+        return f"looks at {looks}{near}; a {closed} of degree {report.degree} in float64"
     if report.ridge is None:
         return f"looks at {looks}; no linear part"
-    near = "" if report.radius is None else f" within {report.radius} grid points"
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
     return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
 
 
+def _closed_form(report: FitReport) -> str:
+    """The nonlinear closed form that is the whole step, in words; empty if there is another part or none."""
+    names = {"polynomial": "polynomial", "flow": "polynomial vector field"}
+    return "" if report.correction_weight else names.get(report.part, "")
+
+
 def _network(recipe: Recipe, report: FitReport) -> str:
-    closed = {"polynomial": "polynomial", "flow": "polynomial vector field"}.get(report.part)
-    if closed is not None and not report.correction_weight:
+    closed = _closed_form(report)
+    if closed:
         return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
     if not report.model or not report.correction_weight:
         return "none: no network did better than the linear part on held-out rollouts"
@@ -122,7 +131,8 @@ def _parameters(report: FitReport) -> str:
         if report.parameters_per_member and report.correction_weight
         else ""
     )
-    return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the linear part)"
+    solved = _closed_form(report) or "linear part"
+    return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the {solved})"
 
 
 def _held_out(report: FitReport) -> str:
