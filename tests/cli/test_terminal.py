@@ -129,7 +129,8 @@ def test_doctor_and_errors_break_lines_between_words(screen, monkeypatch, capsys
     with pytest.raises(SystemExit):
         main()
     said = capsys.readouterr()
-    assert "numpy" in said.out and "lln: " in said.err
+    assert "numpy" in said.out
+    assert "lln: " in said.err
     for line in (*said.out.splitlines(), *said.err.splitlines()):
         assert len(line.replace("\x1b[0m", "")) <= 80 or folder in line or "cache" in line
 
