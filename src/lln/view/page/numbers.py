@@ -66,7 +66,7 @@ def numbers_of(
         training.append(("hidden positions between the control points", f"{1 - report['coverage']:.2%}"))
     # None means that the fit chose, except for the ridge: there it means no linear part.
     recipe = [
-        (key.replace("_", " "), _shown(value))
+        ("random state" if key == "seed" else key.replace("_", " "), _shown(value))
         for key, value in forecaster.recipe_.record().items()
         if value is not None or key == "ridge"
     ]
