@@ -55,7 +55,8 @@ def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> No
     if kind == "onnx":
         from lln.export.onnx import export_onnx
 
-        difference = export_onnx(surrogate, out, rollout=rollout, window=window, names=forecaster.names_)
+        known = {"names": forecaster.names_, "input_names": forecaster.input_columns_}
+        difference = export_onnx(surrogate, out, rollout=rollout, window=window, **known)
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
     else:
         from lln.export.torch import export_torch
@@ -76,7 +77,7 @@ def _c(forecaster: LensForecaster, out: Path, precision: str | None, name: str) 
         name=name,
         window=forecaster.last_window_,
         names=forecaster.names_,
-        input_names=forecaster.input_names_,
+        input_names=forecaster.input_columns_,
     )
     for file in done.files:
         echo(f"wrote {file}")

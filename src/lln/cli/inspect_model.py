@@ -62,5 +62,7 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
         "time step": layout.step_length,
     }
     if layout.input_names:
-        lines["inputs"] = ", ".join(layout.input_names)
+        lags = forecaster.input_lags_
+        early = f" (and {lags} earlier value{'s' if lags > 1 else ''} of each)" if lags else ""
+        lines["inputs"] = ", ".join(layout.input_names) + early
     return lines

@@ -154,6 +154,7 @@ class Dataset:
         system: name of the preset that was simulated; empty for data of any other origin.
         frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
             length. Times then count such steps.
+        input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.input_lags`.
     """
 
     series: tuple[Series, ...]
@@ -169,6 +170,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     system: str = ""
     frequency: str | None = None
+    input_lags: int = 0
 
     def __post_init__(self) -> None:
         """Check that the parts fit together, and make up names that are missing."""

@@ -38,7 +38,9 @@ def export_model(
     if kind == "onnx":
         from lln.export.onnx import export_onnx
 
-        return export_onnx(surrogate, path, window=window, names=forecaster.names_, **options)
+        return export_onnx(
+            surrogate, path, window=window, names=forecaster.names_, input_names=forecaster.input_columns_, **options
+        )
     if kind == "torch":
         from lln.export.torch import export_torch
 
@@ -46,5 +48,5 @@ def export_model(
     from lln.export.c.export import export_c
 
     return export_c(
-        surrogate, path, window=window, names=forecaster.names_, input_names=forecaster.input_names_, **options
+        surrogate, path, window=window, names=forecaster.names_, input_names=forecaster.input_columns_, **options
     )

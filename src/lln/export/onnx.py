@@ -34,12 +34,14 @@ def export_onnx(
     rollout: bool = False,
     window: Array | None = None,
     names: Sequence[str] = (),
+    input_names: Sequence[str] = (),
 ) -> Difference:
     """Write the graph, run it with onnxruntime and compare it with the float64 rollout.
 
     Inputs and outputs, all float64 with any batch B: `window` (B, H, n), oldest state first, and, where the model has
     inputs, `inputs`. A step takes inputs (B, m) and gives `next` (B, n). A rollout takes also `steps`, an int64 scalar,
-    and inputs (B, steps, m), and gives `states` (B, steps, n).
+    and inputs (B, steps, m), and gives `states` (B, steps, n). If the model looks at earlier inputs, these are columns
+    too: all inputs at the present, then all one step before, and so on.
 
     Args:
         surrogate: what to write.
@@ -47,6 +49,7 @@ def export_onnx(
         rollout: whether to write a whole rollout in place of one step.
         window: a start to compare from, (H, n); near the training mean if left out.
         names: of the coordinates, stored in the file's metadata.
+        input_names: of the columns of `inputs`, likewise.
     """
     try:
         import onnx
@@ -57,7 +60,8 @@ def export_onnx(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="lln", producer_version=__version__
     )
     content.ir_version = IR
-    onnx.helper.set_model_props(content, {"lln": __version__, "coordinates": ", ".join(names)})
+    said = {"lln": __version__, "coordinates": ", ".join(names), "inputs": ", ".join(input_names)}
+    onnx.helper.set_model_props(content, said)
     onnx.checker.check_model(content, full_check=True)
     target = Path(path)
     output_folder(target.parent)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import folds
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms
@@ -40,6 +41,7 @@ def continue_fit(
     """
     if not report.structure:
         return learn(dataset, recipe, field=field, progress=progress)
+    given, dataset = dataset, with_input_lags(dataset, report.input_lags)
     began, preparer = time.perf_counter(), Preparer(dataset)
     ready = preparer.prepare(None, report.history)
     if "kind" in report.structure:
@@ -65,7 +67,7 @@ def continue_fit(
             region=(low.tolist(), high.tolist()),
             training_rows=tuple((index, 0, len(one)) for index, one in enumerate(dataset.series)),
             held_out_rows=(),
-            dataset=dataset.digest(),
+            dataset=given.digest(),
             source=dataset.source,
             seconds=time.perf_counter() - began,
             notes=(*notes, note),

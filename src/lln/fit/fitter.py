@@ -24,6 +24,7 @@ from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
 from lln.fit.choice.histories import linear_histories, nonlinear_histories
 from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
+from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
 from lln.fit.choice.network_choice import Choice, judge
 from lln.fit.choice.noise import estimate_noise
@@ -73,8 +74,7 @@ def fit_surrogate(
         dataset: trajectories.
         recipe: what to do; None leaves everything to us.
         progress: called with small events.
-        checkpoint: a file that keeps what is done, so that a killed fit goes on to the same result; it is deleted in
-            the end.
+        checkpoint: file from which a killed fit continues to the same result; it is deleted in the end.
         mapper: calls the independent pieces of the fit.
     """
     recipe = Recipe() if recipe is None else recipe
@@ -103,8 +103,7 @@ def fit_many(
             that a call that goes further need not repeat it.
         frames: the only ones in which networks are tried, if others are known not to serve.
         linear: what `linear_choice` found for the same data and recipe, if it is known.
-        mapper: calls the independent pieces of the fit: linear maps by fold and history, settings of closed forms,
-            draws of lenses, candidates of networks.
+        mapper: calls the independent pieces of the fit.
     """
     if not seeds:
         raise InputError("a fit needs at least one seed, got none")
@@ -118,7 +117,12 @@ def fit_many(
     if recipe.recipe == "paper":
         fits = fit_paper(dataset, recipe, seeds, tell, kept)
     else:
-        fits = _Fitting(dataset, recipe, tuple(seeds), tell, kept, frames, mapper).run(linear)
+
+        def fit(data: Dataset, wishes: Recipe) -> list[Fit]:
+            store = kept if data is dataset else Checkpoint(None, "")
+            return _Fitting(data, wishes, tuple(seeds), tell, store, frames, mapper).run(linear)
+
+        fits = fit_with_input_lags(dataset, recipe, fit) if frames is None and linear is None else fit(dataset, recipe)
     kept.remove()
     return fits
 
@@ -162,9 +166,8 @@ class _Fitting:
         closed = self._closed_forms(linear)
         linear = self._settle(linear, closed)
         for candidate in linear.notable():
-            self.tried.append(
-                {**candidate.record(), "correction_weight": 0.0, "nmse": math.exp(linear.errors[candidate])}
-            )
+            error = math.exp(linear.errors[candidate])
+            self.tried.append({**candidate.record(), "correction_weight": 0.0, "nmse": error})
         simple = self._simple(linear, closed)
         return self._finish(linear, self._networks(linear, simple))
 
@@ -461,10 +464,8 @@ class _Fitting:
             closed=decision.closed,
         )
         learned = self._before_refit(surrogate, decision, group)
-        fold, plain = (
-            replace(self.fold, steps=self.longest),
-            DenseStep(self.preparer.linear(self.fold.train, linear.best)),
-        )
+        fold = replace(self.fold, steps=self.longest)
+        plain = DenseStep(self.preparer.linear(self.fold.train, linear.best))
         skill = measure_skill(self.dataset, fold, self.scale, learned, plain, self._earlier(decision, group))
         report = skill.into(fit.report, noisy=self.noise.matters)
         return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))

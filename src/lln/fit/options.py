@@ -217,7 +217,9 @@ class FitReport:
         held_out_rows: which rows only helped to choose.
         dataset: digest of the data.
         source: where it came from.
-        last_inputs: known inputs at the last state of training, which drive the first step of a forecast.
+        input_lags: how many earlier values of each known input a step looks at, beside the present one.
+        last_inputs: known inputs at the last state of training, which drive the first step of a forecast, with their
+            lags.
         notes: sentences for the user.
     """
 
@@ -264,6 +266,7 @@ class FitReport:
     held_out_rows: tuple[Part, ...] = ()
     dataset: str = ""
     source: str = ""
+    input_lags: int = 0
     last_inputs: list[float] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 

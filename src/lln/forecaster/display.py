@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.data.input_lags import with_input_lags
 from lln.data.interpret.calendar import dates_of
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
@@ -294,13 +295,14 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     options = {} if level is None else {"level": level}
     if data is None:
         return plot_forecast(model.rollout(steps=steps, **options))
-    dataset = model.layout_.read(data)
-    found, scored = windows_of(dataset, model.training_, model.history_, None, None)
+    dataset, lags = model.layout_.read(data), model.input_lags_
+    found, scored = windows_of(with_input_lags(dataset, lags), model.training_, model.history_, None, None)
     window = max(found, key=lambda one: min(one.steps, steps))
     window = window._replace(steps=min(window.steps, steps))
-    rows, inputs = read_windows(dataset, [window], model.history_)
-    run = model.rollout(rows[0, : model.history_], window.steps, None if inputs is None else inputs[0], **options)
+    rows, _ = read_windows(dataset, [window], model.history_)
     series = dataset.series[window.series]
+    inputs = series.input_rows(window.first - 1 - lags, window.first + window.steps - 1)
+    run = model.rollout(rows[0, : model.history_], window.steps, inputs, **options)
     timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt)
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
     title = f"{dataset.source}: {window.steps} steps of {scored}"

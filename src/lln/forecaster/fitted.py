@@ -13,6 +13,7 @@ import numpy as np
 
 from lln.core.checks import check_int
 from lln.core.errors import InputError, did_you_mean
+from lln.data.input_lags import lagged_names
 from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region, judge, training_region
 from lln.fit.options import Recipe
@@ -98,7 +99,7 @@ class FittedForecaster(Estimator):
         self.layout_, self.training_ = layout, training
         self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
         self.space_, self.coords_ = layout.space, layout.coords
-        self.history_ = frame.history
+        self.history_, self.input_lags_ = frame.history, report.input_lags
         self.region_: Region = training_region(frame.mean, frame.scale, *report.region)
         self.last_window_, self.last_time_ = last_window, last_time
         self.n_features_in_ = layout.size
@@ -116,7 +117,8 @@ class FittedForecaster(Estimator):
             steps: how many.
             inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
                 the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
-                dates are matched by date, and the file may begin after the training data.
+                dates are matched by date, and the file may begin after the training data. If the model looks at L
+                earlier values of each (`input_lags_`) and x0 is given, L + steps rows begin with those before it.
             level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
                 `lower` and `upper` of the result. None for none.
 
@@ -160,7 +162,7 @@ class FittedForecaster(Estimator):
         """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
         self._fitted()
         start = read_start(x, self.layout_, self.history_, gaps=True)
-        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
         return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
 
     def invert(self, x: Any, inputs: Any = None) -> Any:
@@ -170,7 +172,7 @@ class FittedForecaster(Estimator):
         refused in one sentence where that does not converge.
         """
         start = self._start(x)
-        known = read_inputs(inputs, self.layout_, 1, start.lead)
+        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
         before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
@@ -189,6 +191,12 @@ class FittedForecaster(Estimator):
         forcing = None if known is None else known.reshape(len(windows), steps, -1)
         predicted = self.surrogate_.rollout(windows, steps, forcing)
         return self._coverage(visited(self.surrogate_.frame, windows, predicted, forcing))
+
+    @property
+    def input_columns_(self) -> tuple[str, ...]:
+        """Names of the input columns of one step: the known inputs, then each of them one step before, and so on."""
+        self._fitted()
+        return lagged_names(self.input_names_, self.input_lags_)
 
     @property
     def parameters_(self) -> int:
@@ -226,7 +234,7 @@ class FittedForecaster(Estimator):
         """The start of a rollout, its length and its known inputs, checked."""
         start, steps = self._start(x0), check_int("steps", steps, 1)
         present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
-        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present)
+        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
 
     def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         after = surrogate.rollout(start.window, steps, known)

@@ -13,6 +13,7 @@ import numpy as np
 from lln.core.checks import check_int
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
+from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
@@ -96,6 +97,7 @@ class LensForecaster(FittedForecaster):
         space_: grid shape, () for plain states.
         coords_: positions along each direction of space.
         history_: how many states a step looks at.
+        input_lags_: how many earlier values of each known input a step looks at, beside the present one.
         region_: the box of states that training saw, widened by a tenth.
         last_window_: the last states of the training data, (H, n).
         last_time_: time of the last of them.
@@ -241,8 +243,9 @@ class LensForecaster(FittedForecaster):
         history = fit.surrogate.frame.history
         orbits = int(np.clip(_ORBIT_VALUES // dataset.size, 3, _ORBITS))
         exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt)
-        index, _, last = dataset.stretches(history)[-1]
-        series = dataset.series[index]
+        lagged = with_input_lags(dataset, fit.report.input_lags)
+        index, _, last = lagged.stretches(history)[-1]
+        series = lagged.series[index]
         known = series.input_rows(last - 1, last)
         inputs = [] if known is None else [float(value) for value in known[0]]
         fit = dataclasses.replace(fit, report=dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs))

@@ -190,8 +190,9 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
     if layout.space and layout.size != len(layout.channels) * math.prod(layout.space):
         raise ValueError(f"{layout.size} coordinates do not fill a grid of {layout.space}")
     surrogate = step_of(header, tensors, device)
+    report = FitReport.from_record(header["report"])
     sizes = (surrogate.frame.size, surrogate.frame.inputs)
-    if sizes != (layout.size, len(layout.input_names)):
+    if sizes != (layout.size, len(layout.input_names) * (1 + report.input_lags)) or report.input_lags < 0:
         raise ValueError(f"a step of {sizes[0]} coordinates and {sizes[1]} inputs does not fit the data")
     if getattr(surrogate.frame, "space", layout.space) != layout.space:
         raise ValueError(f"a step on a grid of {surrogate.frame.space} for data on a grid of {layout.space}")
@@ -204,7 +205,7 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
     return forecaster.assemble(
         surrogate,
         Recipe.from_record(header["recipe"]),
-        FitReport.from_record(header["report"]),
+        report,
         layout,
         TrainingFingerprint.from_record(
             header["training"], tensors["training.marks"], tensors.get("training.choosing")

@@ -55,11 +55,13 @@ def rollout_data(
         names, starts, before = ["rollout"], [float(run.times[0])], 0
         states = run.array[..., None, :, :] if run.array.ndim == 2 + sample else run.array
     else:
-        before = forecaster.history_ - 1
-        window, known = _windows(given, forecaster, steps)
-        run = run_from(window if before else window[:, 0], steps - before, inputs=known)
+        history = forecaster.history_
+        first, known = _first_rows(given, forecaster, steps)
+        before = first.shape[1] - 1
+        window = first[:, -history:]
+        run = run_from(window if history > 1 else window[:, 0], steps - before, inputs=known)
         names, starts = [one.name for one in given.series], [one.start for one in given.series]
-        lead = np.broadcast_to(window[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
+        lead = np.broadcast_to(first[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
         states = np.concatenate([lead, run.array], axis=-2)
     names_of = forecaster.layout_.names
     if level is not None:
@@ -76,9 +78,13 @@ def rollout_data(
     return _dataset(forecaster, series, given, names_of), shifted, run
 
 
-def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
-    """The first states of each trajectory, (B, H, n), and the inputs of each step, (B, steps, m) or None."""
-    history = forecaster.history_
+def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
+    """The first R states of each trajectory, (B, R, n), and the inputs of the steps after them, (B, L + steps, m).
+
+    R is as many as the model looks at, or those before which L earlier inputs are known.
+    """
+    lags = forecaster.input_lags_
+    history = max(forecaster.history_, lags + 1)
     if steps < history:
         raise InputError(f"--steps must be at least {history}: this model takes the first {history} states as given")
     windows: list[Any] = []
@@ -93,7 +99,7 @@ def _windows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[An
         if forecaster.input_names_:
             if len(one) < steps:
                 raise _needs_inputs(forecaster, steps, f"{given.source}: {one.name} has {len(one)} rows, but ")
-            known.append(one.input_rows(history - 1, steps))
+            known.append(one.input_rows(history - 1 - lags, steps))
     window = np.stack(windows).astype(np.float64)
     if not np.isfinite(window).all():
         index = int(np.argwhere(~np.isfinite(window))[0, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -13,6 +14,7 @@ import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
 from lln.data.dataset import Dataset, as_dataset
+from lln.data.input_lags import lagged_rows
 from lln.data.interpret.calendar import dates_of, step_numbers
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array
@@ -51,7 +53,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Present:
-    """The end of the training data: the time of its last state, and the known inputs there."""
+    """The end of the training data: the time of its last state, and the known inputs there with their lags."""
 
     time: float
     inputs: Sequence[float]
@@ -257,43 +259,64 @@ def _clock(times: Any, name: str) -> Any:
 
 
 def read_inputs(
-    inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...], present: Present | None = None
+    inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...], present: Present | None = None, lags: int = 0
 ) -> Array | None:
-    """Known inputs for every step of a rollout, (*lead, steps, m); None for a model without any.
+    """Known inputs for every step of a rollout with their lags, (*lead, steps, (lags + 1) m); None for none.
 
     Args:
         inputs: a number for each input, constant in time: (m,), or a value for each step: (steps, m), or of its own for
             each start: (..., steps, m). A table or a mapping names them. A path is a file of the inputs, a row for each
-            step from the present state on; rows beyond the last step are not used.
+            step from the present state on; rows beyond the last step are not used. With lags, arrays of (lags + steps)
+            rows begin with those before the start.
         layout: names the inputs.
         steps: of the rollout.
         lead: shape of the starts.
-        present: the end of the training data, if the rollout starts there; rows with dates are then matched to it.
+        present: the end of the training data, if the rollout starts there; rows with dates are then matched to it, and
+            earlier inputs are known.
+        lags: number of earlier rows that a step looks at.
     """
     names = layout.input_names
     if not names:
         if inputs is not None:
             raise InputError("this model was fitted without known inputs; leave inputs= out, or fit it with them")
         return None
+    rows = steps if present is not None else lags + steps
     if inputs is None:
+        early = f", which begin with the {lags} before the start" if rows > steps else ""
         raise InputError(
             f"this model was fitted with known inputs ({', '.join(names)}); give inputs= as ({len(names)},) if they "
-            f"stay constant, or as ({steps}, {len(names)}) for {steps} steps",
+            f"stay constant, or as ({rows}, {len(names)}) for {steps} steps{early}",
             topic="inputs-needed",
         )
     if isinstance(inputs, str | os.PathLike):
         inputs = _from_file(inputs, layout, steps, present)
-    values = numbers("inputs", _columns(inputs, names, steps))
+    values = numbers("inputs", _columns(inputs, names))
     if values.ndim == 0 and len(names) == 1:
         values = values[None]
-    whole = (*lead, steps, len(names))
-    allowed = [whole[-1:], whole[-2:], whole]
+    m = len(names)
+    allowed = [(m,), *((*some, count, m) for count in dict.fromkeys((steps, lags + steps)) for some in ((), lead))]
     if values.shape not in allowed:
         shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
         raise InputError(f"inputs must have shape {shapes} ({', '.join(names)}), got {values.shape}")
     if not np.isfinite(values).all():
         raise InputError("inputs must be finite, got NaN or infinity")
-    return np.broadcast_to(values, whole)
+    count = steps if values.ndim == 1 else values.shape[-2]
+    whole = np.broadcast_to(values, (*lead, count, m))
+    if not lags:
+        return whole
+    if count == lags + steps:
+        return lagged_rows(whole, lags)
+    if present is not None and len(present.inputs) == (lags + 1) * m:
+        before = np.reshape(present.inputs, (lags + 1, m))[:0:-1]  # the present first, the oldest last
+    else:
+        before = whole[..., :1, :]
+        if values.ndim > 1:
+            warnings.warn(
+                f"this model looks at the known inputs of {lags} earlier steps, which are not given, so the first row "
+                f"is used for them; give {lags + steps} rows that begin with the {lags} before the start",
+                stacklevel=4,
+            )
+    return lagged_rows(np.concatenate([np.broadcast_to(before, (*lead, lags, m)), whole], axis=-2), lags)
 
 
 def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present: Present | None) -> Array:
@@ -322,7 +345,8 @@ def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present
     rows = []
     for one in found.series:
         known = np.asarray(one.rows(max(0, -ahead), steps - ahead), dtype=np.float64)[:, columns]
-        rows.append(np.concatenate([np.array([present.inputs]), known]) if present is not None and ahead > 0 else known)
+        now = [] if present is None or ahead < 1 else [present.inputs[: len(names)]]
+        rows.append(np.concatenate([np.reshape(now, (-1, len(names))), known]))
     return rows[0] if len(rows) == 1 else np.stack(rows)
 
 
@@ -339,7 +363,7 @@ def _steps_ahead(found: Dataset, layout: Layout, present: Present) -> int:
     return 0 if second is None else round(float((first[0] - last[0]) / (second[0] - last[0])))
 
 
-def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:
+def _columns(inputs: Any, names: tuple[str, ...]) -> Any:
     """Named inputs in the model's order; anything else as it is."""
     if not (isinstance(inputs, Mapping) or type(inputs).__module__.partition(".")[0] in ("pandas", "xarray")):
         return inputs
@@ -350,10 +374,8 @@ def _columns(inputs: Any, names: tuple[str, ...], steps: int) -> Any:
         if name not in held:
             raise InputError(f"inputs has no {name!r}{did_you_mean(name, held)}", topic="unknown-name")
     parts = [numbers(f"inputs[{name!r}]", held[name]) for name in names]
-    varying = any(part.ndim for part in parts)
-    return np.stack(
-        [np.broadcast_to(part, (steps,)) if varying and part.ndim == 0 else part for part in parts], axis=-1
-    )
+    shape = next((part.shape for part in parts if part.ndim), ())
+    return np.stack([np.broadcast_to(part, shape) if part.ndim == 0 else part for part in parts], axis=-1)
 
 
 def _keys(inputs: Any) -> list[Any]:

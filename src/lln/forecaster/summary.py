@@ -52,8 +52,9 @@ def summary(
 def _data(layout: Layout, report: FitReport) -> str:
     many = "one trajectory" if report.trajectories == 1 else f"{report.trajectories:,} trajectories"
     forced = f", known inputs {', '.join(layout.input_names)}" if layout.input_names else ""
+    early = f" (or the first {report.input_lags} rows)" if report.input_lags else ""
     trained = " trained" if report.held_out_rows else ""
-    gaps = f"; {report.left_out:,} more touch a gap and were left out" if report.left_out else ""
+    gaps = f"; {report.left_out:,} more touch a gap{early} and were left out" if report.left_out else ""
     return (
         f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.step_length}; {report.pairs:,} pairs of "
         f"neighbouring states{trained}{gaps}"
@@ -78,6 +79,7 @@ def _noise(report: FitReport) -> str:
 
 def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
+    looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
     if report.part in ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive"):
         return f"looks at {looks}; {report.part} alone, no linear part"
     growth = report.spectral_radius

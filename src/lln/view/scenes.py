@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError
+from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
@@ -32,11 +33,12 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
         window = model.last_window_
         run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
         return _scene(model.layout_, {"model": run}, title, model.last_time_)
-    history, first = model.history_, truth.series[0]
+    first = with_input_lags(truth, model.input_lags_).series[0] if model.input_names_ else truth.series[0]
+    history = max(model.history_, model.input_lags_ + 1)
     steps = min(steps, len(first) - history)
     if steps < 1:
         raise InputError(f"{truth.source}: it has {len(first)} rows; a film beside it needs more than {history}")
-    window = np.asarray(first.rows(0, history), dtype=np.float64)
+    window = np.asarray(first.rows(history - model.history_, history), dtype=np.float64)
     known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
     guess = model.surrogate_.rollout(window, steps, known)
     states = np.asarray(first.rows(history - 1, history + steps), dtype=np.float64)

@@ -108,6 +108,7 @@ def report_of(
         held_out_rows=() if trained == everything or fold is None else fold.held_out,
         dataset=dataset.digest(),
         source=dataset.source,
+        input_lags=dataset.input_lags,
         notes=_notes(dataset, noise, ready, part),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
@@ -164,9 +165,13 @@ _USES = {
 
 
 def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str) -> tuple[str, ...]:
-    notes = list(dataset.notes)
+    notes, lags = list(dataset.notes), dataset.input_lags
+    if lags:
+        steps = "one step before" if lags == 1 else f"up to {lags} steps before"
+        notes.append(f"The known inputs of {steps} help on held-out rollouts: this model looks at them too.")
     if ready.left_out:
-        notes.append(f"{ready.left_out} pairs of states touch a gap and were left out.")
+        early = f" or one of the first {lags} rows, whose earlier inputs are not known," if lags else ""
+        notes.append(f"{ready.left_out} pairs of states touch a gap{early} and were left out.")
     if noise.matters:
         notes.append(
             f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "

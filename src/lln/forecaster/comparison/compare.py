@@ -18,11 +18,13 @@ from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError, choice
 from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
+from lln.data.input_lags import with_input_lags
 from lln.data.stream import moments
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.histories import longest_history
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load
+from lln.fit.choice.input_lags import LAGS
 from lln.fit.closed.linear import units_of_moments
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (
@@ -125,6 +127,7 @@ def compare(
     least = max([MOST_HISTORY, *(one.history for one in given.values())])
     longest = [longest_history(split.fitting, one.recipe.history) for one in requests.values()]
     longest += [REFERENCES[name].longest(split.fitting) for name in every if name in REFERENCES]
+    longest += [LAGS[-1] + 1] if split.fitting.inputs else []
     fold, room = split.origins(least, max([least, *longest]), steps, windows, starts)
     asked = {
         "lln": __version__,
@@ -289,7 +292,7 @@ class _Scorer:
                     f"{name} looks at {fit.history} states at a time, but only {self.room} rows lie before each "
                     f"rollout; give longer test data or later starts, or fit with history={self.room} or less"
                 )
-            windows = load(self.data, self.fold, fit.history, self.scale)
+            windows = load(with_input_lags(self.data, fit.input_lags, hold=True), self.fold, fit.history, self.scale)
             with np.errstate(all="ignore"):
                 predicted = fit.rollout(windows.start, self.fold.steps, windows.inputs)
             # From the first state that is not finite on, a rollout is lost, whatever follows.

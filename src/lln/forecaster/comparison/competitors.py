@@ -60,6 +60,7 @@ class Fitted:
         note: what the fit decided, in a few words.
         noisy: whether the fit found noise that matters.
         part: which kind of part forecasts, as a fit reports it; "" for what is not fitted by the fitter.
+        input_lags: how many earlier values of each known input it looks at.
     """
 
     rollout: Callable[[Array, int, Array | None], Array]
@@ -69,6 +70,7 @@ class Fitted:
     note: str = ""
     noisy: bool = False
     part: str = ""
+    input_lags: int = 0
 
 
 def fit_reference(name: str, data: Dataset, most: int | None = None) -> Fitted:
@@ -91,7 +93,7 @@ def fit_request(
         depth = f", depth {request.recipe.depth}" if depths else ""
         note = f"{report.part}, correction weight {report.correction_weight:g}, history {report.history}{depth}"
         size = (fit.surrogate.frame.history, report.parameters, report.seconds)
-        found.append(Fitted(fit.surrogate.rollout, *size, note, report.noisy, report.part))
+        found.append(Fitted(fit.surrogate.rollout, *size, note, report.noisy, report.part, report.input_lags))
     return found
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import choice
 from lln.core.text import human_time
+from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
@@ -253,6 +254,7 @@ def evaluate_model(
 ) -> Evaluation:
     """Score a fitted forecaster; see `LensForecaster.evaluate`."""
     wanted, beside = named_metrics(metrics), _baselines(baselines)
+    dataset = with_input_lags(dataset, model.input_lags_)
 
     def scores(some: Sequence[Window], kind: str) -> Evaluation:
         result, features = evaluation(

@@ -16,6 +16,7 @@ import numpy as np
 from lln import __version__
 from lln.core.checks import check_int
 from lln.core.errors import InputError
+from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region
@@ -123,6 +124,7 @@ def forecaster_page(
         runs = [replace(window, start=forecaster.last_time_ - (len(window) - 1) * layout.dt)]
     else:
         layout.check(data)
+        data = with_input_lags(data, forecaster.input_lags_)
         found, kind, notes = runs_of(data, forecaster.training_, surrogate.frame.history)
         runs, truth = list(found), [("data", data.source), ("rows", kind)]
         known = max(len(run.series) - run.begin - 1 for run in found)

@@ -49,6 +49,7 @@ def numbers_of(
         ("coordinates n", f"{frame.size}"),
         ("states a step looks at", f"{frame.history}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
+        *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
         ("time step", layout.step_length),
         ("closed-form parts", ", ".join(_closed_forms(surrogate)) or "none"),
         *_network_rows(surrogate),
