@@ -77,6 +77,7 @@ class _LaggedRows:
         begin, end, _ = rows.indices(self.shape[0])
         known = np.asarray(self.inputs[max(0, begin - self.lags) : end], dtype=np.float64)
         missing = max(0, self.lags - begin)
-        first = np.asarray(self.inputs[0:1], dtype=np.float64) if self.hold else np.nan
-        before = np.broadcast_to(first, (missing, self.inputs.shape[1]))
+        before = np.full((missing, self.inputs.shape[1]), np.nan)
+        if self.hold:
+            before[:] = self.inputs[0:1]
         return lagged_rows(np.concatenate([before, known]), self.lags)

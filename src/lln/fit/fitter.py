@@ -99,8 +99,7 @@ def fit_many(
         recipe: what to do; its own seed is not used.
         seeds: of the fits.
         progress: called with small events.
-        checkpoint: as for `fit_surrogate`; or what an earlier call with the same data, seeds and choices has done, so
-            that a call that goes further need not repeat it.
+        checkpoint: as for `fit_surrogate`; or that of an earlier call with the same data, seeds and choices.
         frames: the only ones in which networks are tried, if others are known not to serve.
         linear: what `linear_choice` found for the same data and recipe, if it is known.
         mapper: calls the independent pieces of the fit.

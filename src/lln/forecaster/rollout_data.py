@@ -91,9 +91,11 @@ def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple
     known: list[Any] = []
     for one in given.series:
         if len(one) < history:
+            looks = "states at a time" if history == forecaster.history_ else "rows of inputs at a time"
+            shorter = ", or fit with --history 1" if history == forecaster.history_ else ""
             raise InputError(
-                f"{given.source}: {one.name} has {len(one)} row but this model looks at {history} states at a time; "
-                f"give {history} consecutive rows, or fit with --history 1"
+                f"{given.source}: {one.name} has {len(one)} row but this model looks at {history} {looks}; give "
+                f"{history} consecutive rows{shorter}"
             )
         windows.append(one.rows(0, history))
         if forecaster.input_names_:

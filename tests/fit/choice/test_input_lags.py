@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from forcing import delayed
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.input_lags import choose_input_lags
 from lln.fit.fitter import fit_many
 from lln.fit.options import Recipe
-from tests.support.forced import delayed
 
 LINEAR = Recipe(parts=("linear",))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lln.core.errors import InputError
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, folds, load, roll_linear
@@ -59,8 +60,10 @@ def choose_input_lags(dataset: Dataset, recipe: Recipe) -> int:
         return 0
     histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
     ridges = _RIDGES if recipe.ridge in ("auto", None) else (float(recipe.ridge),)
-    # Starts that every number of lags can use, so that errors are paired.
-    ways = folds(with_input_lags(dataset, tried[-1]), recipe.validation or VALIDATION, histories[-1])
+    try:  # starts that every number of lags can use, so that errors are paired
+        ways = folds(with_input_lags(dataset, tried[-1]), recipe.validation or VALIDATION, histories[-1])
+    except InputError:  # too few rows are left
+        return 0
     chosen, best = 0, _errors(dataset, ways, histories, ridges)
     for lags in tried:
         if best.score(noisy=True) < _EXACT:
@@ -86,7 +89,7 @@ def _information(dataset: Dataset, fewer: int, more: int, history: int) -> float
 
 def _possible(dataset: Dataset, recipe: Recipe) -> list[int]:
     """Numbers of lags that the data bears; none without inputs that vary, on a grid, and for data on the disk."""
-    if not dataset.inputs or dataset.input_lags or dataset.lazy or dataset.space or "linear" not in recipe.tried_parts:
+    if not dataset.inputs or dataset.lazy or dataset.space:
         return []
     if not any(np.ptp(np.asarray(one.input_rows(0, len(one))), axis=0).any() for one in dataset.series):
         return []
