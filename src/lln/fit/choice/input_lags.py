@@ -27,44 +27,54 @@ _MOST_FEATURES = 200
 _OPERATIONS = 1e9  # of the normal equations of one map
 _FEWEST_ROWS = 40
 _SURE = 2.0  # standard errors
+_LINEAR = "linear map"  # in the skill of a report
 _EXACT = math.log(1e-12)  # a map that errs by less leaves nothing to find
 
 
 def fit_with_input_lags(dataset: Dataset, recipe: Recipe, fit: Callable[[Dataset, Recipe], list[Fit]]) -> list[Fit]:
     """Fits of `dataset`, with lags of its known inputs where these make held-out rollouts better.
 
+    Lags can help a linear map because it misses something nonlinear. So they are tried only where they gain more for
+    linear maps than nonlinear parts without them do, and are used only where the whole model is better.
+
     Args:
         dataset: all of it.
         recipe: options of the fits.
         fit: fits a dataset.
     """
-    lags = choose_input_lags(dataset, recipe)
-    if not lags:
-        return fit(dataset, recipe)
+    lags, gain = choose_input_lags(dataset, recipe)
     limit = recipe.time_limit
-    each = recipe if limit is None else replace(recipe, time_limit=limit / 2)
-    plain, lagged = fit(dataset, each), fit(with_input_lags(dataset, lags), each)
+    each = recipe if limit is None or not lags else replace(recipe, time_limit=limit / 2)
+    plain = fit(dataset, each)
+    if not lags or all(_gain(one.report, MODEL, one.report, _LINEAR) > gain for one in plain):
+        return [replace(one, recipe=replace(one.recipe, time_limit=limit)) for one in plain]
+    lagged = fit(with_input_lags(dataset, lags), each)
     chosen = []
     for one, other in zip(lagged, plain, strict=True):
-        best = one if _gain(one, other) > ALIKE else other
+        best = one if _gain(one.report, MODEL, other.report, MODEL) > ALIKE else other
         seconds = one.report.seconds + other.report.seconds
         report = replace(best.report, dataset=dataset.digest(), seconds=seconds)
         chosen.append(Fit(best.surrogate, replace(best.recipe, time_limit=limit), report))
     return chosen
 
 
-def choose_input_lags(dataset: Dataset, recipe: Recipe) -> int:
-    """The least number of lags that no greater one clearly beats on held-out rollouts of linear maps; 0 for none."""
+def choose_input_lags(dataset: Dataset, recipe: Recipe) -> tuple[int, float]:
+    """The least number of lags that no greater one clearly beats on held-out rollouts of linear maps; 0 for none.
+
+    Returns:
+        The number, and by how much it is better than none in log error.
+    """
     tried = _possible(dataset, recipe)
     if not tried:
-        return 0
+        return 0, 0.0
     histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
     ridges = _RIDGES if recipe.ridge in ("auto", None) else (float(recipe.ridge),)
     try:  # starts that every number of lags can use, so that errors are paired
         ways = folds(with_input_lags(dataset, tried[-1]), recipe.validation or VALIDATION, histories[-1])
     except InputError:  # too few rows are left
-        return 0
+        return 0, 0.0
     chosen, best = 0, _errors(dataset, ways, histories, ridges)
+    without = best
     for lags in tried:
         if best.score(noisy=True) < _EXACT:
             break
@@ -72,7 +82,7 @@ def choose_input_lags(dataset: Dataset, recipe: Recipe) -> int:
         gain, error = better_by(found, best, noisy=True)
         if gain > max(ALIKE, _SURE * error) and _information(dataset, chosen, lags, histories[-1]) > 0:
             chosen, best = lags, found
-    return chosen
+    return chosen, better_by(best, without, noisy=True)[0]
 
 
 def _information(dataset: Dataset, fewer: int, more: int, history: int) -> float:
@@ -121,16 +131,16 @@ def _errors(dataset: Dataset, ways: Sequence[Fold], histories: Sequence[int], ri
     return RolloutErrors(found.leads, np.concatenate(values))
 
 
-def _gain(one: Fit, other: Fit) -> float:
-    """By how much `one` is better than `other` in log error, mean over the held-out lead times that both have.
+def _gain(one: FitReport, name: str, other: FitReport, against: str) -> float:
+    """By how much `name` in one report is better than `against` in another, in log error over lead times of both.
 
-    Errors are taken against those of persistence over the same windows: the windows of the two fits may differ.
+    Errors are taken against those of persistence over the same windows: the windows of two fits may differ.
     """
-    leads = [lead for lead in one.report.lead_times if lead in other.report.lead_times]
+    leads = [lead for lead in one.lead_times if lead in other.lead_times]
 
-    def score(report: FitReport) -> float:
+    def score(report: FitReport, method: str) -> float:
         places = [report.lead_times.index(lead) for lead in leads]
-        model, persistence = (np.log(report.skill[name])[places] for name in (MODEL, "persistence"))
-        return float((model - persistence).mean())
+        errors, persistence = (np.log(report.skill[key])[places] for key in (method, "persistence"))
+        return float((errors - persistence).mean())
 
-    return score(other.report) - score(one.report)
+    return score(other, against) - score(one, name)
