@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FUZZ   := $(VENV)/.fuzz
 
-.PHONY: help setup demo test test-slow test-gpu lint bench bench-accuracy bench-apebench validate mutants fuzz faults soak metrics reproduce \
-  docs clean coverage security wheel
+.PHONY: help setup demo test test-slow test-gpu lint bench bench-peers bench-accuracy bench-apebench validate fuzz-mutants faults-soak mutants fuzz \
+  faults soak metrics reproduce docs clean coverage security wheel
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -68,19 +69,33 @@ bench-apebench: $(STAMP) ## field networks on APEBench (JAX in an environment of
 	$(BIN)/python benchmarks/apebench/product.py
 	$(APE)/bin/python benchmarks/apebench/score.py
 
-validate: fuzz faults soak mutants ## everything under validation/, one after the other (about two hours)
+validate: $(FUZZ) ## everything under validation/, then its page (two hours; `make -j2 validate` an hour on two cores)
+	$(MAKE) --no-print-directory fuzz-mutants faults-soak
+	$(BIN)/python -m validation.page docs/trust.md
 	$(BIN)/python -m pytest -m validation
+
+# Two halves of about the same length; within each, one check after the other.
+fuzz-mutants:
+	$(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory mutants
+
+faults-soak:
+	$(MAKE) --no-print-directory faults
+	$(MAKE) --no-print-directory soak
 
 metrics: $(STAMP) ## files behind lln fit, rollout and export; files in a folder; lines of src
 	$(BIN)/python validation/metrics.py
 
-mutants: $(STAMP) ## 300 small changes of the code, and how many of them the tests notice (about half an hour of one core)
+mutants: $(STAMP) ## 300 small changes of the code, and how many of them the tests notice (an hour of one core; after an edit minutes)
 	nice $(BIN)/python -m validation.mutants
 
 FUZZ_OPTIONS ?=
-fuzz: $(STAMP) ## 10,000 bad files and command lines for every reader (about 20 minutes of a free core)
+fuzz: $(FUZZ) ## 10,000 bad files and command lines for every reader (about 40 minutes of a core)
+	nice $(BIN)/python -m validation.fuzz --json validation/results/fuzz.json $(FUZZ_OPTIONS)
+
+$(FUZZ): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
-	nice $(BIN)/python -m validation.fuzz $(FUZZ_OPTIONS)
+	@touch $@
 
 FAULTS_OPTIONS ?=
 faults: $(STAMP) ## over 300 faults in the middle of real work: nothing lost, nothing wrong (about a quarter of an hour)

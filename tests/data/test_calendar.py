@@ -38,6 +38,11 @@ def test_one_working_week_of_days_is_days():
     assert find_frequency(pd.date_range("2024-01-01", periods=5).to_numpy()) is None
 
 
+def test_a_few_months_in_many_years_are_no_frequency():
+    dates = np.array(["2000-01-01", "2000-02-01", "2003-01-01", "2006-01-01"], dtype="M8[ns]")
+    assert find_frequency(dates) is None
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_a_table_with_such_an_index_has_no_gaps(alias):
     index = pd.date_range("2003-02-20", periods=36, freq=alias)
@@ -97,6 +102,14 @@ def test_several_files_count_from_the_first(tmp_path):
         write(tmp_path / f"{name}.csv", as_dataset(frame(index).iloc[part]))
     both = as_dataset([tmp_path / "a.csv", tmp_path / "b.csv"])
     assert [one.start for one in both.series] == [0.0, 20.0]
+
+
+def test_files_with_even_times_count_from_the_first_too(tmp_path):
+    index = pd.date_range("2003-01-01", periods=36, freq="6h")
+    for name, part in (("a", slice(0, 12)), ("b", slice(20, 36))):
+        write(tmp_path / f"{name}.csv", as_dataset(frame(index).iloc[part]))
+    both = as_dataset([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert [one.start / both.dt for one in both.series] == pytest.approx([0.0, 20.0])
 
 
 def test_trajectories_of_one_table_count_from_one_date():

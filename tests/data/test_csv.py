@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lln.core.errors import InputError
-from lln.data import Dataset, Series
+from lln.data import Dataset, Series, as_dataset
 from lln.data.read import store as lazy
 from lln.data.read.formats import read, write
 
@@ -119,6 +119,12 @@ def test_marks_for_missing_values_are_noted(tmp_path):
     assert not csv(tmp_path, "time,a,b\n" + lines(T, 400 * A - 800, B)).notes
 
 
+def test_every_usual_mark_for_missing_values_is_known():
+    for mark in (-99, -999, -9999, -99999, 999, 9999, 99999, 1e20, -32768):
+        data = as_dataset(np.where(np.arange(30) == 7, mark, A)[:, None])
+        assert f"column 'x0' holds {mark:g} in 1 rows, far from its other values" in data.notes[0]
+
+
 def test_text_columns_are_left_out_with_a_note(tmp_path):
     rows = "".join(f"{T[k]},{A[k]},ok,{B[k]},{'warm' if k % 2 else 3}\n" for k in range(30))
     found = csv(tmp_path, "time,a,status,b,remark\n" + rows)
@@ -171,6 +177,15 @@ def test_year_and_quarter_or_month_are_time(tmp_path):
     again = csv(tmp_path, "a,quarter\n" + "".join(f"{k * k},{k % 4 + 1}\n" for k in range(9)))
     assert again.names == ("a", "quarter")
     assert "column 'quarter' is taken as a state" in again.notes[-1]
+
+
+def test_year_month_and_day_are_time(tmp_path):
+    days = pd.date_range("2004-02-25", periods=12)
+    found = csv(tmp_path, "year,month,day,a\n" + "".join(f"{d.year},{d.month},{d.day},{d.day**2}\n" for d in days))
+    assert (found.names, found.lengths) == (("a",), (12,))
+    assert "columns 'year' and 'month' and 'day' are taken as time" in found.notes[0]
+    text = "year,month,day,a\n" + "".join(f"2004,{k + 1},{k},{k * k}\n" for k in range(12))
+    assert csv(tmp_path, text, time="none").names == ("year", "month", "day", "a")
 
 
 @pytest.mark.parametrize("cells", [[f"{2000 + k // 4}Q{k % 4 + 1}" for k in range(9)]])

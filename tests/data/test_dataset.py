@@ -279,9 +279,20 @@ def test_a_wide_array_is_taken_where_it_may_be_right():
     assert as_dataset(np.random.default_rng(0).standard_normal((20, 50))).size == 50
 
 
+def test_a_wide_array_of_text_is_refused_before_its_axes_are_compared():
+    with pytest.raises(InputError, match="states must be numbers, got an array of <U1"):
+        as_dataset(np.full((20, 50), "a"))
+
+
 def test_constant_columns_are_noted():
     data = as_dataset(np.where(np.arange(3) == 1, 7.0, walk()))
     assert data.notes == ("array: 1 column does not vary ('x1')",)
+
+
+@pytest.mark.parametrize(("constant", "shown"), [(3, "('x0', 'x1', 'x2')"), (4, "('x0', 'x1', 'x2', ...)")])
+def test_the_first_three_constant_columns_are_named(constant, shown):
+    data = as_dataset(np.where(np.arange(5) < constant, 7.0, walk(n=5)))
+    assert data.notes == (f"array: {constant} columns do not vary {shown}",)
 
 
 def gapped():

@@ -196,3 +196,16 @@ def test_even_times_on_the_disk_have_their_step_to_the_last_digit(tmp_path):
     assert (data.dt, data.lengths) == (0.1, (300,))
     with h5py.File(tmp_path / "named.h5") as file:
         assert as_dataset(file["states"], time=file["time"]).dt == 0.1
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("jumps", [150, 151])
+def test_times_on_the_disk_may_jump_at_half_of_the_rows(tmp_path, jumps):
+    steps = np.ones(300)
+    steps[1 : 1 + jumps] = np.where(np.arange(jumps) % 2, 5.0, -7.0)
+    path = stored(tmp_path, states=walk(300), time=np.cumsum(steps))
+    if jumps > 150:
+        with pytest.raises(InputError, match="time jumps at 151 of 300 rows"):
+            read(path)
+    else:
+        assert len(read(path).lengths) == 151

@@ -45,3 +45,13 @@ def test_resampling_reaches_the_last_time_though_three_tenths_are_rounded():
 def test_whole_numbers_are_resampled_to_numbers_in_between():
     data = as_dataset(np.array([[0], [1], [5], [6], [9]]), time=[0.0, 1.0, 5.0, 6.0, 9.0], dt=0.5, resample=True)
     np.testing.assert_allclose(data.series[0].states[:, 0], np.arange(19) * 0.5, atol=1e-12)
+
+
+def test_short_steps_that_differ_between_trajectories_are_refused():
+    times = [np.arange(5) * 1e-3, np.arange(5) * 1.1e-3]
+    with pytest.raises(InputError, match=r"different time steps, from 0\.001 to 0\.0011"):
+        as_dataset(np.stack([walk(5), walk(5)]), time=times)
+
+
+def test_uneven_times_are_resampled_to_the_middle_one_of_all_steps():
+    assert as_dataset(walk(4), time=[0.0, 2.0, 3.1, 7.3], resample=True).dt == 2.0

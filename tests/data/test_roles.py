@@ -41,10 +41,13 @@ def test_numbers_along_the_columns_do_not_make_them_a_grid():
     assert as_dataset(placed).space == (3,)
 
 
-@pytest.mark.parametrize("name", ["trajectory", "traj", "run", "realization", "member", "sim", "episode", "batch"])
-def test_the_usual_names_of_trajectories_are_known(name):
-    stacked = xr.DataArray(np.stack([walk(6), walk(6, seed=1)]), dims=(name, "time", "state"))
-    assert as_dataset(stacked).lengths == (6, 6)
+def test_the_usual_names_of_trajectories_are_known():
+    for name in (
+        *("trajectory", "trajectories", "traj", "run", "realization", "realisation", "ensemble", "member"),
+        *("simulation", "sim", "case", "episode", "experiment", "sample", "batch"),
+    ):
+        stacked = xr.DataArray(np.stack([walk(6), walk(6, seed=1)]), dims=(name, "time", "state"))
+        assert as_dataset(stacked).lengths == (6, 6), name
 
 
 def test_two_rows_are_too_few_to_tell_time_from_a_state():
@@ -122,3 +125,22 @@ def test_labels_of_axes_in_an_hdf5_file_are_believed(tmp_path):
     data = read(path)
     assert data.lengths == (9, 9)
     np.testing.assert_array_equal(data.series[1].states, values[:, :, 1].T)
+
+
+def test_the_usual_names_of_time_are_known(tmp_path):
+    for name in ("time", "times", "t", "date", "datetime", "timestamp"):
+        np.savez(tmp_path / "a.npz", states=walk(), **{name: np.arange(40) * 0.5})
+        assert read(tmp_path / "a.npz").dt == 0.5, name
+
+
+def test_times_of_a_file_win_over_the_step_that_it_states(tmp_path):
+    write(tmp_path / "a.h5", as_dataset(walk(), dt=0.1))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["time"][...] *= 1.5
+    assert read(tmp_path / "a.h5").dt == pytest.approx(0.15)
+
+
+def test_trajectories_of_fields_without_times_end_in_the_grid(tmp_path):
+    np.savez(tmp_path / "a.npz", states=walk(12, 12).reshape(2, 6, 3, 4))
+    data = read(tmp_path / "a.npz", grid=(3, 4))
+    assert (data.lengths, data.space) == ((6, 6), (3, 4))

@@ -61,6 +61,15 @@ def test_float64_rolls_out_on_the_reference():
     torch.testing.assert_close(net.rollout(x0, 10), want, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("backend", ["eager", "reference"])
+def test_other_backends_take_the_same_steps_one_by_one(backend):
+    net, x0 = network(), torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    net.backend = backend
+    with torch.no_grad():
+        want = by_hand(net, x0, 7)
+    torch.testing.assert_close(net.rollout(x0, 7), want, rtol=1e-5, atol=1e-6)
+
+
 def test_no_steps():
     assert network().rollout(torch.zeros(2, 4), 0).shape == (2, 0, 4)
 

@@ -14,6 +14,7 @@ from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import compile as cpu_compile
 from lln.ops.cpu import threads as cpu_threads
 from lln.ops.grid import even_grid
+from lln.ops.transport import lens_transport
 from lln.ops.triton import backend as triton_backend
 
 CENTERS, SIGMA, LENGTH, SCALE = (-2.0, -1.0, 0.0, 1.0, 2.0), 1.1, 0.3, 0.7
@@ -165,3 +166,32 @@ def test_narrow_lenses_far_apart_stand_alone(apart):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
 def test_without_a_gpu_the_triton_kernels_say_that_it_is_missing():
     assert triton_backend.unavailable() == "no NVIDIA GPU is visible to torch"
+
+
+@pytest.mark.parametrize("name", ["sigma", "length", "scale"])
+def test_a_number_that_is_a_tensor_gets_its_gradient_beside_centers_that_are_floats(name):
+    y, theta, lenses = torch.rand(5, 4), torch.rand(5, 4), torch.rand(3, 4, 6)
+    numbers = {"sigma": 0.7, "length": 0.3, "scale": 0.5}
+    numbers[name] = torch.tensor(numbers[name], requires_grad=True)
+    lens_transport(y, theta, lenses, tuple(float(k) for k in range(6)), **numbers)[1].sum().backward()
+    assert numbers[name].grad.abs() > 1e-6
+
+
+def test_coefficients_on_another_device_are_refused():
+    y, theta, lenses = torch.rand(5, 4), torch.rand(5, 4), torch.rand(3, 4, 5, device="meta")
+    with pytest.raises(InputError, match="coefficients is on meta but y is on cpu"):
+        lens_transport(y, theta, lenses, CENTERS, SIGMA, LENGTH)
+
+
+def test_the_slope_of_a_lens_is_the_derivative_of_its_field():
+    y = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    layer = torch.randn(4, len(CENTERS), dtype=torch.float64)
+    (slope,) = torch.autograd.grad(reference.lens_field(y, layer, CENTERS, SIGMA).sum(), y)
+    torch.testing.assert_close(reference.lens_slope(y, layer, CENTERS, SIGMA), slope, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "wide"), [(3.5, False), (3.6, True)])
+def test_groups_are_short_where_sigma_exceeds_the_spacing_by_far(sigma, wide):
+    grid = even_grid(tuple(float(k) for k in range(20)), sigma, "float32")
+    reach = max(max(group.below, group.above) for group in grid.groups)
+    assert (grid.wide, reach <= 3) == (wide, wide)

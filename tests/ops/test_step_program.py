@@ -206,6 +206,11 @@ def test_arrays_that_do_not_fit_are_refused(change, message):
         StepProgram(**{"mean": np.zeros(3), "scale": np.ones(3), **change})
 
 
+def test_inputs_need_their_scale():
+    with pytest.raises(InputError, match=r"input_scale of StepProgram must have shape \(2,\), got None"):
+        StepProgram(mean=np.zeros(3), scale=np.ones(3), input_mean=np.zeros(2))
+
+
 def test_windows_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match=r"window must have shape \(B, 1, 3\), got \(2, 3\)"):
         roll(program(), np.zeros((2, 3)), 1)

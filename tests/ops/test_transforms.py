@@ -7,7 +7,8 @@ import threading
 
 import pytest
 import torch
-from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
+from torch.func import functional_call, grad, jacrev, jvp, stack_module_state, vmap
+from torch.utils.flop_counter import FlopCounterMode
 
 import lln
 from lln.ops.cpu import backend as cpu_backend
@@ -63,6 +64,29 @@ def test_compile_with_a_tensor_of_centres():
     )
     want = lln.lens_transport(case.y, case.theta, case.coefficients, centers, case.sigma, case.length)
     torch.testing.assert_close(compiled(case.y, case.theta, case.coefficients), want)
+
+
+def test_compiled_tangents_are_those_of_eager_code():
+    case = make_case()
+
+    def tangent(y):
+        rest = (case.theta, case.coefficients, *case.optics())
+        return jvp(lambda z: lln.lens_transport(z, *rest)[1], (y,), (torch.ones_like(y),))[1]
+
+    torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(case.y), tangent(case.y))
+
+
+def test_gradients_by_the_inverse_map_are_the_same_under_a_dispatch_mode():
+    case = make_case(depth=20)  # deep enough for the rounding of the inverse map to show
+    operands = [t.clone().requires_grad_() for t in (case.y, case.theta, case.coefficients)]
+
+    def gradients():
+        ends = lln.lens_transport(*operands, *case.optics(), backward="inverse")
+        return torch.autograd.grad(ends[1].square().sum(), operands)
+
+    with FlopCounterMode(display=False):
+        got = gradients()
+    assert all(map(torch.equal, got, gradients()))
 
 
 def test_export_with_dynamic_batch(network):

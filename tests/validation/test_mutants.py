@@ -76,10 +76,12 @@ def test_the_sample_is_the_same_every_time_and_an_edit_moves_only_its_own_file(f
 def test_all_of_the_sample_can_be_put_in_place_and_none_of_it_lies_in_a_kernel(find):
     sample = find.sample(ROOT)
     assert len(sample) == 300
-    assert not {mutant.file for mutant in sample} & {file for file, names, _ in find.KERNELS if names is None}
-    for file, names, _ in find.KERNELS:
-        nodes = list(ast.walk(ast.parse((ROOT / file).read_text())))
-        assert set(names or ()) <= {getattr(node, "name", getattr(node, "id", "")) for node in nodes}, file
+    whole = tuple(place for place, names, _ in find.KERNELS if names is None)
+    assert not [mutant for mutant in sample if mutant.file.startswith(whole)]
+    for place, names, _ in find.KERNELS:
+        assert (ROOT / place).exists(), place
+        nodes = list(ast.walk(ast.parse((ROOT / place).read_text()))) if names else []
+        assert set(names or ()) <= {getattr(node, "name", getattr(node, "id", "")) for node in nodes}, place
     for mutant in sample[::10]:
         source = (ROOT / mutant.file).read_bytes()
         assert ast.dump(ast.parse(mutant.applied(source))) != ast.dump(ast.parse(source)), mutant
@@ -96,9 +98,9 @@ server = serve.Server(tree, tree.parent)
 source = (tree / "src/larger.py").read_bytes()
 for mutant in find.of_file(source, "src/larger.py"):
     with server.changed(mutant.file, mutant.applied(source)):
-        verdict = server.test(["tests/test_larger.py"], 20)
+        verdict = server.test(["tests/test_larger.py::test_larger"], 20)
     print(json.dumps([mutant.before, mutant.after, verdict.status, verdict.by]))
-print(json.dumps(sorted(server.failing(["tests/test_larger.py"]))))
+print(json.dumps(sorted(server.failing([f"tests/test_larger.py::test_{name}" for name in ("larger", "gone", "bad")]))))
 """
 
 
@@ -107,7 +109,7 @@ def test_a_change_that_shows_is_killed_and_one_that_cannot_show_survives(tmp_pat
     for name, text in {
         "src/larger.py": "def larger(a, b):\n    while a > b:\n        return a\n    return b\n",
         "tests/test_larger.py": "from larger import larger\n\n\ndef test_larger():\n    assert larger(1, 2) == 2\n"
-        "    assert larger(2, 1) == 2\n",
+        "    assert larger(2, 1) == 2\n\n\ndef test_bad():\n    assert not larger(1, 2)\n",
     }.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
@@ -125,8 +127,40 @@ def test_a_change_that_shows_is_killed_and_one_that_cannot_show_survives(tmp_pat
         ["return a", "return None", "killed", test],
         ["return b", "return None", "killed", test],
     ]
-    assert broken == []
+    assert broken == ["tests/test_larger.py::test_bad", "tests/test_larger.py::test_gone"]
     assert (tree / "src/larger.py").read_bytes() == before
+
+
+def test_a_kill_holds_while_the_test_is_what_it_was(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    proof = importlib.import_module("validation.mutants.__main__").proof
+    file, by = tmp_path / "test_a.py", "test_a.py::test_one[3]"
+    file.write_text("def test_one(k):\n    assert k\n\n\ndef test_two():\n    assert 1\n")
+    first = proof(tmp_path, by)
+    file.write_text("LIMIT = 2\n\n\n" + file.read_text().replace("assert 1", "assert 2"))
+    assert first == proof(tmp_path, by)  # moved; another test changed
+    file.write_text(file.read_text().replace("assert k", "assert k >= 0"))
+    assert first != proof(tmp_path, by)
+    assert proof(tmp_path, "test_gone.py::test_one") == proof(tmp_path, "it did not end in time") == ""
+    inherited = proof(tmp_path, "test_a.py::test_elsewhere")
+    file.write_text(file.read_text() + "\n\nMORE = 1\n")
+    assert inherited != proof(tmp_path, "test_a.py::test_elsewhere")
+
+
+def test_a_map_of_the_tests_serves_until_they_or_the_code_in_question_change(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    cover = importlib.import_module("validation.mutants.cover")
+    for name in ("test_a.py", "a.py", "b.py"):
+        (tmp_path / name).write_text("pass\n")
+    state = {name: cover.digest([tmp_path / name]) for name in ("test_a.py", "a.py", "b.py")}
+    cover.Seen({}, {}, state).write(tmp_path / "map.json")
+    seen = cover.Seen.read(tmp_path / "map.json")
+    assert seen.serves(tmp_path, "test_a.py", {"a.py", "never_run.py"})
+    (tmp_path / "b.py").write_text("...\n")
+    assert seen.serves(tmp_path, "test_a.py", {"a.py"})
+    assert not seen.serves(tmp_path, "test_a.py", {"a.py", "b.py"})
+    (tmp_path / "test_a.py").write_text("...\n")
+    assert not seen.serves(tmp_path, "test_a.py", {"a.py"})
 
 
 def test_stored_survivors_all_have_a_reason_and_enough_was_killed():

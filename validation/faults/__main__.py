@@ -12,8 +12,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from validation.faults import page
-
 RESULTS = Path(__file__).parents[1] / "results" / "faults.json"
 
 
@@ -26,13 +24,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="about thirty faults over all kinds, in half a minute")
     parser.add_argument("--outcomes", type=Path, help="write every outcome to this file")
     parser.add_argument("--store", action="store_true", help=f"write {RESULTS.name}")
-    parser.add_argument("--page", type=Path, help="run nothing; write the stored table into this page")
     chosen = parser.parse_args()
-    if chosen.page:
-        if not chosen.page.is_file() or chosen.page.read_text().count(page.MARK) != 2:
-            parser.error(f"{chosen.page}: no page with two marks {page.MARK} to write the table between")
-        page.fill(chosen.page, json.loads(RESULTS.read_text()))
-        return 0
     home = Path(tempfile.mkdtemp(prefix="lln-faults-"))
     os.environ["XDG_CACHE_HOME"] = str(home / "cache")
     from validation.faults import run

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 from validation.fuzz import campaign
-from validation.fuzz.page import fill
 from validation.fuzz.readers import READERS
 from validation.fuzz.worker import ENGINES
 
@@ -27,17 +26,14 @@ def main() -> int:
     parser.add_argument("--found", type=Path, default=FOUND, help="folder for the cases that found something")
     parser.add_argument("--work", type=Path, help="folder for valid files and cases, whose valid files are used again")
     parser.add_argument("--json", type=Path, help="also write the table here, with machine, date and commit")
-    parser.add_argument(
-        "--page", type=Path, help="fill this page's table from what --json holds; with --cases 0 only that"
-    )
     options = parser.parse_args()
-    names = options.readers.split(",") if options.cases else []
+    names = options.readers.split(",")
     if set(names) - set(READERS):
         parser.error(f"readers are {', '.join(READERS)}, got {options.readers!r}")
     engines = campaign.engines_of(options.engines)
     with tempfile.TemporaryDirectory(prefix="lln-fuzz-") as folder:
         work = options.work or Path(folder)
-        if names and not (work / "seeds").is_dir():
+        if not (work / "seeds").is_dir():
             campaign.write_seeds(work)
         rows: list[campaign.Row] = []
 
@@ -50,8 +46,6 @@ def main() -> int:
             rows.append(campaign.Row(name))
             campaign.run(rows[-1], options.cases, engines, options.seed, work, options.found, say)
     _show(rows)
-    if options.page is not None:
-        fill(options.page, options.json)
     return 1 if any(row.findings or 3 * row.past < row.cases for row in rows) else 0
 
 

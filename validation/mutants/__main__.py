@@ -15,6 +15,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library is loaded
 
 import argparse
+import ast
 import compileall
 import hashlib
 import json
@@ -36,13 +37,15 @@ ROOT = HERE.parents[1]
 RESULTS = HERE.parent / "results" / "mutants.json"
 BAR = 0.85
 
+Pairs = list[tuple[find.Mutant, dict[str, Any]]]
+
 
 def main() -> int:
     """Run, report, and say by the exit code whether the bar was met."""
     parser = argparse.ArgumentParser(prog="python -m validation.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=ROOT, help="the tree to test; the one this file lies in otherwise")
     parser.add_argument("--count", type=int, default=find.COUNT, help="how many mutants")
-    parser.add_argument("--budget", type=float, default=25.0, help="seconds of tests for one mutant")
+    parser.add_argument("--budget", type=float, default=12.0, help="seconds of tests for one mutant")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results are kept")
     parser.add_argument("--work", type=Path, default=None, help="where the copy lies; a temporary folder otherwise")
     parser.add_argument("--fresh", action="store_true", help="forget stored results")
@@ -72,7 +75,7 @@ class Run:
         compileall.compile_dir(str(self.tree / "src"), quiet=2)
         serve.warm()
         self.server = serve.Server(self.tree, work)
-        self.tests_hash = digest(sorted((self.tree / "tests").rglob("*.py")))
+        self.tests_hash = cover.digest(sorted((self.tree / "tests").rglob("*.py")))
         self.all_mutants = find.every(self.tree)
         self.made = provenance(root)
         self.reasons = survivors_with_reasons()
@@ -81,26 +84,24 @@ class Run:
     def all(self, count: int) -> None:
         """Try every mutant of the sample that is not known yet."""
         sample = find.sample(self.tree, count=count)
-        self.server.prepare([str(file) for file in cover.files(self.tree)])
-        seen = self.map()
+        tests = [file.relative_to(self.tree).as_posix() for file in cover.files(self.tree)]
+        self.server.prepare(tests)
         stored = self._stored()
         self.records = [self._record(mutant, stored.get(mutant.key)) for mutant in sample]
-        for mutant, record in zip(sample, self.records, strict=True):
-            if record["status"] == "":
-                self._try(mutant, record, seen, set())
-        self._alibis(sample, seen)
+        pairs = list(zip(sample, self.records, strict=True))
+        self._try_each([(mutant, record) for mutant, record in pairs if not record["status"]], set())
+        self._alibis(pairs)
         self._store()
 
-    def map(self) -> cover.Seen:
-        """What every file of tests runs; made once for a state of the code and of that file."""
+    def map(self, code: set[str]) -> cover.Seen:
+        """What every file of tests runs; what was stored serves while neither it nor `code` has changed."""
         folder = self.work / "map"
         folder.mkdir(exist_ok=True)
-        code = digest(sorted((self.tree / "src").rglob("*.py")))
         parts = []
         for file in cover.files(self.tree):
             name = file.relative_to(self.tree).as_posix()
-            result = folder / f"{file.stem}-{code[:16]}-{digest([file])[:16]}.json"
-            if not result.exists():
+            result = folder / f"{name.replace('/', '-')}.json"
+            if not result.exists() or not cover.Seen.read(result).serves(self.tree, name, code):
                 seconds, ended = self.server.child(partial(cover.watch, self.tree, name, result), 600, keep=True)
                 print(f"{seconds:6.1f} s  {name}{f': {ended}' if ended else ''}", flush=True)
                 if ended:
@@ -118,17 +119,24 @@ class Run:
         record = {
             "key": mutant.key, "file": mutant.file, "line": mutant.line, "function": mutant.function,
             "operator": mutant.operator, "before": mutant.before, "after": mutant.after, "status": "", "by": "",
-            "seconds": 0.0, "tests": 0, "code": mutant.context, "suite": self.tests_hash[:16],
+            "seconds": 0.0, "tests": 0, "code": mutant.context, "proof": "", "suite": self.tests_hash[:16],
         }  # fmt: skip
         if stored is None or stored["code"] != mutant.context:
             return record
         unexplained = stored["key"] not in self.reasons
         if stored["status"] == "survived" and stored["suite"] != record["suite"] and unexplained:
             return record
-        test = stored["by"].partition("::")[0].partition(" ")[0]
-        if test.startswith("tests/") and not (self.tree / test).exists():
+        if stored["proof"] != proof(self.tree, stored["by"]):
             return record
-        return record | {name: stored[name] for name in ("status", "by", "seconds", "tests", "suite")}
+        return record | {name: stored[name] for name in ("status", "by", "seconds", "tests", "proof", "suite")}
+
+    def _try_each(self, pairs: Pairs, without: set[str]) -> None:
+        """Try these mutants, without some tests."""
+        print(f"{len(pairs)} of {len(self.records)} mutants to try", flush=True)
+        if pairs:
+            seen = self.map({mutant.file for mutant, _ in pairs})
+            for mutant, record in pairs:
+                self._try(mutant, record, seen, without)
 
     def _try(self, mutant: find.Mutant, record: dict[str, Any], seen: cover.Seen, without: set[str]) -> None:
         tests = [test for test in cover.choose(mutant, seen, self.budget) if test not in without]
@@ -139,24 +147,22 @@ class Run:
         else:
             verdict = serve.Verdict("survived", "no test runs it", 0.0)
         record |= {"status": verdict.status, "by": verdict.by, "seconds": round(verdict.seconds, 1)}
-        record |= {"tests": len(tests), "suite": self.tests_hash[:16]}
+        record |= {"tests": len(tests), "proof": proof(self.tree, verdict.by), "suite": self.tests_hash[:16]}
         self._store()
         place = self.records.index(record) + 1
         print(f"{place:4d} {verdict.status:8s} {verdict.seconds:5.1f} s  {mutant}  {verdict.by}", flush=True)
 
-    def _alibis(self, sample: list[find.Mutant], seen: cover.Seen) -> None:
+    def _alibis(self, pairs: Pairs) -> None:
         """A test that fails without any change has killed nothing: its mutants are tried again without it."""
         guilty: set[str] = set()
         while True:
-            killers = sorted({record["by"] for record in self.records if record["by"] in seen.seconds})
+            killers = sorted({record["by"] for record in self.records if record["proof"]})
             fresh = self.server.failing([test for test in killers if test not in guilty])
             if not fresh:
                 return
             guilty |= fresh
             print("fail without a mutant, or one time in some:", *sorted(fresh), sep="\n  ", flush=True)
-            for mutant, record in zip(sample, self.records, strict=True):
-                if record["by"] in fresh:
-                    self._try(mutant, record, seen, guilty)
+            self._try_each([(mutant, record) for mutant, record in pairs if record["by"] in fresh], guilty)
 
     def _store(self) -> None:
         done = [record for record in self.records if record["status"]]
@@ -242,12 +248,18 @@ def copy(root: Path, target: Path) -> None:
             shutil.copy2(file, place)
 
 
-def digest(files: list[Path]) -> str:
-    """A hash of the contents."""
-    whole = hashlib.sha256()
-    for file in files:
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()
+def proof(tree: Path, by: str) -> str:
+    """A hash of the test that killed a mutant, of its whole file where it is defined elsewhere; nothing if none did."""
+    file, _, name = by.partition("::")
+    if not name or not (tree / file).exists():
+        return ""
+    body: list[ast.stmt] = ast.parse((tree / file).read_bytes()).body
+    for part in name.partition("[")[0].split("::"):
+        found = [node for node in body if getattr(node, "name", "") == part]
+        if not found:
+            return cover.digest([tree / file])[:16]
+        body = getattr(found[0], "body", [])
+    return hashlib.sha256(ast.dump(found[0]).encode()).hexdigest()[:16]
 
 
 def provenance(root: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -19,13 +20,14 @@ from validation.mutants.serve import OPTIONS
 # The tests of the code in scope. Others run it too, a fit of seconds for every line that they could notice.
 TESTS = (
     *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/step/test_frame.py"),
+    *(f"tests/contracts/test_{name}.py" for name in ("backends", "formats_contract", "networks", "operator", "parts")),
     "tests/train/test_ensemble_training.py",  # of models/stacked.py
 )
 # Half a minute.
 LEFT_OUT = "tests/data/test_dataset_larger_than_memory.py::test_data_beyond_a_hard_memory_limit_streams"
 # What runs in the child that `sandbox.py` asks is seen by nobody here: the tests that ask it stand in.
 ASKED_BY = dict.fromkeys(
-    ("src/lln/data/read/sandbox_worker.py", "src/lln/data/read/hdf5.py", "src/lln/data/read/zarr.py"),
+    (f"src/lln/data/read/{name}.py" for name in ("sandbox_worker", "hdf5", "zarr", "store", "decode")),
     "src/lln/data/read/sandbox.py",
 )
 LONG = 5.0  # seconds; a test beyond is taken only where no other runs the line
@@ -38,21 +40,29 @@ class Seen:
     Attributes:
         seconds: processor time of every test that passed.
         lines: for every file of the code and every line, the tests that run it.
+        state: hashes of the file of tests and of the files of the code that it runs.
     """
 
     seconds: dict[str, float]
     lines: dict[str, dict[int, list[str]]]
+    state: dict[str, str]
 
     def write(self, path: Path) -> None:
         """Store it."""
-        path.write_text(json.dumps({"seconds": self.seconds, "lines": self.lines}))
+        path.write_text(json.dumps({"seconds": self.seconds, "lines": self.lines, "state": self.state}))
+
+    def serves(self, root: Path, tests: str, code: Iterable[str]) -> bool:
+        """Whether it still holds for these files of the code: neither they nor the tests have changed since."""
+        if self.state.get(tests) != digest([root / tests]):
+            return False
+        return all(self.state[file] == digest([root / file]) for file in code if file in self.state)
 
     @classmethod
     def read(cls, path: Path) -> Seen:
         """What `write` stored."""
         stored = json.loads(path.read_text())
         lines = {name: {int(line): tests for line, tests in kept.items()} for name, kept in stored["lines"].items()}
-        return cls(stored["seconds"], lines)
+        return cls(stored["seconds"], lines, stored["state"])
 
     @classmethod
     def joined(cls, parts: Iterable[Seen]) -> Seen:
@@ -64,7 +74,7 @@ class Seen:
             for name, kept in part.lines.items():
                 for line, tests in kept.items():
                     lines[name][line] += tests
-        return cls(seconds, lines)
+        return cls(seconds, lines, {})
 
 
 class Watcher:
@@ -104,7 +114,7 @@ class Watcher:
         if report.outcome != "passed":
             self.failed.add(report.nodeid)
 
-    def seen(self, root: Path) -> Seen:
+    def seen(self, root: Path, tests: str) -> Seen:
         """What was seen, with the lines of a shared fixture credited to every test that asks for it."""
         passed = [test for test in self.seconds if test not in self.failed]
         users: dict[str, list[str]] = defaultdict(list)
@@ -117,7 +127,16 @@ class Watcher:
             contexts = data.contexts_by_lineno(file)
             kept = {line: sorted({t for c in names for t in users.get(c, ())}) for line, names in contexts.items()}
             lines[Path(file).relative_to(root).as_posix()] = {line: tests for line, tests in kept.items() if tests}
-        return Seen({test: round(self.seconds[test], 3) for test in passed}, lines)
+        state = {name: digest([root / name]) for name in (tests, *(name for name, kept in lines.items() if kept))}
+        return Seen({test: round(self.seconds[test], 3) for test in passed}, lines, state)
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A hash of the contents."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def files(root: Path) -> list[Path]:
@@ -136,7 +155,7 @@ def watch(root: Path, file: str, result: Path) -> None:
     pytest.main([*OPTIONS, "-m", "not slow and not gpu", f"--deselect={LEFT_OUT}", file], plugins=[watcher])
     tool.stop()
     sys.settrace(None)
-    watcher.seen(root).write(result)
+    watcher.seen(root, file).write(result)
 
 
 def choose(mutant: Mutant, seen: Seen, budget: float) -> list[str]:

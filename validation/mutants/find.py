@@ -21,7 +21,7 @@ SCOPE = ("src/lln/ops", "src/lln/models", "src/lln/evaluate", "src/lln/step/fram
 SEED = 20261115
 COUNT = 300
 
-# File, the names in it that are left out (None: all of them), and why.
+# A file or folder, the names in it that are left out (None: all of them), and why.
 KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/triton/kernels.py", None, "Triton kernels; they run on a GPU only"),
     (
@@ -41,6 +41,9 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/cpu/functions.py", None, "a part of the CPU kernels: the digits of their polynomials"),
     ("src/lln/ops/cpu/kernels.py", ("Block", "_Transport"), "the body of the CPU kernels: loops around the lens"),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
+    ("src/lln/ops/cpu/step_kernel.py", ("_Step",), "the body of the CPU kernel of whole steps"),
+    ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
+    ("src/lln/ops/step_torch.py", ("_as_graph", "GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
 )
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
@@ -125,8 +128,8 @@ def every(root: Path, scope: Sequence[str] = SCOPE) -> list[Mutant]:
 def of_file(source: bytes, name: str) -> list[Mutant]:
     """All mutants of one file, the bodies of kernels apart."""
     left_out: tuple[str, ...] | None = ()
-    for file, names, _reason in KERNELS:
-        if file == name:
+    for place, names, _reason in KERNELS:
+        if name == place or name.startswith(f"{place}/"):
             left_out = names
     if left_out is None:
         return []

@@ -76,6 +76,17 @@ class _Failures:
             self.failed.append(f"{report.nodeid} (cannot be imported)")
 
 
+class _Chosen:
+    """A plugin that runs some tests of their files; `wanted` keeps those that are not there."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.wanted = wanted
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.wanted]
+        self.wanted -= {item.nodeid for item in items}
+
+
 def ticks(session: int) -> int:
     """Processor time that the processes of a session have used so far, in the system's ticks."""
     total = 0
@@ -141,14 +152,14 @@ class Server:
         self.child(lambda: pytest.main([*OPTIONS, "--collect-only", *files]), 600, keep=True)
 
     def failing(self, tests: Sequence[str]) -> set[str]:
-        """Which of these tests fail as the tree is."""
+        """Which of these tests fail as the tree is, or are no longer there."""
         answer = self.work / "answer"
         answer.unlink(missing_ok=True)
 
         def body() -> None:
-            failures = _Failures()
-            pytest.main([*OPTIONS, *tests], plugins=[failures])
-            answer.write_text(json.dumps(failures.failed))
+            failures, chosen = _Failures(), _Chosen(set(tests))
+            pytest.main([*OPTIONS, *sorted({test.partition("::")[0] for test in tests})], plugins=[failures, chosen])
+            answer.write_text(json.dumps([*failures.failed, *chosen.wanted]))
 
         _, ended = self.child(body, 3600)
         if ended:
