@@ -134,6 +134,15 @@ def test_text_columns_are_left_out_with_a_note(tmp_path):
         csv(tmp_path, "time,a,status\n0,1,ok\n1,2,ok\n2,4,no\n", states=["a", "status"])
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "1 column of text is left out ('t0')"), (4, "4 columns of text are left out ('t0', 't1', 't2', ...)")],
+)
+def test_the_first_three_columns_of_text_are_named(tmp_path, count, said):
+    heads, cells = (",".join(f"{start}{k}" for k in range(count)) for start in ("t", "ok"))
+    assert csv(tmp_path, f"a,{heads}\n" + "".join(f"{k % 4},{cells}\n" for k in range(9))).notes[-1].endswith(said)
+
+
 def test_no_time_where_the_caller_says_so(tmp_path):
     text = "date,a\n2024-01-01,1\n2024-01-05,2\n2024-01-08,4\n"
     with pytest.raises(InputError, match="unevenly sampled"):
@@ -213,3 +222,8 @@ def test_text_beyond_the_memory_of_the_machine_is_refused(tmp_path, monkeypatch)
     monkeypatch.setattr(lazy, "CLAIMED_ALWAYS", 0)
     with pytest.raises(InputError, match="more than the free memory"):
         read(tmp_path / "a.csv")
+
+
+def test_text_in_utf_16_as_spreadsheets_export_it(tmp_path):
+    (tmp_path / "own.csv").write_bytes(("time,a,b\r\n" + lines(T, A, B)).encode("utf-16"))
+    np.testing.assert_array_equal(read(tmp_path / "own.csv").series[0].states, np.column_stack([A, B]))

@@ -60,6 +60,12 @@ def test_a_fill_value_that_cannot_occur_changes_nothing(tmp_path):
         np.testing.assert_array_equal(stored(tmp_path / "a.h5", data, _FillValue=fill), data)
 
 
+def test_a_missing_value_that_only_unsigned_bytes_can_hold_marks_no_signed_one(tmp_path):
+    data = np.arange(-60, 60, dtype="i1").reshape(60, 2)
+    states = stored(tmp_path / "a.h5", data, missing_value=np.int16(256 - 56))
+    np.testing.assert_array_equal(states, data)
+
+
 @pytest.mark.parametrize("suffix", [".h5", ".zarr"])
 def test_unsigned_bytes(tmp_path, suffix):
     unsigned = BASE.astype("u1")

@@ -68,6 +68,15 @@ def test_another_format_is_recognised(tmp_path):
     assert "not a text file" in refusal(tmp_path / "b.csv")
 
 
+def test_a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(InputError, match="is a folder, but CSV data is a file"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "a.zarr").write_text("a")
+    with pytest.raises(InputError, match="is a file, but Zarr data is a folder"):
+        read(tmp_path / "a.zarr")
+
+
 @pytest.mark.parametrize("name", ["data.xlsx", "data"])
 def test_unknown_suffix_lists_the_known(tmp_path, name):
     (tmp_path / name).write_text("x")

@@ -144,3 +144,35 @@ def test_trajectories_of_fields_without_times_end_in_the_grid(tmp_path):
     np.savez(tmp_path / "a.npz", states=walk(12, 12).reshape(2, 6, 3, 4))
     data = read(tmp_path / "a.npz", grid=(3, 4))
     assert (data.lengths, data.space) == ((6, 6), (3, 4))
+
+
+def test_a_grid_of_two_axes_leaves_the_first_axis_to_time(tmp_path):
+    np.savez(tmp_path / "a.npz", states=walk(6, 24).reshape(6, 6, 4), time=np.arange(6.0))
+    data = read(tmp_path / "a.npz", grid=(6, 4))
+    assert (data.lengths, data.space) == ((6,), (6, 4))
+
+
+def test_no_time_means_that_rows_are_steps_whatever_the_file_says(tmp_path):
+    np.savez(tmp_path / "a.npz", states=walk(), time=walk()[:, 0])
+    assert read(tmp_path / "a.npz", time="none", dt=0.25).dt == 0.25
+    smooth = np.sin(np.arange(60) * 0.1 + np.array([[0.0], [2.0], [4.0]]))
+    np.savez(tmp_path / "b.npz", states=smooth)
+    with pytest.raises(InputError, match="looks transposed"):
+        read(tmp_path / "b.npz")
+    assert read(tmp_path / "b.npz", time="none").size == 60
+
+
+def test_a_trajectory_is_numbered_where_there_are_several(tmp_path):
+    times = np.sort(np.random.default_rng(0).uniform(0, 30, 6))
+    for name, states, where in (("one", walk(6), ""), ("two", np.stack([walk(6)] * 2), ", trajectory 0")):
+        path = tmp_path / f"{name}.npz"
+        np.savez(path, states=states, time=times)
+        with pytest.raises(InputError, match=f"{name}.npz{where}: unevenly sampled"):
+            read(path)
+
+
+def test_an_axis_called_channel_needs_no_labels():
+    values = np.random.default_rng(0).standard_normal((5, 4, 2))
+    data = as_dataset(xr.DataArray(values, dims=("time", "x", "channel")))
+    assert (data.space, len(data.channels)) == ((4,), 2)
+    np.testing.assert_array_equal(data.shaped(data.series[0].states), values.transpose(0, 2, 1))

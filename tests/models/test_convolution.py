@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from lln.core.errors import InputError
-from lln.models.convolution import _sampled_patches, convolve, kernel_shape, pad, patches, sides
+from lln.models.convolution import _sampled_patches, convolve, convolve_members, kernel_shape, pad, patches, sides
 
 MODES = {"periodic": "wrap", "neumann": "reflect", "replicate": "edge"}
 
@@ -148,3 +148,11 @@ def test_a_wrong_kernel_is_named():
         kernel_shape([3], 2)
     with pytest.raises(InputError, match="kernel of axis 1 must be an integer of at least 1, got 0"):
         kernel_shape([3, 0], 2)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_members_elsewhere_than_on_a_cpu_have_the_same_shape(shared):
+    x, weight, bias = field(1 if shared else 3, 4, 7, 5, 2), field(3, 6, 18), field(3, 6)
+    options = ((3, 3), sides("periodic", 2))
+    here = convolve_members(x, weight, bias, *options)
+    assert convolve_members(x.to("meta"), weight.to("meta"), bias.to("meta"), *options).shape == here.shape

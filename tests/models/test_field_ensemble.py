@@ -65,3 +65,9 @@ def test_what_does_not_fit_is_named():
         FieldEnsemble(members(1, inputs=2))
     with pytest.raises(InputError, match="must have 2 channels, got 3"):
         FieldEnsemble(members())(torch.zeros(2, 1, 7, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_member_that_is_not_there_is_refused(index):
+    with pytest.raises(InputError, match=f"member must be from 0 to 1, got {index}"):
+        FieldEnsemble(members()).member(index)

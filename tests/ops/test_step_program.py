@@ -1,6 +1,7 @@
 """Rollouts of whole steps, against the formula written as plain loops."""
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,3 +234,18 @@ def test_more_threads_than_a_machine_can_start_are_refused():
         roll(program(), np.zeros((1, 1, 3)), 2, threads=100_000)
     with pytest.raises(InputError, match="threads must be an integer of at least 1, got 0"):
         checked_threads(0)
+
+
+def test_a_start_that_diverges_at_once_leaves_no_number():
+    states, diverged = roll(program(parts=("polynomial",)), np.full((1, 1, 3), 1e200), 4)
+    assert diverged.tolist() == [0]
+    assert np.isnan(states).all()
+
+
+def test_an_angle_needs_its_weights():
+    step = program(parts=("float64",))
+    bare = replace(step.lenses[0], angle_weight=None, angle_bias=None)
+    window = np.random.default_rng(0).standard_normal((2, 1, 3))
+    want, _ = roll(replace(step, lenses=(bare,)), window, 5)
+    got, _ = roll(replace(step, lenses=(replace(bare, angle_bias=step.lenses[0].angle_bias),)), window, 5)
+    np.testing.assert_array_equal(got, want)
