@@ -144,6 +144,13 @@ def test_a_folder_that_is_no_zarr_data_is_not_replaced(tmp_path):
     assert (tmp_path / "mine.zarr" / "thesis.txt").exists()
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_data_of_either_version_is_replaced(tmp_path, version):
+    zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version).create_array("old", data=np.zeros(3))
+    write(tmp_path / "a.zarr", DATASETS["one trajectory"]())
+    assert not (tmp_path / "a.zarr" / "old").exists()
+
+
 def test_npz_of_one_s_own(tmp_path):
     states, times = plain(), np.arange(30) * 0.02 + 5
     np.savez(tmp_path / "a.npz", t=times, X=states)
@@ -315,3 +322,8 @@ def test_a_dataframe_in_long_form():
 
 def test_every_suffix_has_a_name():
     assert set(FORMATS) >= {".npz", ".npy", ".csv", ".h5", ".hdf5", ".nc", ".zarr"}
+
+
+def test_two_trajectories_in_csv_are_numbered(tmp_path):
+    write(tmp_path / "a.csv", as_dataset([plain(), plain()]))
+    assert (tmp_path / "a.csv").read_text().startswith("trajectory,time,")

@@ -14,6 +14,7 @@ import xarray as xr
 from lln.core.errors import InputError
 from lln.data import Dataset, Series, as_dataset
 from lln.data.read.formats import FORMATS, read, write
+from lln.data.read.hdf5 import _check_heaps
 
 STATES = np.random.default_rng(0).standard_normal((30, 3)).cumsum(axis=0)
 WHOLE = [".npz", ".npy", ".csv", ".h5", ".nc"]
@@ -136,6 +137,15 @@ def test_a_heap_without_end_in_hdf5(tmp_path):
     content[first : first + 16] = bytes(16)
     path.write_bytes(content)
     assert "damaged at byte" in refusal(path)
+
+
+def test_a_heap_is_looked_at_to_its_end(tmp_path):
+    text = (1).to_bytes(8, "little") + (5).to_bytes(8, "little") + b"hello\0\0\0"
+    free = bytes(16) + b"x" * 16
+    heap = b"GCOL\1\0\0\0" + (16 + 2 * len(text) + len(free)).to_bytes(8, "little") + 2 * text + free
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + heap)
+    with pytest.raises(InputError, match="damaged at byte 72"):
+        _check_heaps(tmp_path / "a.h5")
 
 
 def test_objects_are_never_unpickled(tmp_path):

@@ -230,3 +230,15 @@ def test_a_forked_process_leaves_the_reader_of_files_to_its_parent(tmp_path):
         os._exit(0 if reader.returncode == 0 and sandbox._access.child is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert reader.poll() is None
+
+
+def test_an_answer_may_be_a_single_byte(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["one"] = np.int8(7)
+    assert sandbox.open_store("HDF5", tmp_path / "a.h5").variables["one"].array[...] == 7
+
+
+def test_what_the_library_says_of_a_bad_file_reaches_the_user(tmp_path):
+    (tmp_path / "a.h5").write_text("no HDF5 at all")
+    with pytest.raises(InputError, match=r"not HDF5 data \(.*file signature not found"):
+        read(tmp_path / "a.h5")

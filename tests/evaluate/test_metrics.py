@@ -10,6 +10,7 @@ from lln.evaluate import (
     rollout,
     valid_prediction_steps,
 )
+from lln.evaluate.registry import METRICS, named_metrics
 
 
 def test_errors_are_in_units_of_the_scale():
@@ -67,3 +68,14 @@ def test_root_mean_squares_are_roots_of_the_means():
     truth, predicted = np.zeros((2, 2)), np.array([[1.0, 20.0], [3.0, 0.0]])
     np.testing.assert_allclose(rmse_by_step(predicted, truth, scale=[1.0, 10.0]), np.sqrt([2.5, 4.5]))
     assert normalized_rmse(predicted, truth, scale=[1.0, 10.0]) == pytest.approx(np.sqrt(3.5))
+
+
+def test_metrics_are_found_by_name_and_functions_keep_theirs():
+    def worst(predicted, truth, *_):
+        return float(abs(predicted - truth).max())
+
+    assert named_metrics(None) == {}
+    assert list(named_metrics("rmse")) == ["rmse"]
+    assert named_metrics(["rmse", worst]) == {"rmse": METRICS.get("rmse"), "worst": worst}
+    with pytest.raises(InputError, match="a metric is a registered name or a function, got 3"):
+        named_metrics([3])
