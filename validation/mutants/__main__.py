@@ -196,6 +196,9 @@ class Run:
             print(
                 f"{record['key']}  {record['file']}:{record['line']} {record['function']}\n    {change}\n    {reason}"
             )
+        stale = sorted(set(self.reasons) - {record["key"] for record in survivors})
+        if stale:
+            print("survivors.toml gives reasons for mutants that are not among them:", ", ".join(stale))
         whole = table["all"]
         return 0 if whole["killed"] >= BAR * whole["mutants"] and not open_ones else 1
 
