@@ -16,6 +16,7 @@ import zarr
 from lln.core.errors import InputError
 from lln.data.read import sandbox
 from lln.data.read.formats import read
+from lln.data.read.zarr import open_zarr
 
 T = np.arange(100) * 0.1
 
@@ -140,3 +141,10 @@ def test_a_zarr_chunk_that_no_memory_holds_is_refused_before_it_is_read(tmp_path
     said.write_text(json.dumps(json.loads(said.read_text()) | {"chunks": [10**8, 10**4]}))
     with pytest.raises(InputError, match="states, one chunk"):
         read(tmp_path / "a.zarr")
+
+
+def test_groups_are_read_to_a_depth_of_eight(tmp_path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
+    for depth in (8, 9):
+        group.create_array("/".join(["g"] * depth + ["states"]), data=np.zeros((5, 2)))
+    assert list(open_zarr(tmp_path / "a.zarr").variables) == ["g/" * 8 + "states"]
