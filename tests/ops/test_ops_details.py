@@ -14,7 +14,6 @@ from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import compile as cpu_compile
 from lln.ops.cpu import threads as cpu_threads
 from lln.ops.grid import even_grid
-from lln.ops.transport import lens_transport
 from lln.ops.triton import backend as triton_backend
 
 CENTERS, SIGMA, LENGTH, SCALE = (-2.0, -1.0, 0.0, 1.0, 2.0), 1.1, 0.3, 0.7
