@@ -33,9 +33,9 @@ KS = [
     'page ks.lln --data ks.nc --steps 240 --title "Kuramoto-Sivashinsky, forecast by a lens network" -o ks.html',
 ]
 PHASES = [
-    "simulate allen-cahn-64x64 --steps 100 --seed 0 --seed 1 --seed 2 --seed 3 --seed 4 --seed 5 -o phases.nc",
+    "simulate allen-cahn-64x64 --steps 60 --seed 0 --seed 1 --seed 2 -o phases.nc",
     "simulate allen-cahn-64x64 --steps 100 --seed 100 --seed 101 -o unseen.nc",
-    "fit phases.nc -o phases.lln",
+    "fit phases.nc -o phases.lln --parts linear,polynomial",
 ]
 # Commands to run, and the picture: page, last element shown, colour scheme and width.
 SHOTS = {

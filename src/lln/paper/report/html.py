@@ -41,7 +41,7 @@ th { max-width: 9rem; font-weight: 600; }
 table.dense { font-size: 12px; } table.dense :is(th, td) { padding: .2rem .28rem; min-width: 0; }
 .text { text-align: left; }
 td.text { min-width: 8rem; max-width: 30rem; }
-thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); vertical-align: bottom; }
+thead :is(th, td) { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 tbody tr:last-child td { border-bottom: 2px solid var(--ink); }
 tbody tr.first td { border-top: 1px solid var(--rule); }
 td.agree { background: var(--agree); } td.other { background: var(--other); } td.differ { background: var(--differ); }
@@ -92,7 +92,7 @@ def to_html(document: Document, figures: Path) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f'<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<div class="columns">\n'
+        f'<style>{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<div class="columns">\n'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n{body}\n</main>\n</div>\n</body>\n</html>\n'
     )
 
@@ -101,10 +101,7 @@ def table_to_html(table: Table) -> str:
     """One table: verdicts are tinted, columns of words are flush left, and cells carry their heading."""
     cells = table.cells()
     words = [j == 0 or _is_text([row[j] for row in cells]) for j in range(len(table.columns))]
-    head = "".join(
-        f'<th scope="col" class="text">{_prose(name)}</th>' if text else f'<th scope="col">{_prose(name)}</th>'
-        for name, text in zip(table.columns, words, strict=True)
-    )
+    head = "".join(_heading(name, text) for name, text in zip(table.columns, words, strict=True))
     rows = []
     for i, row in enumerate(cells):
         grouped = i > 0 and row[0] and not cells[i - 1][0]
@@ -118,6 +115,14 @@ def table_to_html(table: Table) -> str:
         f"<table{dense}><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+def _heading(name: str, text_column: bool) -> str:
+    """The head of a column; one without a name is a plain cell, since an empty heading would be read aloud."""
+    if not name:
+        return "<td></td>"
+    kind = ' class="text"' if text_column else ""
+    return f'<th scope="col"{kind}>{_prose(name)}</th>'
 
 
 def _is_text(cells: Sequence[str]) -> bool:
