@@ -3,7 +3,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.evaluate import Ending, Outcome, rollout
-from lln.evaluate.rollout import Region, judge
+from lln.evaluate.rollout import Region, judge, marked
 
 BOX = Region(np.array([-1.0, -1.0]), np.array([4.0, 4.0]))
 
@@ -42,6 +42,18 @@ def test_the_worst_of_many_is_the_earliest_to_leave_if_none_diverged():
 def test_a_divergence_straight_from_inside_never_left():
     states = np.array([[0.0, 0.0], [np.inf, 0.0], [0.0, 0.0]])
     assert judge(states, region=BOX).outcome == Outcome(Ending.DIVERGED, 1, None)
+
+
+def test_marks_say_the_same_as_a_look_at_the_states():
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-1.1, 4.1, (2, 30, 9, 2))
+    states[..., 1:, :][rng.random((2, 30, 8, 2)) < 0.05] = np.nan
+    want = judge(states, region=BOX)
+    assert {outcome.ending for outcome in want.outcomes} == set(Ending)
+    steps = [[outcome.step if outcome.ending is Ending.DIVERGED else None, outcome.left] for outcome in want.outcomes]
+    marks = np.array([[-1 if step is None else step for step in pair] for pair in steps]).T
+    assert marked(want.states, marks).outcomes == want.outcomes
+    assert marked(want.states, None).outcomes == (Outcome(),) * 60
 
 
 def test_a_region_must_be_a_box_of_the_right_size():

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from lln import InputError, LensForecaster
 from lln.evaluate import Ending
+from lln.evaluate.rollout import judge
 
 
 def test_a_rollout_is_the_step_again_and_again():
@@ -163,6 +167,24 @@ def test_leaving_the_region_of_training_is_said():
     seen = lorenz()[slice(*forecaster.training_.rows[0][1:])]
     np.testing.assert_allclose(forecaster.region_.low, seen.min(axis=0) - 0.1 * np.ptp(seen, axis=0))
     np.testing.assert_allclose(forecaster.region_.high, seen.max(axis=0) + 0.1 * np.ptp(seen, axis=0))
+
+
+def test_outcomes_are_those_of_the_states_after_every_change_of_the_model():
+    forecaster = LensForecaster(**QUICK).fit(lorenz(), dt=0.01)
+    for change in (lambda one: one, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), _fitted_to_half):
+        forecaster = change(forecaster)
+        low, high = forecaster.region_.low, forecaster.region_.high
+        starts = low + (high - low) * np.random.default_rng(0).uniform(-0.2, 1.2, (40, 3))
+        run = forecaster.rollout(starts, 30)
+        assert {outcome.ending for outcome in run.outcomes} >= {Ending.FINISHED, Ending.LEFT}
+        assert run.outcomes == judge(run.array, region=forecaster.region_).outcomes
+        np.testing.assert_array_equal(run.array[:, 1:], forecaster.surrogate_.rollout(starts[:, None], 30))
+        for start, outcome in zip(starts[:5], run.outcomes, strict=False):
+            assert forecaster.rollout(start, 30).outcomes == (outcome,)
+
+
+def _fitted_to_half(forecaster):
+    return forecaster.fit(0.5 * lorenz(), dt=0.01)
 
 
 def test_predict_passes_gaps_on():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lln import InputError
-from lln.ops import Flow, LensBlock, Polynomial, StepProgram, checked_threads, roll
+from lln.ops import Flow, LensBlock, Polynomial, StepProgram, checked_threads, roll, track
 from lln.ops.cpu import backend as cpu_backend
 
 
@@ -249,3 +249,49 @@ def test_an_angle_needs_its_weights():
     want, _ = roll(replace(step, lenses=(bare,)), window, 5)
     got, _ = roll(replace(step, lenses=(replace(bare, angle_bias=step.lenses[0].angle_bias),)), window, 5)
     np.testing.assert_array_equal(got, want)
+
+
+def first_true(rows):
+    return [int(np.argmax(row)) if row.any() else -1 for row in rows]
+
+
+@pytest.mark.parametrize("starts", [1, 4, 8, 11])
+@pytest.mark.parametrize("case", ["linear", "flow", "two lenses, wide"])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_states_outside_the_watched_box_are_marked(case, starts, backend):
+    step, rng = program(**CASES[case]), np.random.default_rng(2)
+    window = step.mean + 0.3 * step.scale * rng.standard_normal((starts, step.history, step.size))
+    states = track(step, window, 6, backend=backend).states
+    np.testing.assert_array_equal(states[:, 0], window[:, -1])
+    low, high = np.quantile(states, [0.05, 0.95], axis=(0, 1))
+    watched = replace(step, watch_low=low, watch_high=high)
+    found = track(watched, window, 6, backend=backend)
+    np.testing.assert_array_equal(found.states, states)
+    assert found.marks[0].tolist() == [-1] * starts
+    assert found.marks[1].tolist() == first_true(((states < low) | (states > high)).any(axis=-1))
+    wide = replace(step, watch_low=states.min(axis=(0, 1)), watch_high=states.max(axis=(0, 1)))
+    assert track(wide, window, 6, backend=backend).marks is None
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_marks_count_from_the_start_and_end_with_divergence(backend):
+    square = Polynomial(np.array([[-1, 0], [0, 0]]), np.array([[0.0, 1.0]]))
+    step = StepProgram(
+        np.zeros(1), np.ones(1), polynomial=square, watch_low=np.array([-1.0]), watch_high=np.array([9.0])
+    )
+    window = np.array([1e-9, 1e100, 1.0, -0.5, 50.0, 1e200]).reshape(-1, 1, 1)
+    for rows in (window, *window[:, None]):  # in one tile, and each alone
+        found = track(step, rows, 12, backend=backend)
+        want = {1e-9: [-1, -1], 1e100: [2, 0], 1.0: [11, 3], -0.5: [-1, -1], 50.0: [8, 0], 1e200: [1, 0]}
+        marks = [[-1] * len(rows)] * 2 if found.marks is None else found.marks.tolist()
+        assert np.transpose(marks).tolist() == [want[x] for x in rows.ravel()]
+        for states, lost in zip(found.states, marks[0], strict=True):
+            assert np.isfinite(states[: lost if lost >= 0 else None]).all()
+            assert lost < 0 or np.isnan(states[lost:]).all()
+
+
+def test_read_only_windows_serve():
+    step, window = program(), np.zeros((2, 1, 3))
+    want, _ = roll(step, window, 3)
+    window.setflags(write=False)
+    np.testing.assert_array_equal(roll(step, window, 3)[0], want)

@@ -54,6 +54,9 @@ class Outcome:
         return self.ending.value if self.step is None else f"{self.ending.value} at step {self.step}"
 
 
+_FINISHED = Outcome()
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """A box in state space.
@@ -170,7 +173,7 @@ def judge(states: Array, *, limit: float = math.inf, region: Region | None = Non
     if region is not None:
         region.check(states)
     rows = states.reshape(math.prod(states.shape[:-2]), *states.shape[-2:])
-    outcomes = [Outcome()] * len(rows)
+    outcomes = [_FINISHED] * len(rows)
     others = np.flatnonzero(~_stay_inside(rows, limit, region))
     if len(others):
         some = rows[others]
@@ -183,6 +186,20 @@ def judge(states: Array, *, limit: float = math.inf, region: Region | None = Non
         rows = rows.copy()
         rows[others] = some
     return Rollout(rows.reshape(states.shape), tuple(outcomes))
+
+
+def marked(states: Array, marks: NDArray[np.int64] | None) -> Rollout:
+    """The same from marks that the rollout itself has made.
+
+    Args:
+        states: (..., steps + 1, n), the start first, NaN from a divergence on.
+        marks: for each start (2, B) the step of its divergence and the first step before it outside the region, -1 for
+            none; None where no start has such a step.
+    """
+    if marks is None:
+        return Rollout(states, (_FINISHED,) * math.prod(states.shape[:-2]))
+    pairs = ((None if mark < 0 else mark for mark in pair) for pair in marks.T.tolist())
+    return Rollout(states, tuple(_outcome(*pair) for pair in pairs))
 
 
 def _stay_inside(rows: Array, limit: float, region: Region | None) -> NDArray[np.bool_]:
@@ -219,7 +236,7 @@ def _firsts(marks: NDArray[np.bool_]) -> list[int | None]:
 def _outcome(lost: int | None, left: int | None) -> Outcome:
     if lost is not None:
         return Outcome(Ending.DIVERGED, lost, left)
-    return Outcome() if left is None else Outcome(Ending.LEFT, left, left)
+    return _FINISHED if left is None else Outcome(Ending.LEFT, left, left)
 
 
 def _alive(states: Array, limit: float) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from lln.core.checks import check_int
 from lln.core.errors import InputError, did_you_mean
 from lln.data.input_lags import lagged_names
 from lln.data.windows import HORIZON
-from lln.evaluate.rollout import Region, judge, training_region
+from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import Recipe
 from lln.fit.report import coverage as covering
 from lln.forecaster.fingerprint import TrainingFingerprint
@@ -237,8 +237,13 @@ class FittedForecaster(Estimator):
         return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
 
     def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
-        after = surrogate.rollout(start.window, steps, known)
-        return judge(np.concatenate([start.window[..., -1:, :], after], axis=-2), region=self.region_)
+        window, region = start.window, self.region_
+        found = surrogate.track(window, steps, known, region)
+        if found is None:
+            after = surrogate.rollout(window, steps, known)
+            return judge(np.concatenate([window[..., -1:, :], after], axis=-2), region=region)
+        states = found.states.reshape(*start.lead, steps + 1, window.shape[-1])
+        return marked(states, found.marks)
 
     def _coverage(self, features: Array) -> covering.Coverage | None:
         frame, members = self.surrogate_.frame, self.surrogate_.members

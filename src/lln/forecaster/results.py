@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -176,7 +177,13 @@ def with_bounds(found: Forecast, intervals: Intervals, level: float) -> Forecast
 
 def times_after(first: Any, dt: float, count: int, frequency: str | None = None) -> Any:
     """`count` times from `first`, or from each of them, in steps of `dt`, seconds or `frequency` for dates."""
-    return _times_at(first, dt, np.arange(count), frequency)
+    return _elapsed(dt, count).copy() if first is None else _times_at(first, dt, np.arange(count), frequency)
+
+
+@lru_cache(maxsize=8)
+def _elapsed(dt: float, count: int) -> Array:
+    """`count` times from zero on."""
+    return np.arange(count, dtype=np.float64) * dt
 
 
 def _times_at(first: Any, dt: float, steps: Any, frequency: str | None) -> Any:

@@ -4,8 +4,8 @@ from lln.ops import reference
 from lln.ops.cpu.threads import checked_threads
 from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
-from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram
-from lln.ops.step_rollout import roll
+from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track
+from lln.ops.step_rollout import roll, track
 from lln.ops.transport import lens_transport
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Polynomial",
     "Scaling",
     "StepProgram",
+    "Track",
     "checked_threads",
     "drift",
     "explain",
@@ -22,4 +23,5 @@ __all__ = [
     "reference",
     "roll",
     "rollout",
+    "track",
 ]

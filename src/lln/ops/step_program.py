@@ -16,7 +16,7 @@ clipped to [low, high].
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,19 @@ class Flow:
     substeps: int = 1
 
 
+class Track(NamedTuple):
+    """A rollout of B starts, with the start in front as step 0.
+
+    Attributes:
+        states: (B, steps + 1, n), NaN from the first state that is not finite.
+        marks: (2, B): the step of that state, and the first step before it outside the watched box, -1 for none; None
+            where no start has such a step.
+    """
+
+    states: Array
+    marks: NDArray[np.int64] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class StepProgram:
     """One step of a system of n coordinates, H past states and m known inputs; symbols as in the module's text.
@@ -118,6 +131,8 @@ class StepProgram:
         input_scale: (m,), above zero; None if m = 0.
         low: (n,); no state is below; None for no bound.
         high: (n,); no state is above; None for no bound.
+        watch_low: (n,); a rollout tells when a state is below; None to watch nothing.
+        watch_high: (n,); the same above.
         polynomial: polynomial part.
         lenses: lens networks.
         flow: polynomial vector field.
@@ -136,6 +151,8 @@ class StepProgram:
     polynomial: Polynomial | None = None
     lenses: tuple[LensBlock, ...] = ()
     flow: Flow | None = None
+    watch_low: Array | None = None
+    watch_high: Array | None = None
 
     def __post_init__(self) -> None:
         n, features, past = self.size, self.features, max(self.history - 1, 0)
@@ -146,6 +163,8 @@ class StepProgram:
         _check(self, "input_scale", (self.inputs,), needed=self.inputs > 0)
         _check(self, "low", (n,))
         _check(self, "high", (n,))
+        _check(self, "watch_low", (n,))
+        _check(self, "watch_high", (n,))
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
         for polynomial in (self.polynomial, self.flow.field if self.flow else None):

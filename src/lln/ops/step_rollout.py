@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,10 +13,10 @@ from lln.core.errors import InputError
 from lln.ops import step_torch
 from lln.ops.cpu import step
 from lln.ops.cpu.threads import checked_threads
-from lln.ops.step_program import Array, StepProgram
+from lln.ops.step_program import Array, StepProgram, Track
 
 
-def roll(
+def track(
     program: StepProgram,
     window: Array,
     steps: int,
@@ -23,7 +25,7 @@ def roll(
     threads: int | None = None,
     device: torch.device | str = "cpu",
     backend: str = "auto",
-) -> tuple[Array, NDArray[np.int64]]:
+) -> Track:
     """Roll a program out from every window.
 
     Args:
@@ -36,15 +38,13 @@ def roll(
         backend: implementation of the lens transport where no fused rollout serves.
 
     Returns:
-        The states (B, steps, n), NaN from the first state of a start that is not finite; and (B,), the index of that
-        state, or -1 where all are finite.
+        The last state of each window and those after it, and where each start diverged or left the watched box.
     """
     steps, window = check_int("steps", steps, 0), np.ascontiguousarray(window, np.float64)
     if window.ndim != 3 or window.shape[1:] != (program.history, program.size):
         raise InputError(f"window must have shape (B, {program.history}, {program.size}), got {window.shape}")
-    shape = (window.shape[0], steps, program.inputs)
     if program.inputs:
-        found = None if inputs is None else np.shape(inputs)
+        shape, found = (window.shape[0], steps, program.inputs), None if inputs is None else np.shape(inputs)
         if found != shape:
             raise InputError(f"inputs must have shape {shape}, got {found}")
         inputs = np.ascontiguousarray(inputs, np.float64)
@@ -54,17 +54,33 @@ def roll(
         check_memory(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
     if (device == "cpu" or torch.device(device).type == "cpu") and backend in ("auto", "cpu") and step.serves(program):
         count = torch.get_num_threads() if threads is None else checked_threads(threads)
-        return step.roll(program, window, steps, inputs, count)
+        return step.track(program, window, steps, inputs, count)
     with np.errstate(over="ignore", invalid="ignore"):
         states = step_torch.roll(program, window, steps, inputs, device=device, backend=backend)
-    return states, divergence(states)
+        return _marked(program, np.concatenate([window[:, -1:], states], axis=1))
 
 
-def divergence(states: Array) -> NDArray[np.int64]:
-    """Index of the first state (B, steps, n) of every start that is not finite, or -1; NaN from there on, in place."""
-    first = np.full(states.shape[0], -1, np.int64)
-    where, when = np.nonzero(~np.isfinite(states).all(axis=-1))
-    first[where[::-1]] = when[::-1]  # the first of each start is written last
-    for start in np.flatnonzero(first >= 0):
-        states[start, first[start] :] = np.nan
-    return first
+def roll(
+    program: StepProgram, window: Array, steps: int, inputs: Array | None = None, **options: Any
+) -> tuple[Array, NDArray[np.int64]]:
+    """As `track`: the states (B, steps, n) after the windows, and the index of the first that is not finite, or -1."""
+    found = track(program, window, steps, inputs, **options)
+    never = np.full(len(found.states), -1, np.int64)
+    return found.states[:, 1:], never if found.marks is None else np.maximum(found.marks[0], 0) - 1
+
+
+def _marked(program: StepProgram, states: Array) -> Track:
+    """States (B, steps + 1, n) with their marks; NaN from where they diverge, in place."""
+    low, high = program.watch_low, program.watch_high
+    lost = np.asarray(~np.isfinite(states).all(axis=-1))
+    lost[:, 0] = False  # a start is where it is
+    dead = np.logical_or.accumulate(lost, axis=1)
+    outside = np.zeros_like(dead)
+    if low is not None:
+        outside |= (states < low).any(axis=-1)
+    if high is not None:
+        outside |= (states > high).any(axis=-1)
+    states[dead] = np.nan
+    steps = np.stack([dead, outside & ~dead])
+    marks = np.where(steps.any(axis=2), steps.argmax(axis=2), -1)
+    return Track(states, None if (marks < 0).all() else marks)

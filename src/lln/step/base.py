@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from lln.core.checks import SMALL, check_memory
 from lln.core.errors import InputError
+from lln.ops import Track
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
 from lln.step.polynomial import as_tensor
@@ -25,6 +26,21 @@ FrameT = TypeVar("FrameT", Frame, FieldFrame)
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 _EAGER = 2  # steps before a capture, in which kernels compile and caches fill
 _LOOK = 16  # steps between two looks at whether anything is still finite
+
+
+class Box(Protocol):
+    """Bounds of each coordinate, (n,), which never change: the object itself is the key under which they are kept."""
+
+    def __hash__(self) -> int:
+        """By identity."""
+
+    @property
+    def low(self) -> NDArray[Any]:
+        """Lower bounds."""
+
+    @property
+    def high(self) -> NDArray[Any]:
+        """Upper bounds."""
 
 
 class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
@@ -95,18 +111,39 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         Returns:
             (..., steps, n) in float64. Not finite from where it diverged; NaN once every start has.
         """
-        self._check(window)
-        if 8 * ROLLOUT_COPIES * window.size * steps >= SMALL:
-            shape = (*window.shape[:-2], steps, window.shape[-1])
-            check_memory(f"a rollout of {steps:,} steps", shape, copies=ROLLOUT_COPIES)
-        return self._states(window, steps, inputs)
-
-    def _states(self, window: Array, steps: int, inputs: NDArray[Any] | None) -> Array:
-        """As `rollout`; subclasses may have a way without torch."""
+        self._check_rollout(window, steps)
+        found = self._fused(window, steps, inputs)
+        if found is not None:
+            return found.states[:, 1:].reshape(*window.shape[:-2], steps, window.shape[-1])
         with torch.no_grad():
             known = None if inputs is None else self._at(inputs)
             states: Array = self._roll(self._at(window), steps, known).cpu().numpy()
         return states
+
+    def track(self, window: Array, steps: int, inputs: NDArray[Any] | None, box: Box) -> Track | None:
+        """A rollout that notices which starts diverge and leave a box; None where no fused rollout serves.
+
+        Args:
+            window: (..., H, n), oldest first.
+            steps: how many.
+            inputs: known inputs (..., steps, m); None without inputs.
+            box: where states are expected.
+
+        Returns:
+            The states and the marks of all starts; the leading dimensions of the window are one.
+        """
+        self._check_rollout(window, steps)
+        return self._fused(window, steps, inputs, box)
+
+    def _fused(
+        self,
+        window: Array,  # noqa: ARG002
+        steps: int,  # noqa: ARG002
+        inputs: NDArray[Any] | None,  # noqa: ARG002
+        box: Box | None = None,  # noqa: ARG002
+    ) -> Track | None:
+        """The fused rollout of subclasses that have one."""
+        return None
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
         """The states (..., steps, n); subclasses may have a faster way."""
@@ -165,7 +202,10 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
     def _at(self, values: NDArray[Any]) -> Tensor:
         return as_tensor(np.asarray(values)).to(self.device)
 
-    def _check(self, window: Array) -> None:
+    def _check_rollout(self, window: Array, steps: int) -> None:
+        if 8 * ROLLOUT_COPIES * window.size * steps >= SMALL:
+            shape = (*window.shape[:-2], steps, window.shape[-1])
+            check_memory(f"a rollout of {steps:,} steps", shape, copies=ROLLOUT_COPIES)
         if window.shape[-2] != self.frame.history:
             raise InputError(f"the model looks at {self.frame.history} states at a time, got {window.shape[-2]}")
 

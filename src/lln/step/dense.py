@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +15,10 @@ from torch import Tensor, nn
 
 from lln.core.errors import InputError
 from lln.models import LensNetwork
-from lln.ops import Flow, LensBlock, StepProgram
+from lln.ops import Flow, LensBlock, StepProgram, Track, track
 from lln.ops import Polynomial as Monomials
-from lln.ops import roll as fused_rollout
 from lln.ops.cpu.step import serves
-from lln.step.base import Step
+from lln.step.base import Box, Step
 from lln.step.frame import Array, Frame, delay_features
 from lln.step.parts import part_name
 from lln.step.polynomial import FlowPart, PolynomialPart
@@ -153,24 +154,32 @@ class DenseStep(Step[Frame, Any]):
             change = change + self.part(features)
         return change
 
-    def _states(self, window: Array, steps: int, inputs: NDArray[Any] | None) -> Array:
+    def _fused(self, window: Array, steps: int, inputs: NDArray[Any] | None, box: Box | None = None) -> Track | None:
         program = self.program() if self.device.type == "cpu" else None
         if program is None or not serves(program):
-            return super()._states(window, steps, inputs)
-        lead, known = window.shape[:-2], None
+            return None
+        known = None
         if program.inputs:
             if inputs is None:
                 raise InputError(f"the model knows {program.inputs} inputs, but none were given")
             given = np.asarray(inputs)[..., :steps, :]
-            known = np.broadcast_to(given, (*lead, *given.shape[-2:])).reshape(-1, *given.shape[-2:])
-        states, _ = fused_rollout(program, window.reshape(-1, *window.shape[-2:]), steps, known)
-        return states.reshape(*lead, steps, window.shape[-1])
+            whole = (*window.shape[:-2], *given.shape[-2:])
+            known = np.broadcast_to(given, whole).reshape(-1, *given.shape[-2:])
+        if box is not None:
+            program = watching(program, box)
+        return track(program, window.reshape(-1, *window.shape[-2:]), steps, known)
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
         return super(DenseStep, self.merged_step())._roll(window, steps, inputs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_merged": None, "_program": None}
+
+
+@lru_cache(maxsize=8)
+def watching(program: StepProgram, box: Box) -> StepProgram:
+    """The program that notices which states lie outside a box; both are known by what they are, not by their values."""
+    return dataclasses.replace(program, watch_low=box.low, watch_high=box.high)
 
 
 def merge(lenses: list[LensNetwork]) -> LensNetwork:
@@ -198,7 +207,8 @@ def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None
     if len(lenses) < len(members) or stacked or frame.part is not None:
         return None
     return StepProgram(
-        frame.mean, frame.scale, frame.matrix if frame.matrix.any() else None, frame.offset, frame.history,
+        frame.mean, frame.scale, frame.matrix if frame.matrix.any() else None,
+        frame.offset if frame.offset.any() else None, frame.history,
         frame.difference_scale if frame.history > 1 else None, frame.input_mean if frame.inputs else None,
         frame.input_scale if frame.inputs else None, frame.low, frame.high,
         None if frame.polynomial is None else Monomials(frame.polynomial.table, frame.polynomial.weights),

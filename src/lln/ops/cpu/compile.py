@@ -68,7 +68,7 @@ def best(features: dict[str, bool]) -> str:
     return "avx512" if all(features.get(name) for name in wide) else "avx2"
 
 
-def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Callable[..., None]:
+def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Callable[..., Any]:
     """The function `name` of `module` as a ctypes function of type `signature`."""
     with _lock:
         _prepare()
@@ -86,7 +86,7 @@ def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Call
         engine.add_object_file(binding.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
-        function: Callable[..., None] = signature(engine.get_function_address(name))
+        function: Callable[..., Any] = signature(engine.get_function_address(name))
         return function
 
 
@@ -106,9 +106,9 @@ def cache_folder() -> Path | None:
     return cache.location()
 
 
-def signature(pointers: int, sizes: int) -> Any:
+def signature(pointers: int, sizes: int, result: Any = None) -> Any:
     """A C function of `pointers` addresses and `sizes` integers."""
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
+    return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
 
 
 def _forget() -> None:

@@ -101,6 +101,7 @@ class Code:
         precision: of the numbers, "float32" or "float64"; `as_precision` gives the same body with the other.
         stored: name and type of further arguments of the body, which the symbol to call takes as one array of addresses
             and integers behind its own arguments: ctypes converts every argument of every call.
+        result: type of what `finish` returns.
     """
 
     def __init__(
@@ -111,11 +112,12 @@ class Code:
         target: Target,
         precision: str = "float32",
         stored: Sequence[tuple[str, ir.Type]] = (),
+        result: ir.Type = VOID,
     ) -> None:
         self.module, self.target = module, target
         self._set(precision)
         everything = [*arguments, *stored]
-        body = ir.Function(module, ir.FunctionType(VOID, [kind for _, kind in everything]), f"{name}_body")
+        body = ir.Function(module, ir.FunctionType(result, [kind for _, kind in everything]), f"{name}_body")
         body.linkage = "internal"
         body.attributes.add("noinline")
         body.attributes.add("nounwind")
@@ -147,15 +149,15 @@ class Code:
 
     def _enter(self, name: str, given: list[ir.Type], stored: list[ir.Type], body: ir.Function) -> None:
         """The symbol to call: switches subnormals off around the body, which LLVM therefore cannot move out."""
-        entry = ir.Function(self.module, ir.FunctionType(VOID, [*given, *([POINTER] if stored else [])]), name)
+        result = body.function_type.return_type
+        entry = ir.Function(self.module, ir.FunctionType(result, [*given, *([POINTER] if stored else [])]), name)
         builder = ir.IRBuilder(entry.append_basic_block("entry"))
         arguments = list(entry.args[: len(given)])
         for k, kind in enumerate(stored):
             value = builder.load(builder.gep(entry.args[-1], [self.number(k)], source_etype=INT), typ=INT, align=8)
             arguments.append(builder.inttoptr(value, POINTER) if isinstance(kind, ir.PointerType) else value)
         if not self.target.x86:
-            builder.call(body, arguments)
-            builder.ret_void()
+            _return(builder, builder.call(body, arguments))
             return
         control = ir.FunctionType(VOID, [POINTER])
         store = self.module.declare_intrinsic("llvm.x86.sse.stmxcsr", (), control)
@@ -164,13 +166,13 @@ class Code:
         builder.call(store, [before])
         builder.store(builder.or_(builder.load(before, typ=INT32), ir.Constant(INT32, _FLUSH)), inside)
         builder.call(load, [inside])
-        builder.call(body, arguments)
+        value = builder.call(body, arguments)
         builder.call(load, [before])
-        builder.ret_void()
+        _return(builder, value)
 
-    def finish(self) -> None:
+    def finish(self, value: ir.Value | None = None) -> None:
         """Return to the caller."""
-        self.builder.ret_void()
+        _return(self.builder, value)
 
     def each(self, operation: Callable[..., ir.Value], *tiles: Tile) -> Tile:
         """Apply `operation` part by part; a tile of one part goes with every part of the others."""
@@ -353,3 +355,10 @@ class Code:
         """A loop over reversed(range(stop))."""
         with self.loop(0, stop) as index:
             yield self.minus(self.minus(stop, 1), index)
+
+
+def _return(builder: ir.IRBuilder, value: ir.Value | None) -> None:
+    if value is None or value.type == VOID:
+        builder.ret_void()
+    else:
+        builder.ret(value)

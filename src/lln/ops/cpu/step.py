@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from lln.ops.cpu.backend import constants, forced_level, unavailable
 from lln.ops.cpu.threads import run, scratch
 from lln.ops.grid import Grid, even_grid
-from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram
+from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram, Track
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import LensShape, StepShape
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MOST_BASIS = 128  # as for the transport
 _THREAD_WORK = 100_000  # multiply-adds below which a second thread costs more than it saves
 _ALIGN = 8  # numbers of float64 in a cache line
+GROUP = 4  # terms that a product with a matrix handles side by side
 
 
 def serves(program: StepProgram) -> bool:
@@ -32,33 +34,31 @@ def serves(program: StepProgram) -> bool:
     return all(isinstance(grid, Grid) and grid.basis <= MOST_BASIS for grid in grids)
 
 
-def roll(
-    program: StepProgram, window: Array, steps: int, inputs: Array | None, threads: int
-) -> tuple[Array, NDArray[np.int64]]:
-    """The states (B, steps, n) after windows (B, H, n), NaN from where they diverge, and that step (B,), or -1."""
+def track(program: StepProgram, window: Array, steps: int, inputs: Array | None, threads: int) -> Track:
+    """Roll out from windows (B, H, n) with inputs (B, steps, m)."""
     batch, size = window.shape[0], program.size
-    if not batch or not steps:
-        return np.empty((batch, steps, size)), np.full(batch, -1, np.int64)
-    # One array holds all that moves: finding its address costs more than to make it.
-    count = batch * steps * size
-    moving = np.empty(count + batch * (1 + size * program.history))
-    states = moving[:count].reshape(batch, steps, size)
-    diverged: NDArray[np.int64] = moving[count : count + batch].view(np.int64)
-    diverged.fill(-1)
-    last = count + batch + batch * size
-    moving[count + batch : last].reshape(batch, size)[:] = window[:, -1]
+    # One array holds all that the kernel writes: finding the address of another costs more than to cut this one.
+    count = batch * (steps + 1) * size
+    written = np.empty(count + 2 * batch)
+    states = written[:count].reshape(batch, steps + 1, size)
+    if not batch:
+        return Track(states)
+    past = None
     if program.history > 1:
         z = (window - program.mean) / program.scale
-        moving[last:].reshape(batch, program.history - 1, size)[:] = np.diff(z, axis=1)[:, ::-1]
+        past = np.ascontiguousarray(np.diff(z, axis=1)[:, ::-1])
     packed = _packed(program, batch, forced_level())
-    begin = _address(moving)
+    begin = _address(written)
     at = begin + 8 * count
-    known = 0 if inputs is None else _address(inputs)
-    pointers = (at + 8 * batch, begin + 8 * last, known, begin, at)
+    arrays = (_address(window), _address(past), _address(inputs), begin, at, at + 8 * batch)
+    stored, function, room = packed.stored[0], packed.function, 8 * packed.room
+    noticed = 0
 
     def call(first: int, last: int) -> None:
-        address, _owner = scratch(8 * packed.room)
-        packed.function(*pointers, address, batch, steps, first, last, packed.stored[0])
+        nonlocal noticed
+        address, _owner = scratch(room)
+        if function(*arrays, address, batch, steps, first, last, stored):
+            noticed = 1
 
     rows = packed.shape.rows
     if threads == 1 or batch <= rows:
@@ -68,15 +68,32 @@ def roll(
         share = -(-batch // threads)
         share += -share % rows
         run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
-    if diverged.max() >= 0:
-        for start in np.flatnonzero(diverged >= 0):
-            states[start, diverged[start] :] = np.nan
-    return states, diverged
+    if not noticed:
+        return Track(states)
+    marks: NDArray[np.int64] = written[count:].view(np.int64).reshape(2, batch)
+    for start in np.flatnonzero(marks[0] >= 0):
+        states[start, marks[0, start] :] = np.nan
+    return Track(states, marks)
 
 
-def _address(array: NDArray[Any]) -> int:
-    """Where the numbers begin; `array.ctypes` takes several times as long."""
-    return int(array.__array_interface__["data"][0])
+def _address(array: Any) -> int:
+    """Where the numbers begin, 0 for no array; `array.ctypes` takes many times as long."""
+    if array is None:
+        return 0
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # an array that is read-only or empty
+        return int(array.__array_interface__["data"][0])
+
+
+def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that begins with a cache line: vectors that straddle two lines are slow."""
+    line = 8 * _ALIGN
+    room = np.empty(array.nbytes + line, np.uint8)
+    first = -_address(room) % line
+    copied = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copied[...] = array
+    return copied
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +133,10 @@ class _Packed:
             _padded_size(program.size, shape.outputs),
             (program.history - 1) * program.size,
             program.features,
-            0 if program.matrix is None else _padded_size(program.features, 4),
             program.inputs,
-            _terms(program.polynomial),
-            _terms(_field(program)),
             0 if flow is None else flow.substeps,
+            *_counts(program, program.polynomial, program.matrix, program.offset),
+            *_counts(program, _field(program)),
         ]
         values = [*map(_address, self.arrays), *frame, *lenses, *self.offsets, self.room]
         numbers = np.array(values, np.int64)
@@ -139,7 +155,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
         for grid, block in zip(grids, program.lenses, strict=True)
     )
     shape = StepShape(
-        lenses, program.polynomial is not None, program.flow is not None,
+        lenses, program.flow is not None,
         program.low is not None or program.high is not None, vectors,
         not vectors and program.size <= target(level).width("float64"), target(level),
     )  # fmt: skip
@@ -147,9 +163,10 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
     for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
         arrays += _lens_arrays(block, lens, shape, grid)
     offsets, room = _layout(program, shape)
-    work = program.size * (program.features + _terms(program.polynomial) + 4 * _terms(_field(program)))
+    terms, slopes = sum(_counts(program, program.polynomial, program.matrix)), sum(_counts(program, _field(program)))
+    work = program.size * (terms + 4 * slopes)
     work += sum(block.coefficients.size for block in program.lenses)
-    return _Packed(program, shape, _function(shape), tuple(arrays), offsets, room, work)
+    return _Packed(program, shape, _function(shape), tuple(map(_aligned, arrays)), offsets, room, work)
 
 
 def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
@@ -172,7 +189,7 @@ def _function(shape: StepShape) -> Any:
     from lln.ops.cpu.compile import compiled, signature
     from lln.ops.cpu.step_kernel import POINTERS, SIZES, emit
 
-    kind = signature(len(POINTERS), len(SIZES) + 1)
+    kind = signature(len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
     return compiled(emit(shape, "lln_step"), "lln_step", shape.target, kind)
 
 
@@ -184,7 +201,7 @@ def _grid(block: LensBlock) -> Grid:
 
 
 def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
-    n, features = program.size, program.features
+    n = program.size
     lanes = shape.target.width("float64")
 
     def vector(values: Any, count: int, fill: float) -> Array:
@@ -198,55 +215,71 @@ def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
     return [
         vector(program.mean, n, 0.0),
         vector(program.scale, n, 1.0),
-        vector(program.difference_scale, (program.history - 1) * n, 1.0),
+        1.0 / vector(program.scale, n, 1.0),
+        1.0 / vector(program.difference_scale, (program.history - 1) * n, 1.0),
         vector(program.input_mean, program.inputs, 0.0),
-        vector(program.input_scale, program.inputs, 1.0),
+        1.0 / vector(program.input_scale, program.inputs, 1.0),
         vector(program.low, n, -np.inf),
         vector(program.high, n, np.inf),
-        _matrix(program.matrix, n, features, shape),
-        vector(program.offset, n, 0.0),
-        _table(program.polynomial),
-        _polynomial_matrix(program.polynomial, n, shape),
-        _table(_field(program)),
-        _polynomial_matrix(_field(program), n, shape),
+        vector(program.watch_low, n, -np.inf),
+        vector(program.watch_high, n, np.inf),
+        *_polynomial_arrays(program, shape, program.polynomial, program.matrix, program.offset),
+        *_polynomial_arrays(program, shape, _field(program)),
         np.array([step, step / 2.0, step / 6.0]),
     ]
-
-
-def _matrix(matrix: Array | None, n: int, count: int, shape: StepShape) -> Array:
-    """(n, count) as (outputs / block, padded count, block)."""
-    block = shape.outputs
-    out = np.zeros((_padded_size(n, block), _padded_size(count, 4)))
-    if matrix is not None:
-        out[:n, :count] = matrix
-    return np.ascontiguousarray(out.reshape(-1, block, out.shape[1]).transpose(0, 2, 1))
 
 
 def _field(program: StepProgram) -> Polynomial | None:
     return None if program.flow is None else program.flow.field
 
 
-def _terms(polynomial: Polynomial | None) -> int:
-    """Number of terms with the constant one in front, padded."""
-    return 0 if polynomial is None else _padded_size(1 + len(polynomial.monomials), 4)
+def _counts(program: StepProgram, polynomial: Polynomial | None, *linear: Array | None) -> tuple[int, int]:
+    """Numbers of linear terms (the number 1 and the features) and of products, padded; none where there is no part."""
+    if polynomial is None and all(array is None for array in linear):
+        return 0, 0
+    products = 0 if polynomial is None else int((polynomial.monomials[:, 0] >= 0).sum())
+    return _padded_size(1 + program.features, GROUP), _padded_size(products, GROUP)
 
 
-def _table(polynomial: Polynomial | None) -> NDArray[np.int64]:
-    """(parent, feature) of every term; padding repeats the first feature."""
-    table = np.zeros((max(1, _terms(polynomial)), 2), np.int64)
+def _products(polynomial: Polynomial, first: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Monomials of degree two and more as products of two earlier numbers, and the place of every monomial.
+
+    A place is that of a feature, or of a product from `first` on.
+    """
+    table: list[tuple[int, int]] = []
+    places: list[int] = []
+    for parent, feature in polynomial.monomials.tolist():
+        if parent >= 0:
+            table.append((places[parent], feature))
+        places.append(feature if parent < 0 else first + len(table) - 1)
+    return table, places
+
+
+def _polynomial_arrays(
+    program: StepProgram,
+    shape: StepShape,
+    polynomial: Polynomial | None,
+    matrix: Array | None = None,
+    offset: Array | None = None,
+) -> tuple[NDArray[np.int64], Array]:
+    """The table of products, and the weights (n, terms) as (outputs / block, terms, block)."""
+    linear, products = _counts(program, polynomial, matrix, offset)
+    table = np.full((max(1, products), 2), -1, np.int64)  # padding multiplies 1 by 1
+    block = shape.outputs
+    if not linear:
+        return table, np.zeros(1)
+    weights = np.zeros((_padded_size(program.size, block), linear + products))
+    own = weights[: program.size]
+    if offset is not None:
+        own[:, 0] = offset
+    if matrix is not None:
+        own[:, 1 : 1 + program.features] = matrix
     if polynomial is not None:
-        count = len(polynomial.monomials)
-        table[1 : 1 + count] = polynomial.monomials
-        table[1 : 1 + count, 0] += 1
-        table[1 + count :, 0] = 0
-    return table
-
-
-def _polynomial_matrix(polynomial: Polynomial | None, n: int, shape: StepShape) -> Array:
-    if polynomial is None:
-        return np.zeros(1)
-    offset = np.zeros(n) if polynomial.offset is None else polynomial.offset
-    return _matrix(np.column_stack([offset, polynomial.weights]), n, 1 + len(polynomial.monomials), shape)
+        own[:, 0] += 0.0 if polynomial.offset is None else polynomial.offset
+        pairs, places = _products(polynomial, linear - 1)
+        table[: len(pairs)] = np.reshape(pairs, (-1, 2))
+        np.add.at(own.T, np.array(places, np.int64) + 1, polynomial.weights.T)
+    return table, np.ascontiguousarray(weights.reshape(-1, block, linear + products).transpose(0, 2, 1))
 
 
 def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid) -> list[NDArray[Any]]:
@@ -286,9 +319,9 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
     """Where each buffer begins, and the room for all of them."""
     lanes, rows = shape.target.width("float64"), shape.rows
     n = _padded_size(program.size, shape.outputs) + lanes
-    features = _padded_size(program.features, 4) + 2 * lanes
+    products = max(_counts(program, polynomial)[1] for polynomial in (program.polynomial, _field(program)))
+    features = _padded_size(1 + program.features, GROUP) + products + 2 * lanes
     lags = (program.history - 1) * program.size + 2 * lanes
-    terms = max(_terms(program.polynomial), _terms(_field(program)))
     units = max(
         (
             _padded_size(b.coefficients.shape[1], shape.width(s))
@@ -297,8 +330,8 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
         default=0,
     )
     counts = {
-        "x": n, "z": n, "lags": lags, "features": features, "change": n, "terms": terms,
-        "work": features, "slope": n, "slopes": n, "now": program.inputs + 2 * lanes, "narrow": features,
+        "x": n, "z": n, "lags": lags, "one": 1, "features": features, "change": n,
+        "work_one": 1, "work": features, "slope": n, "slopes": n, "now": program.inputs + 2 * lanes, "narrow": features,
         "positions": units, "output": n,
     }  # fmt: skip
     offsets, room = [], 0

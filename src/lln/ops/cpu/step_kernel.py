@@ -1,22 +1,24 @@
 """A whole step of a `StepProgram` as one kernel: units, lags, inputs, closed-form parts and lenses, step after step.
 
 A tile holds either one or two vectors of float64 with one start in each lane, or a single start, whose coordinates
-fill the lanes. Arrays of the tile are (index, start). The frame is computed in float64, a lens block in its own
-precision: a block of units passes through all layers for every start of the tile before the next block is read. The
-loop ends when every start of the tile has diverged.
+fill the lanes. Arrays of the tile are (index, start). The number 1 lies in front of the features and the products of
+the polynomial behind them, so that all closed-form parts are one product with a matrix. The frame is computed in
+float64, a lens block in its own precision: a block of units passes through all layers for every start of the tile
+before the next block is read. The loop ends when every start of the tile has diverged.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import reduce
 
 from llvmlite import ir
 
-from lln.ops.cpu.functions import tanh
-from lln.ops.cpu.kernels import WIDE, Block, Form
+from lln.ops.cpu.kernels import WIDE, Form
 from lln.ops.cpu.lens import Shape
 from lln.ops.cpu.simd import INT, INT32, POINTER, Code, Target, Tile, Variable
+from lln.ops.cpu.step_lens import LensPart
 
 GROUP = 4  # outputs, or terms, that a product with a matrix handles side by side
 VECTORS = 2  # of many starts in a tile: times the outputs of a group, the sums that hide a multiply-add's latency
@@ -37,7 +39,6 @@ class StepShape:
 
     Attributes:
         lenses: the lens blocks.
-        polynomial: whether there is a polynomial part.
         flow: whether there is a vector field.
         bounded: whether states have bounds.
         vectors: vectors of starts in a tile; 0 for a single start.
@@ -46,7 +47,6 @@ class StepShape:
     """
 
     lenses: tuple[LensShape, ...]
-    polynomial: bool
     flow: bool
     bounded: bool
     vectors: int
@@ -85,39 +85,39 @@ class StepShape:
     @property
     def arrays(self) -> list[str]:
         """Names of the arrays that do not change from call to call, in order."""
-        frame = ["mean", "scale", "lag_scale", "input_mean", "input_scale", "low", "high", "matrix", "offset"]
-        frame += ["table", "weights", "flow_table", "flow_weights", "flow_steps"]
+        frame = ["mean", "scale", "unit", "lag_unit", "input_mean", "input_unit", "low", "high"]
+        frame += ["watch_low", "watch_high", "table", "weights", "flow_table", "flow_weights", "flow_steps"]
         names = ("position", "angle", "lenses", "readout", "bias", "gain", "constants")
         return [*frame, *(f"{name}{k}" for k in range(len(self.lenses)) for name in names)]
 
     @property
     def buffers(self) -> list[str]:
         """Names of the pieces of scratch."""
-        frame = ["x", "z", "lags", "features", "change", "terms", "work", "slope", "slopes", "now"]
+        frame = ["x", "z", "lags", "one", "features", "change", "work_one", "work", "slope", "slopes", "now"]
         return [*frame, "narrow", "positions", "output"]
 
     @property
     def sizes(self) -> list[str]:
         """Names of the integers that do not change from call to call, in order."""
-        frame = ["size", "outputs", "past_size", "features", "padded", "known", "terms", "flow_terms", "substeps"]
+        frame = ["size", "outputs", "past_size", "features", "known", "substeps"]
+        frame += ["linear", "products", "flow_linear", "flow_products"]
         lenses = [f"{name}{k}" for k in range(len(self.lenses)) for name in ("units", "depth")]
         return [*frame, *lenses, *(f"at_{name}" for name in self.buffers), "room"]
 
 
 # What changes from call to call; an array of the addresses and integers of `StepShape` follows.
-POINTERS = ("state", "past", "inputs", "states", "diverged", "scratch")
+POINTERS = ("window", "past", "inputs", "states", "diverged", "left", "scratch")
 SIZES = ("batch", "steps", "first_row", "last_row")
 
 
 def emit(shape: StepShape, name: str) -> ir.Module:
-    """The module that holds the step as the function `name`."""
+    """The module that holds the step as the function `name`; it returns how many tiles had a start to mark."""
     module = ir.Module(name=name)
     module.triple = shape.target.triple
     arguments = [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)]
     stored = [*((array, POINTER) for array in shape.arrays), *((s, INT) for s in shape.sizes)]
-    code = Code(module, name, arguments, shape.target, "float64", stored)
-    _Step(shape, code).write()
-    code.finish()
+    code = Code(module, name, arguments, shape.target, "float64", stored, INT)
+    code.finish(_Step(shape, code).write())
     return module
 
 
@@ -127,145 +127,215 @@ class _Step:
     def __init__(self, shape: StepShape, code: Code) -> None:
         self.shape, self.code, self.args, self.rows = shape, code, code.arguments, shape.rows
         self.buffer = {name: code.at(self.args["scratch"], self.args[f"at_{name}"]) for name in shape.buffers}
-        self.lenses = [_LensPart(self, k) for k in range(len(shape.lenses))]
+        self.lenses = [LensPart(code, k, shape, self.buffer) for k in range(len(shape.lenses))]
         with code.builder.goto_entry_block():
-            self.alive = code.builder.alloca(INT)
+            self.alive, self.noticed = code.builder.alloca(INT), code.builder.alloca(INT)
+        never = Tile(code, code.constant(-1.0).parts * shape.parts)
+        self.diverged, self.left = Variable(code, never), Variable(code, never)
+        self.x = Variable(code, code.constant(0.0))  # of a single start whose coordinates fit one vector
 
-    def write(self) -> None:
-        """All tiles, all steps."""
+    def write(self) -> ir.Value:
+        """All tiles, all steps; how many tiles had a start to mark."""
         code, args = self.code, self.args
+        code.builder.store(code.number(0), self.noticed)
         with code.loop(args["first_row"], args["last_row"], self.rows) as row:
             last = code.minus(args["last_row"], 1)
             starts = [code.least(code.plus(row, r), last) for r in range(self.rows)]
             with code.loop(0, args["room"], code.lanes) as k:  # padding must hold numbers
                 code.store(code.constant(0.0), args["scratch"], k)
-            self._gather(args["state"], starts, args["size"], args["size"], 0, self.buffer["x"])
+            for values in ("features", "work"):
+                self._store(code.constant(1.0), self.buffer[values], -1)
+            stride = code.plus(args["past_size"], args["size"])
+            self._gather(args["window"], starts, args["size"], stride, args["past_size"], self.buffer["x"])
+            self._write_states(code.number(0), starts)
             self._gather(args["past"], starts, args["past_size"], args["past_size"], 0, self.buffer["lags"])
+            self.x.set(code.load(self.buffer["x"]))
             code.builder.store(code.number(1), self.alive)
+            self._begin()
             with code.loop(0, args["steps"], alive=self.alive) as step:
                 self._features(step, starts)
-                self._increment()
-                self._advance(step, starts)
+                if self.shape.few:
+                    self._advance(step, starts, self._increment_few())
+                else:
+                    self._increment()
+                    self._advance(step, starts)
+            self._write_marks(starts)
+        return code.builder.load(self.noticed, typ=INT)
+
+    def _begin(self) -> None:
+        """No start has diverged; those outside the watched box have left it at step 0."""
+        code, zero = self.code, self._zero()
+        beyond = Variable(code, zero)
+        with self._each(self.args["outputs"]) as i:
+            beyond.set(beyond.get() + self._beyond(i, self._load(self.buffer["x"], i)))
+        never = code.constant(-1.0)
+        self.diverged.set(Tile(code, never.parts * self.shape.parts))
+        self.left.set(code.where_less(zero, self._of_start(beyond.get()), zero, never))
+
+    def _zero(self) -> Tile:
+        return Tile(self.code, self.code.constant(0.0).parts * self.shape.parts)
+
+    def _beyond(self, i: ir.Value, value: Tile) -> Tile:
+        """How far coordinate i lies outside the watched box; zero inside."""
+        below, above = self._parameter("watch_low", i) - value, value - self._parameter("watch_high", i)
+        return self.code.at_least(self.code.at_least(below, above), self._zero())
+
+    def _of_start(self, sums: Tile) -> Tile:
+        """Sums over coordinates; those of a single start are still spread over the lanes."""
+        return self.code.splat(self.code.total(sums.parts[0])) if self.shape.single else sums
 
     def _features(self, step: ir.Value, starts: list[ir.Value]) -> None:
         """z, the differences that the step before left, and the inputs."""
         args, features = self.args, self.buffer["features"]
-        self._scaled(self.buffer["x"], "mean", "scale", args["size"], features)
+        if self.shape.few:
+            zero = self.code.number(0)
+            z = (self.x.get() - self._parameter("mean", zero)) * self._parameter("unit", zero)
+            self.code.store(z, features)
+        else:
+            self._scaled(self.buffer["x"], "mean", "unit", args["size"], features)
         lags = self._item(features, args["size"])
-        self._scaled(self.buffer["lags"], None, "lag_scale", args["past_size"], lags)
+        self._scaled(self.buffer["lags"], None, "lag_unit", args["past_size"], lags)
         here = self.code.plus(args["size"], args["past_size"])
         first = self.code.times(step, args["known"])
         stride = self.code.times(args["steps"], args["known"])
         self._gather(args["inputs"], starts, args["known"], stride, first, self.buffer["now"])
-        self._scaled(self.buffer["now"], "input_mean", "input_scale", args["known"], self._item(features, here))
+        self._scaled(self.buffer["now"], "input_mean", "input_unit", args["known"], self._item(features, here))
 
-    def _scaled(self, source: ir.Value, shift: str | None, scale: str, count: ir.Value, out: ir.Value) -> None:
+    def _scaled(self, source: ir.Value, shift: str | None, unit: str, count: ir.Value, out: ir.Value) -> None:
         with self._each(count) as i:
             value = self._load(source, i)
             if shift is not None:
                 value = value - self._parameter(shift, i)
-            self._store(value / self._parameter(scale, i), out, i)
+            self._store(value * self._parameter(unit, i), out, i)
 
     def _increment(self) -> None:
-        """The sum of all parts, standardised."""
-        args, change = self.args, self.buffer["change"]
-        with self._each(args["outputs"]) as i:
-            self._store(self._parameter("offset", i), change, i)
-        self._product("matrix", self.buffer["features"], args["padded"])
+        """The sum of all parts, standardised, to the array of changes."""
         seen = self.buffer["features"]
-        if self.shape.polynomial:
-            self._monomials("table", seen, args["terms"])
-            self._product("weights", self.buffer["terms"], args["terms"])
+        self._product("", seen, self.buffer["change"])
         if self.shape.flow:
-            (self._flow_few if self.shape.few else self._flow)(seen)
-        for lens in self.lenses:
-            lens.add(seen)
+            self._flow(seen)
+        self._add_lenses(seen)
 
-    def _advance(self, step: ir.Value, starts: list[ir.Value]) -> None:
-        """X += scale * change; shift the lags; store the state; notice what is no longer finite."""
+    def _increment_few(self) -> Tile:
+        """The same of a single start whose coordinates fit one vector, which stays in registers."""
+        code, seen, out = self.code, self.buffer["features"], self.buffer["change"]
+        change = self._sum_few("", seen)
+        if self.shape.flow:
+            change = change + self._flow_few(seen)
+        if not self.lenses:
+            return change
+        code.store(change, out)
+        self._add_lenses(seen)
+        return code.load(out)
+
+    def _add_lenses(self, seen: ir.Value) -> None:
+        """Add the gain times the output of every lens block to the change."""
+        change, output = self.buffer["change"], self.buffer["output"]
+        for lens in self.lenses:
+            lens.compute(seen)
+            with self._each(self.args["outputs"]) as i:
+                gain = self._parameter_of(lens.args["gain"], i)
+                self._store(self.code.fma(gain, self._load(output, i), self._load(change, i)), change, i)
+
+    def _advance(self, step: ir.Value, starts: list[ir.Value], change: Tile | None = None) -> None:
+        """X += scale * change; shift the lags; store the state; notice what is not finite or not in the watched box."""
         code, args = self.code, self.args
         x, lags, features = self.buffer["x"], self.buffer["lags"], self.buffer["features"]
-        lost = Variable(code, Tile(code, code.constant(0.0).parts * self.shape.parts))
-        with self._each(args["outputs"]) as i:
-            value = code.fma(self._parameter("scale", i), self._load(self.buffer["change"], i), self._load(x, i))
+        lost, beyond = Variable(code, self._zero()), Variable(code, self._zero())
+
+        def move(i: ir.Value, before: Tile, change: Tile) -> None:
+            value = code.fma(self._parameter("scale", i), change, before)
             if self.shape.bounded:
                 value = code.at_most(code.at_least(value, self._parameter("low", i)), self._parameter("high", i))
             self._store(value, x, i)
+            if self.shape.few:
+                self.x.set(value)
             lost.set(lost.get() + (value - value))  # zero for a finite number
+            beyond.set(beyond.get() + self._beyond(i, value))
+
+        if change is not None:
+            move(code.number(0), self.x.get(), change)
+        else:
+            with self._each(args["outputs"]) as i:
+                move(i, self._load(x, i), self._load(self.buffer["change"], i))
         with code.loop_down(code.minus(args["past_size"], args["size"])) as i:
             self._write(self._read(lags, i), lags, code.plus(i, args["size"]))
         with code.loop(0, code.least(args["size"], args["past_size"])) as i:
-            z = (self._read(x, i) - self._number("mean", i)) / self._number("scale", i)
+            z = (self._read(x, i) - self._number("mean", i)) * self._number("unit", i)
             self._write(z - self._read(features, i), lags, i)
+        after = code.plus(step, 1)
+        self._write_states(after, starts)
+        self._notice(after, self._of_start(lost.get()), self._of_start(beyond.get()))
+
+    def _notice(self, step: ir.Value, lost: Tile, beyond: Tile) -> None:
+        """Note the first step of every start that is not finite or beyond; `alive` ends once all have diverged."""
+        builder, code = self.code.builder, self.code
+        now, zero = code.splat(builder.sitofp(step, code.scalar)), code.constant(0.0)
+
+        def end(value: ir.Value, mark: ir.Value, now: ir.Value, zero: ir.Value) -> ir.Value:
+            first = builder.and_(builder.fcmp_unordered("uno", value, value), builder.fcmp_ordered("<", mark, zero))
+            return builder.select(first, now, mark)
+
+        diverged = code.each(end, lost, self.diverged.get(), now, zero)
+        left, finite = self.left.get(), code.where_less(diverged, zero, beyond, zero)
+        self.left.set(code.where_less(left, zero, code.where_less(zero, finite, now, left), left))
+        self.diverged.set(diverged)
+        living = [builder.fcmp_ordered("<", part, zero.parts[0]) for part in diverged.parts]
+        bits = ir.IntType(code.lanes)
+        alive = builder.icmp_unsigned("!=", builder.bitcast(reduce(builder.or_, living), bits), bits(0))
+        builder.store(builder.zext(alive, INT), self.alive)
+
+    def _write_states(self, step: ir.Value, starts: list[ir.Value]) -> None:
+        """The states of all starts as step number `step` of their rollouts, of which 0 is the start."""
+        code, args = self.code, self.args
         for r, start in enumerate(starts):
-            time = code.plus(code.times(start, args["steps"]), step)
+            time = code.plus(code.times(start, code.plus(args["steps"], 1)), step)
             place = code.at(args["states"], code.times(time, args["size"]))
             with code.loop(0, args["size"]) as i:
-                code.store(code.load_scalar(x, code.plus(code.times(i, self.rows), r)), place, i)
-        self._notice(step, starts, lost.get())
+                code.store(code.load_scalar(self.buffer["x"], code.plus(code.times(i, self.rows), r)), place, i)
 
-    def _notice(self, step: ir.Value, starts: list[ir.Value], lost: Tile) -> None:
-        """Note the step at which a start diverged; `alive` ends once all have."""
+    def _write_marks(self, starts: list[ir.Value]) -> None:
+        """The marks of all starts, and whether there are any."""
         builder, code = self.code.builder, self.code
-        lanes = [ir.Constant(INT32, lane) for lane in range(code.lanes)]
-        sums = (
-            [code.total(lost.parts[0])]
-            if self.shape.single
-            else [builder.extract_element(part, lane) for part in lost.parts for lane in lanes]
-        )
-        alive = code.number(0)
-        for start, value in zip(starts, sums, strict=True):
-            place = builder.gep(self.args["diverged"], [start], source_etype=INT)
-            before = builder.load(place, typ=INT, align=8)
-            first = builder.and_(
-                builder.fcmp_unordered("uno", value, value), builder.icmp_signed("<", before, code.number(0))
-            )
-            now = builder.select(first, step, before)
-            builder.store(now, place, align=8)
-            alive = builder.or_(alive, builder.zext(builder.icmp_signed("<", now, code.number(0)), INT))
-        builder.store(alive, self.alive)
+        zero = code.constant(0.0).parts[0]
+        marks = [part for mark in (self.diverged, self.left) for part in mark.get().parts]
+        some, bits = reduce(builder.or_, [builder.fcmp_ordered(">=", m, zero) for m in marks]), ir.IntType(code.lanes)
+        found = builder.zext(builder.icmp_unsigned("!=", builder.bitcast(some, bits), bits(0)), INT)
+        builder.store(code.plus(builder.load(self.noticed, typ=INT), found), self.noticed)
+        for name, mark in (("diverged", self.diverged), ("left", self.left)):
+            lanes = [(part, ir.Constant(INT32, lane)) for part in mark.get().parts for lane in range(self.code.lanes)]
+            for start, (part, lane) in zip(starts, lanes, strict=False):  # a single start is the same in all lanes
+                step = builder.fptosi(builder.extract_element(part, lane), INT)
+                builder.store(step, builder.gep(self.args[name], [start], source_etype=INT), align=8)
 
-    def _monomials(self, table: str, seen: ir.Value, count: ir.Value) -> None:
-        """terms[0] = 1, then every term an earlier one times a feature; the table holds addresses."""
-        code = self.code
-        self._write(self._constant(1.0), self.buffer["terms"], 0)
-        for m in range(1, GROUP):
-            self._monomial(table, seen, code.number(m))
-        with code.loop(GROUP, count, GROUP) as m:
-            for q in range(GROUP):
-                self._monomial(table, seen, code.plus(m, q))
+    def _factors(self, kind: str, seen: ir.Value, m: ir.Value) -> tuple[Tile, Tile]:
+        """The two numbers whose product is number m."""
+        code, builder = self.code, self.code.builder
+        row = builder.gep(self.args[f"{kind}table"], [code.times(m, 2)], source_etype=INT)
+        places = (builder.gep(row, [code.number(k)], source_etype=INT) for k in (0, 1))
+        one, other = (self._read(seen, builder.load(place, typ=INT, align=8)) for place in places)
+        return one, other
 
-    def _monomial(self, table: str, seen: ir.Value, m: ir.Value) -> None:
-        code, builder, terms = self.code, self.code.builder, self.buffer["terms"]
-        parent, feature = (
-            builder.load(
-                builder.gep(self.args[table], [code.plus(code.times(m, 2), k)], source_etype=INT), typ=INT, align=8
-            )
-            for k in (0, 1)
-        )
-        self._write(self._read(terms, parent) * self._read(seen, feature), terms, m)
-
-    def _flow_few(self, seen: ir.Value) -> None:
-        """As `_flow` for a single start whose coordinates fit one vector, which stays in registers.
+    def _flow_few(self, seen: ir.Value) -> Tile:
+        """As `_flow` for a single start whose coordinates fit one vector; the result is z(dt) - z(0).
 
         The coordinates move in the array of features, which holds its own values again at the end. The lanes behind
         hold other features; they do not change, as the weights of the padding are zero.
         """
-        code, args, change = self.code, self.args, self.buffer["change"]
+        code, args = self.code, self.args
         first = code.load(seen)
         whole, half, sixth = (code.splat(code.load_scalar(args["flow_steps"], k)) for k in range(3))
         z = Variable(code, first)
         with code.loop(0, args["substeps"]):
             start, total = z.get(), code.constant(0.0)
             for ahead, weight in ((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0)):
-                self._monomials("flow_table", seen, args["flow_terms"])
-                slope = self._sum_single(args["flow_weights"], self.buffer["terms"], args["flow_terms"])
+                slope = self._sum_few("flow_", seen)
                 total = code.fma(slope, code.constant(weight), total)
                 moved = code.fma(sixth, total, start) if ahead is None else code.fma(ahead, slope, start)
                 code.store(moved, seen)
             z.set(moved)
         code.store(first, seen)
-        code.store(code.load(change) + (z.get() - first), change)
+        return z.get() - first
 
     def _flow(self, seen: ir.Value) -> None:
         """Add z(dt) - z(0) by Runge-Kutta steps; `work` holds the features with the moving z in front."""
@@ -277,10 +347,7 @@ class _Step:
         whole, half, sixth = (self._number("flow_steps", code.number(k)) for k in range(3))
         with code.loop(0, args["substeps"]):
             for stage, (ahead, weight) in enumerate(((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0))):
-                self._monomials("flow_table", work, args["flow_terms"])
-                with self._each(args["outputs"]) as i:
-                    self._store(code.constant(0.0), self.buffer["slope"], i)
-                self._product("flow_weights", self.buffer["terms"], args["flow_terms"], self.buffer["slope"])
+                self._product("flow_", work, self.buffer["slope"])
                 with code.loop(0, args["size"]) as i:
                     self._stage(i, stage, ahead, weight, sixth)
         with code.loop(0, args["size"]) as i:
@@ -300,40 +367,62 @@ class _Step:
             moved = start + ahead * slope
         self._write(moved, self.buffer["work"], i)
 
-    def _product(self, weights: str, source: ir.Value, count: ir.Value, out: ir.Value | None = None) -> None:
-        """Out += weights * source; weights are (outputs / block, count, block), blocks as wide as `outputs`."""
-        code, out = self.code, self.buffer["change"] if out is None else out
+    def _product(self, kind: str, seen: ir.Value, out: ir.Value) -> None:
+        """Out = weights * (1, features, products); weights are (outputs / block, terms, block), as `outputs` says."""
+        code, products = self.code, self._item(seen, self.code.minus(self.args[f"{kind}linear"], 1))
+        with code.loop(0, self.args[f"{kind}products"]) as m:
+            one, other = self._factors(kind, seen, m)
+            self._write(one * other, products, m)
+        terms = code.plus(self.args[f"{kind}linear"], self.args[f"{kind}products"])
+        source = self._item(seen, -1)
         with code.loop(0, self.args["outputs"], self.shape.outputs) as i:
-            rows = code.at(self.args[weights], code.times(i, count))
-            (self._product_single if self.shape.single else self._product_tile)(rows, source, count, out, i)
+            rows = code.at(self.args[f"{kind}weights"], code.times(i, terms))
+            if self.shape.single:
+                sums = Variable(code, Tile(code, code.constant(0.0).parts * GROUP))
+                self._add_terms(sums, rows, source, terms)
+                code.store(self._together(sums), out, i)
+            else:
+                self._product_tile(rows, source, terms, out, i)
 
-    def _product_single(self, rows: ir.Value, source: ir.Value, count: ir.Value, out: ir.Value, i: ir.Value) -> None:
-        """A vector of outputs."""
-        self.code.store(self.code.load(out, i) + self._sum_single(rows, source, count), out, i)
-
-    def _sum_single(self, rows: ir.Value, source: ir.Value, count: ir.Value) -> Tile:
-        """A vector of sums of weights times terms, four terms at a time."""
-        code = self.code
+    def _sum_few(self, kind: str, seen: ir.Value) -> Tile:
+        """The same for outputs that fit one vector: each product is summed before its way through memory."""
+        code, linear = self.code, self.args[f"{kind}linear"]
+        rows, products = self.args[f"{kind}weights"], self._item(seen, code.minus(linear, 1))
         sums = Variable(code, Tile(code, code.constant(0.0).parts * GROUP))
+        self._add_terms(sums, rows, self._item(seen, -1), linear)
+        with code.loop(0, self.args[f"{kind}products"], GROUP) as m:
+            terms, columns = [], []
+            for place in (code.plus(m, q) for q in range(GROUP)):
+                one, other = (code.splat(factor.parts[0]) for factor in self._factors(kind, seen, place))
+                terms.append((one * other).parts[0])
+                code.store(code.builder.extract_element(terms[-1], ir.Constant(INT32, 0)), products, place)
+                columns.append(code.load(rows, code.times(code.plus(linear, place), code.lanes)).parts[0])
+            sums.set(code.fma(Tile(code, columns), Tile(code, terms), sums.get()))
+        return self._together(sums)
+
+    def _add_terms(self, sums: Variable, rows: ir.Value, source: ir.Value, count: ir.Value) -> None:
+        """Add weights times terms to four vectors of sums, four terms at a time."""
+        code = self.code
         with code.loop(0, count, GROUP) as j:
             places = [code.plus(j, q) for q in range(GROUP)]
             terms = [code.splat(code.load_scalar(source, place)).parts[0] for place in places]
             columns = [code.load(rows, code.times(place, code.lanes)).parts[0] for place in places]
             sums.set(code.fma(Tile(code, columns), Tile(code, terms), sums.get()))
-        a, b, c, d = (Tile(code, [part]) for part in sums.get().parts)
+
+    def _together(self, sums: Variable) -> Tile:
+        a, b, c, d = (Tile(self.code, [part]) for part in sums.get().parts)
         return (a + b) + (c + d)
 
     def _product_tile(self, rows: ir.Value, source: ir.Value, count: ir.Value, out: ir.Value, i: ir.Value) -> None:
         """Four outputs of every start, one term at a time."""
         code, vectors = self.code, self.shape.vectors
-        outputs = [code.plus(i, q) for q in range(GROUP)]
-        sums = Variable(code, Tile(code, [part for place in outputs for part in self._load(out, place).parts]))
+        sums = Variable(code, Tile(code, code.constant(0.0).parts * (GROUP * vectors)))
         with code.loop(0, count) as j:
             terms, row = self._load(source, j).parts * GROUP, code.at(rows, code.times(j, GROUP))
             numbers = [part for q in range(GROUP) for part in code.splat(code.load_scalar(row, q)).parts * vectors]
             sums.set(code.fma(Tile(code, numbers), Tile(code, terms), sums.get()))
-        for q, place in enumerate(outputs):
-            self._store(Tile(code, sums.get().parts[q * vectors : (q + 1) * vectors]), out, place)
+        for q in range(GROUP):
+            self._store(Tile(code, sums.get().parts[q * vectors : (q + 1) * vectors]), out, code.plus(i, q))
 
     def _gather(
         self,
@@ -402,89 +491,3 @@ class _Step:
         return (
             Tile(self.code, [ir.Constant(self.code.scalar, value)]) if self.shape.single else self.code.constant(value)
         )
-
-
-class _LensPart(Block):
-    """One lens block inside the step."""
-
-    def __init__(self, step: _Step, index: int) -> None:
-        shape, args = step.shape.lenses[index], step.args
-        code = step.code.as_precision(shape.precision)
-        names = ("position", "angle", "lenses", "readout", "bias", "gain", "constants", "units", "depth")
-        code.arguments = {**args, **{name: args[f"{name}{index}"] for name in names}}
-        super().__init__(code, shape.grid, step.shape.form)
-        self.step, self.angles, self.frame = step, shape.angles, step.code
-
-    def add(self, seen: ir.Value) -> None:
-        """Add gain * lens(seen) to the change."""
-        source = self._narrowed(seen)
-        with self.code.loop(0, self.args["units"], self.width) as unit, self._starts() as first:
-            self._transport(unit, first, source)
-        with self._starts() as first:
-            self._read_out(first)
-        step, change = self.step, self.step.buffer["change"]
-        with step._each(self.args["outputs"]) as i:
-            gain, output = step._parameter_of(self.args["gain"], i), step._load(step.buffer["output"], i)
-            step._store(step.code.fma(gain, output, step._load(change, i)), change, i)
-
-    def _starts(self) -> AbstractContextManager[ir.Value]:
-        """A loop over the starts of the tile, as many at a time as the form has rows."""
-        return self.code.loop(0, self.step.rows, self.form.rows)
-
-    def _narrowed(self, seen: ir.Value) -> ir.Value:
-        """The features in the precision of the block."""
-        frame = self.frame
-        if self.code.precision == frame.precision:
-            return seen
-        narrow = self.step.buffer["narrow"]
-        kind = ir.VectorType(self.code.scalar, frame.lanes)
-        with frame.loop(0, frame.times(self.args["features"], self.step.rows), frame.lanes) as i:
-            value = frame.builder.fptrunc(frame.load(seen, i).parts[0], kind)
-            self.code.store(value, narrow, i)
-        return narrow
-
-    def _transport(self, unit: ir.Value, first: ir.Value, source: ir.Value) -> None:
-        """A block of units of some starts, from the features to their last positions."""
-        code, args = self.code, self.args
-        rows = [code.plus(first, r) for r in range(self.form.rows)]
-        y = Variable(code, self._embedding("position", unit))
-        zero = Tile(code, code.constant(0.0).parts * len(y.get().parts))
-        theta = Variable(code, self._embedding("angle", unit) if self.angles else zero)
-        with code.loop(0, args["features"]) as j:
-            values = [code.load_scalar(source, code.plus(code.times(j, self.step.rows), r)) for r in rows]
-            feature = Tile(code, [part for v in values for part in code.splat(v).parts * self.form.columns])
-            row = code.plus(code.times(code.plus(j, 1), args["units"]), unit)
-            y.set(code.fma(feature, self._embedding("position", row), y.get()))
-            if self.angles:
-                theta.set(code.fma(feature, self._embedding("angle", row), theta.get()))
-        if self.angles:
-            theta.set(tanh(code, theta.get()))
-        packed = code.at(args["lenses"], code.times(unit, code.times(args["depth"], self.basis)))
-        self.forward(y, theta, packed)
-        places = [code.plus(code.times(r, args["units"]), unit) for r in rows]
-        self.store(y.get(), [code.at(self.step.buffer["positions"], place) for place in places])
-
-    def _embedding(self, name: str, place: ir.Value) -> Tile:
-        return Tile(self.code, self.load([self.code.at(self.args[name], place)]).parts * self.form.rows)
-
-    def _read_out(self, first: ir.Value) -> None:
-        """Every coordinate of some starts: a sum over all units."""
-        code, args, columns, rows = self.code, self.args, self.form.columns, self.form.rows
-        places = [code.plus(first, r) for r in range(rows)]
-        output, positions = self.step.buffer["output"], self.step.buffer["positions"]
-        with code.loop(0, args["size"]) as i:
-            weights = code.at(args["readout"], code.times(i, args["units"]))
-            sums = Variable(code, Tile(code, code.constant(0.0).parts * (columns * rows)))
-            with code.loop(0, args["units"], self.width) as unit:
-                y = self.load([code.at(positions, code.plus(code.times(r, args["units"]), unit)) for r in places])
-                weight = self.load([code.at(weights, unit)])
-                sums.set(code.fma(Tile(code, weight.parts * rows), y, sums.get()))
-            bias = code.load_scalar(args["bias"], i)
-            for r, place in enumerate(places):
-                parts = list(sums.get().parts[r * columns : (r + 1) * columns])
-                while len(parts) > 1:
-                    parts = [code.builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-                value = code.builder.fadd(code.total(parts[0]), bias)
-                if code.precision == "float32":
-                    value = code.builder.fpext(value, self.frame.scalar)
-                self.frame.store(value, output, self.frame.plus(self.frame.times(i, self.step.rows), place))
