@@ -28,13 +28,13 @@ LORENZ = [
     'page lorenz.lln --data lorenz.nc --title "Lorenz attractor, forecast by a lens network" -o lorenz.html',
 ]
 KS = [
-    "simulate ks-64 --steps 3000 --seed 0 --seed 1 -o ks.nc",
+    "simulate ks-64 --steps 3000 --random-state 0 --random-state 1 -o ks.nc",
     "fit ks.nc -o ks.lln --field --members 1 --epochs 12 --test 0.1",
     'page ks.lln --data ks.nc --steps 240 --title "Kuramoto-Sivashinsky, forecast by a lens network" -o ks.html',
 ]
 PHASES = [
-    "simulate allen-cahn-64x64 --steps 60 --seed 0 --seed 1 --seed 2 -o phases.nc",
-    "simulate allen-cahn-64x64 --steps 100 --seed 100 --seed 101 -o unseen.nc",
+    "simulate allen-cahn-64x64 --steps 60 --random-state 0 --random-state 1 --random-state 2 -o phases.nc",
+    "simulate allen-cahn-64x64 --steps 100 --random-state 100 --random-state 101 -o unseen.nc",
     "fit phases.nc -o phases.lln --parts linear,polynomial",
 ]
 # Commands to run, and the picture: page, last element shown, colour scheme and width.

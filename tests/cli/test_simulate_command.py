@@ -22,10 +22,17 @@ def test_the_default_file_holds_the_papers_split(lln, tmp_path):
     np.testing.assert_allclose(next(iter(dataset.coords.values())), system.grid)
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_seeds_give_one_trajectory_each_in_every_format(lln, tmp_path, suffix):
+@pytest.mark.parametrize(
+    ("suffix", "names"),
+    [
+        *((suffix, ("--random-state",) * 2) for suffix in FORMATS),
+        (".nc", ("--seed",) * 2),
+        (".nc", ("--random-state", "--seed")),
+    ],
+)
+def test_seeds_give_one_trajectory_each_in_every_format(lln, tmp_path, suffix, names):
     out = tmp_path / f"l{suffix}"
-    done = lln("simulate", "Lorenz-28", "--steps", 20, "--burn-in", 5, "--seed", 3, "--seed", 4, "-o", out)
+    done = lln("simulate", "Lorenz-28", "--steps", 20, "--burn-in", 5, names[0], 3, names[1], 4, "-o", out)
     assert done.code == 0, done.err
     assert "2 trajectories of 21 states" in done.out
     dataset = read(out)
@@ -46,7 +53,7 @@ def test_bad_input(refused, tmp_path):
     refused(["simulate", "burger-48", "-o", out], "unknown preset 'burger-48'", "did you mean 'burgers-48'")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b.mat"], "b.mat", "'.mat' names none", ".nc")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b"], "the suffix names the format")
-    refused(["simulate", "lorenz-28", "--seed", 3, "--seed", 3, "-o", out], "--seed 3 is given twice")
+    refused(["simulate", "lorenz-28", "--random-state", 3, "--seed", 3, "-o", out], "--random-state 3 is given twice")
     refused(["simulate", "lorenz-28", "--dtype", "float16", "-o", out], "unknown dtype 'float16'")
     (tmp_path / "file").write_text("")
     refused(["simulate", "lorenz-28", "-o", tmp_path / "file" / "b.nc"], "cannot be made a folder")
@@ -62,7 +69,18 @@ def test_a_usage_error_is_2(lln):
 @pytest.mark.parametrize(("name", "places"), [("ks-64", ["x"]), ("gray-scott-64x64", ["x", "y"])])
 def test_fields_have_their_coordinates_and_a_smooth_start_for_each_seed(lln, tmp_path, name, places):
     done = lln(
-        "simulate", name, "--steps", 3, "--burn-in", 0, "--seed", 2, "--dtype", "float64", "-o", tmp_path / "f.nc"
+        "simulate",
+        name,
+        "--steps",
+        3,
+        "--burn-in",
+        0,
+        "--random-state",
+        2,
+        "--dtype",
+        "float64",
+        "-o",
+        tmp_path / "f.nc",
     )
     assert done.code == 0, done.err
     system, dataset = preset(name), read(tmp_path / "f.nc")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, Selection, several
+from lln.cli.options import AsJson, Choices, DataFiles, Seeds, Selection, several
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison.result import Comparison
@@ -28,8 +28,8 @@ def compare(
         list[str] | None,
         typer.Option(help="Which ones, as in lens,linear,mlp.", show_default="all networks and references"),
     ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(min=0, help="A fit of each network for each seed; may be given several times.")
+    random_state: Annotated[
+        list[int] | None, typer.Option(min=0, help="A fit of each network for each number; may be given several times.")
     ] = None,
     depths: Annotated[
         list[int] | None, typer.Option(min=1, help="Depths to choose from for each network, on held-out rollouts.")
@@ -55,6 +55,7 @@ def compare(
         bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
     ] = False,
     as_json: AsJson = False,
+    seed: Seeds = None,
 ) -> None:
     """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 
@@ -75,8 +76,8 @@ def compare(
     options = recipe_choices(choices)
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
-    names = several(models) or ALL
-    asked = (data, names, fraction, test_data, selection, options, seed, depths, steps, windows, threshold)
+    names, seeds = several(models) or ALL, [*(random_state or ()), *(seed or ())] or None
+    asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
     checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
     if not resume:
         checkpoint.unlink(missing_ok=True)
@@ -89,7 +90,7 @@ def compare(
                 unseen,
                 models=[names] if isinstance(names, str) else names,
                 recipe=options,
-                seeds=seed or (0,),
+                seeds=seeds or (0,),
                 depths=depths or None,
                 steps=steps,
                 windows=windows,

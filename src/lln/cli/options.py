@@ -55,6 +55,7 @@ Choices = Annotated[
 ]
 RandomState = Annotated[int, typer.Option(min=0, help="The same number gives the same model.")]
 Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
+Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import preset_names
+from lln.cli.options import Seeds, preset_names
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -25,7 +25,7 @@ def simulate(
     burn_in: Annotated[
         int | None, typer.Option(min=0, help="Steps to simulate and discard first (500; fields: their own number).")
     ] = None,
-    seed: Annotated[
+    random_state: Annotated[
         list[int] | None,
         typer.Option(
             min=0,
@@ -33,6 +33,7 @@ def simulate(
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, as in the paper, or float64.")] = "float32",
+    seed: Seeds = None,
 ) -> None:
     """Simulate one of the paper's ten systems, or a field, and write its trajectories.
 
@@ -49,7 +50,7 @@ def simulate(
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
     data_file(out)
     with stopwatch() as taken:
-        dataset = trajectories(system, steps, burn_in, seed or [], dtype)
+        dataset = trajectories(system, steps, burn_in, [*(random_state or ()), *(seed or ())], dtype)
         write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
@@ -69,7 +70,9 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     repeated = [one for one in seeds if seeds.count(one) > 1]
     if repeated:
-        raise InputError(f"--seed {repeated[0]} is given twice, which gives the same trajectory twice; choose another")
+        raise InputError(
+            f"--random-state {repeated[0]} is given twice, which gives the same trajectory twice; choose another"
+        )
     starts = [seeded_start(system, one) for one in seeds] if seeds else [system.start()]
     # One at a time: the rounding of a trajectory must not depend on how many others there are.
     runs = [advance(system, burn_in + steps, starts=start, dtype=dtype)[burn_in:] for start in starts]
