@@ -1,3 +1,4 @@
+import errno
 import io
 import sys
 from dataclasses import dataclass, replace
@@ -157,3 +158,14 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     assert worse[1] == "red"
     assert "not even one step" in said(valid_steps=0)[0]
     assert said(held_out_nmse=float("nan")) == ("", "green")
+
+
+def test_text_is_printed_as_it_is_where_no_memory_is_left_to_wrap_it(monkeypatch, capsys):
+    def exhausted(**_):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(console, "console", exhausted)
+    console.echo("lln: not enough memory", err=True)  # in a pipe nothing is asked of the terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    console.echo("lln: not enough memory", err=True)
+    assert capsys.readouterr().err.count("lln: not enough memory") == 2

@@ -125,8 +125,13 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
 
 def wrapped(text: str, err: bool = False, indent: int = 0) -> str:
     """Lines that fit the terminal, broken between words; unchanged in a pipe."""
-    screen = console(stderr=err)
-    if not screen.is_terminal or not (sys.stderr if err else sys.stdout).isatty():
+    if not (sys.stderr if err else sys.stdout).isatty():
+        return text
+    try:
+        screen = console(stderr=err)
+    except (ImportError, MemoryError, OSError):  # no memory is left to load it, which the text may be about to say
+        return text
+    if not screen.is_terminal:
         return text
     rest = " " * indent
     lines = [
