@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from lln.data.series import Dataset
 from lln.step.frame import Array
@@ -92,7 +91,8 @@ def slow_season(dataset: Dataset) -> int:
     strength, found = _STRONG, 0
     for column in rows.T:
         smooth = np.convolve(column, np.full(width, 1 / width), mode="valid")
-        correlation = _autocorrelation(signal.detrend(smooth))
+        place = np.arange(len(smooth))
+        correlation = _autocorrelation(smooth - np.polyval(np.polyfit(place, smooth, 1), place))
         correlation = correlation[: longest + 1]
         below = np.flatnonzero(correlation < 0)
         if not len(below):
