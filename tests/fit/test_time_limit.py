@@ -50,3 +50,38 @@ def test_the_limit_is_kept_within_a_tenth(states, options):
     seconds = time.monotonic() - began
     assert seconds < 1.1 * limit
     assert fitted.report_.seconds == pytest.approx(seconds, abs=0.5)
+
+
+def ring(rows=500, size=32):
+    """A chaotic field on a ring: convolutions, lenses in closed form and networks are all worth trying."""
+    x = 8.0 + 0.01 * np.sin(1.3 * np.arange(size))
+    states = []
+    for _ in range(100 + rows):
+        for _ in range(5):
+            x = x + 0.01 * ((np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + 8.0)
+        states.append(x)
+    return np.array(states[100:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["auto", True], ids=["dense against field", "field"])
+def test_the_limit_of_a_field_is_kept_within_a_tenth_of_processor_time(field, monkeypatch):
+    # Other work on the machine slows a fit down, but not its processor time.
+    monkeypatch.setattr(time, "monotonic", time.process_time)
+    data, limit = ring(), 4.0
+    LensForecaster(time_limit=0.5, field=field).fit(data[:60], grid=32, dt=0.05)  # kernels compile
+    began = time.process_time()
+    fitted = LensForecaster(time_limit=limit, field=field).fit(data, grid=32, dt=0.05)
+    assert time.process_time() - began < 1.1 * limit
+    assert any("time limit left out" in note for note in fitted.report_.notes)
+    assert np.isfinite(fitted.report_.held_out_nmse)
+
+
+def test_a_phase_that_does_not_fit_is_noted_once():
+    limit = TimeLimit(10.0)
+    assert limit.allows(5.0, "short")
+    assert not limit.first(0.1).allows(5.0, "long")
+    assert not limit.part(0.2).allows(5.0, "long")
+    assert limit.notes() == ["The time limit left out: long."]
+    assert TimeLimit().part(0.5).allows(1e9, "anything")
+    assert TimeLimit().left() == np.inf

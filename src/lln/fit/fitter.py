@@ -11,11 +11,10 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from lln.core.errors import InputError
@@ -26,7 +25,7 @@ from lln.fit.choice.histories import linear_histories, nonlinear_histories
 from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
-from lln.fit.choice.network_choice import Choice, judge
+from lln.fit.choice.network_choice import Choice, alike, judge, overlap, steady_score
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
@@ -119,7 +118,7 @@ def fit_many(
 
         def fit(data: Dataset, wishes: Recipe) -> list[Fit]:
             store = kept if data is dataset else Checkpoint(None, "")
-            return _Fitting(data, wishes, tuple(seeds), tell, store, frames, mapper).run(linear)
+            return DenseFitting(data, wishes, tuple(seeds), tell, store, frames, mapper, known=linear).finish()
 
         fits = fit_with_input_lags(dataset, recipe, fit) if frames is None and linear is None else fit(dataset, recipe)
     kept.remove()
@@ -128,11 +127,16 @@ def fit_many(
 
 def linear_choice(dataset: Dataset, recipe: Recipe) -> LinearChoice:
     """How every linear map does on held-out rollouts, and which is used: the same for every network and seed."""
-    return _Fitting(dataset, recipe, (recipe.seed,), _quiet, Checkpoint(None, ""), None).linear()
+    return DenseFitting(dataset, recipe, (recipe.seed,), _quiet, Checkpoint(None, ""), None).linear()
 
 
-class _Fitting:
-    """One fit in progress."""
+class DenseFitting:
+    """The strategy for dense states: one fit in progress, for one or more seeds (see `fit_many` for the arguments).
+
+    Args:
+        limit: time limit that has begun already; None begins the one of the recipe.
+        known: linear maps that were tried before.
+    """
 
     def __init__(
         self,
@@ -143,11 +147,13 @@ class _Fitting:
         kept: Checkpoint,
         frames: Sequence[FrameChoice] | None,
         mapper: Mapper = serial,
+        limit: TimeLimit | None = None,
+        known: LinearChoice | None = None,
     ) -> None:
-        self.mapper = mapper
+        self.mapper, self.known = mapper, known
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
-        self.limit = TimeLimit(recipe.time_limit)
+        self.limit = limit or TimeLimit(recipe.time_limit)
         self.preparer = Preparer(dataset)
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
@@ -159,16 +165,21 @@ class _Fitting:
         self.picked: dict[FrameChoice, list[int]] = {}
         self.closed = self._forms(self.fold)
 
-    def run(self, linear: LinearChoice | None = None) -> list[Fit]:
-        """All of it, or what comes after the linear part."""
-        linear = linear or self.linear()
+    @cached_property
+    def chosen(self) -> tuple[LinearChoice, list[Choice]]:
+        """The best linear map, and what each seed uses: candidates are solved or trained, scored and chosen here."""
+        linear = self.known or self.linear()
         closed = self._closed_forms(linear)
         linear = self._settle(linear, closed)
         for candidate in linear.notable():
             error = math.exp(linear.errors[candidate])
             self.tried.append({**candidate.record(), "correction_weight": 0.0, "nmse": error})
         simple = self._simple(linear, closed)
-        return self._finish(linear, self._networks(linear, simple))
+        return linear, self._networks(linear, simple)
+
+    def held_out_error(self) -> float:
+        """The held-out error of what the first seed uses."""
+        return math.exp(self.chosen[1][0].error)
 
     @cached_property
     def histories(self) -> tuple[int, ...]:
@@ -184,8 +195,9 @@ class _Fitting:
             return LinearChoice.from_record(kept[0])
         self.progress(Event(Phase.LINEAR, 0, 1))
         radii, ridges = radii_of(self.dataset), ridges_of(self.recipe.ridge)
-        late = partial(self.limit.passed, _LINEAR_BY)
-        choice = choose_linear(self.preparer, self.ways, self.histories, radii, ridges, self.scale, self.mapper, late)
+        limit, rest = self.limit.first(_LINEAR_BY), "linear maps of longer histories"
+        tried = (self.preparer, self.ways, self.histories, radii, ridges, self.scale, self.mapper)
+        choice = choose_linear(*tried, lambda: not limit.allows(0.0, rest))
         self.kept.put("linear", choice.record())
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
@@ -270,27 +282,18 @@ class _Fitting:
             self.tried.append({**one.choice.record(), "nmse": math.exp(one.errors.score(noisy=noisy))})
         if not scored:
             return alone
-        best = min(scored, key=lambda one: self._steady_score(one, scored))
+        best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
         # Of those that do about as well, the one with fewer numbers.
-        alike = [one for one in scored if one.choice.size < best.choice.size and self._alike(one, best)]
-        best = min(alike, key=lambda one: one.choice.size, default=best)
+        fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
+        best = min(fewer, key=lambda one: one.choice.size, default=best)
         gain, error = better_by(best.errors, plain, noisy=noisy)
-        if gain <= max(ALIKE, _SURE[noisy] * error * self._overlap()):
+        if gain <= max(ALIKE, _SURE[noisy] * error * overlap(self.fold)):
             return alone
         few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
         if noisy and (few or not self._better_on_other_folds(best.choice, alone.candidate)):
             return alone
         score = best.errors.score(noisy=noisy)
         return Choice(FrameChoice(best.choice.history, None, None), None, score, best.choice)
-
-    def _steady_score(self, one: Scored, scored: Sequence[Scored]) -> float:
-        """The mean score over neighbouring ridges: one that is good alone was lucky, which does not outlast a refit."""
-        setting, ridge = replace(one.choice, ridge=0.0), one.choice.ridge
-        near = [
-            other for other in scored
-            if replace(other.choice, ridge=0.0) == setting and 0.05 * ridge <= other.choice.ridge <= 20.0 * ridge
-        ]  # fmt: skip
-        return float(np.mean([other.errors.score(noisy=self.noise.matters) for other in near]))
 
     def _better_on_other_folds(self, closed: ClosedChoice, linear: FrameChoice) -> bool:
         """Whether a nonlinear part beats a linear map on other held-out rows too: on noisy data once can be luck."""
@@ -302,21 +305,12 @@ class _Fitting:
             gains.append(plain.score(noisy=True) - self._forms(fold).judge(closed, fold.steps).errors.score(noisy=True))
         return not gains or min(gains) > 0
 
-    def _overlap(self) -> float:
-        """By how much the standard error of held-out windows is too small because they overlap."""
-        rows = sum(last - first for _, first, last in self.fold.held_out)
-        return math.sqrt(max(1.0, len(self.fold.windows) * self.fold.steps / max(rows, 1)))
-
-    def _alike(self, one: Scored, best: Scored) -> bool:
-        gain, error = better_by(best.errors, one.errors, noisy=self.noise.matters)
-        return gain < min(ALIKE, error)
-
     def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
         """For each seed, the frame and the use of the network that go best on the last fold."""
         least, nothing = simple.error, [simple] * len(self.seeds)
         if "network" not in self.recipe.tried_parts or not self._worth_training(simple):
             return nothing
-        if self.limit.passed(_TRAINED_FROM) and not self.frames:
+        if not self.frames and not self.limit.first(_TRAINED_FROM).allows(0.0, "trained networks"):
             return nothing
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))
@@ -384,8 +378,10 @@ class _Fitting:
         short = [history for history in self.histories if history <= MOST_NETWORK_HISTORY] or list(self.histories[:1])
         return network_candidates(linear, short, radii_of(self.dataset), self.recipe.ridge)
 
-    def _finish(self, linear: LinearChoice, decisions: list[Choice]) -> list[Fit]:
-        """Train everything with the choices made, and say what was done."""
+    def finish(self) -> list[Fit]:
+        """Solve or train what was chosen, on all rows unless `refit` is off, and report: a fit for each seed."""
+        linear, decisions = self.chosen
+        self.trials.deadline = self.limit.end
         fits: dict[int, Fit] = {}
         by_frame: dict[FrameChoice, list[int]] = {}
         for group, decision in enumerate(decisions):
@@ -410,8 +406,7 @@ class _Fitting:
     ) -> dict[int, Fit]:
         """The fits of the seeds that use a network in this frame."""
         chosen = self.picked[candidate]
-        refit = self.recipe.refit
-        stage = Stage(Phase.REFIT)
+        refit, stage = self.recipe.refit, Stage(Phase.REFIT)
         work = self.trials.train(None, candidate, stage, groups) if refit else self._chosen(candidate)
         trained = groups if refit else chosen
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
@@ -467,7 +462,8 @@ class _Fitting:
         plain = DenseStep(self.preparer.linear(self.fold.train, linear.best))
         skill = measure_skill(self.dataset, fold, self.scale, learned, plain, self._earlier(decision, group))
         report = skill.into(fit.report, noisy=self.noise.matters)
-        return replace(fit, report=replace(report, seconds=time.perf_counter() - self.began))
+        notes = (*report.notes, *self.limit.notes())
+        return replace(fit, report=replace(report, notes=notes, seconds=time.perf_counter() - self.began))
 
     def _before_refit(self, surrogate: DenseStep, decision: Choice, group: int) -> DenseStep:
         """The model as it was before the held-out rows trained it, which only they can judge."""

@@ -8,29 +8,52 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from lln.core.errors import InputError, did_you_mean
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
 from lln.data.series import Dataset
-from lln.fit.fields.contest import Contest, contest, network_error
+from lln.fit.fields.contest import Contest, contest
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
-from lln.fit.fitter import fit_many, fit_surrogate
-from lln.fit.options import Event, Fit, Phase, Recipe
+from lln.fit.fitter import DenseFitting, fit_surrogate
+from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit
 from lln.train.checkpoint import Checkpoint, identity_of
 
 # Beyond so many coordinates a matrix over the grid is not even tried.
 DENSE_COORDINATES = 512
 # Along a shorter side there is no neighbourhood that is not the whole side.
 LEAST_POINTS = 4
+# Shares of a time limit: the contest of linear parts ends by then; of what is left, for choosing a field model and then
+# a dense one, where networks of both have to be compared.
+_CONTEST_BY, _FIELD, _DENSE = 0.35, 0.45, 0.5
 
 Field = str | bool | Mapping[str, Any]
 Progress = Callable[[Any], None]
 # Of torch and of the libraries of linear algebra. Sums are taken in an order that depends on these numbers.
 Threads = tuple[int, int]
 _one_piece = threading.Lock()  # numbers of threads belong to the process
+
+
+class Strategy(Protocol):
+    """One way through the pipeline: split, candidates, scores and choice, then refit and report.
+
+    The strategy for dense states is `DenseFitting`, the one for fields `FieldFitting`.
+
+    Attributes:
+        limit: time limit of what is still to be done.
+    """
+
+    limit: TimeLimit
+
+    def held_out_error(self) -> float:
+        """Choose a model, and return its held-out error in units that all strategies share."""
+        ...
+
+    def finish(self) -> list[Fit]:
+        """Choose a model if that is not done, solve or train it on everything, and report: a fit for each seed."""
+        ...
 
 
 def learn(
@@ -105,40 +128,38 @@ def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool
 def _better(
     dataset: Dataset, recipe: Recipe, progress: Progress | None, checkpoint: Path | None, mapper: Mapper
 ) -> Fit:
-    """Fit what does better on held-out rollouts, and say so."""
-    began, say, options = time.monotonic(), progress or (lambda _: None), FieldOptions()
+    """Fit what does better on held-out rollouts, and report why."""
+    limit, say, options = TimeLimit(recipe.time_limit), progress or (lambda _: None), FieldOptions()
     kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, options), "field": "auto"}))
 
-    def fit(shared: bool, wishes: Recipe) -> Fit:
+    def strategy(shared: bool, limit: TimeLimit) -> Strategy:
         if shared:
-            return fit_field_surrogate(dataset, wishes, options=options, progress=say, checkpoint=kept, mapper=mapper)
-        return fit_many(dataset, wishes, [recipe.seed], progress=say, checkpoint=kept, mapper=mapper)[0]
+            return FieldFitting(dataset, recipe, options, say, kept, mapper, limit)
+        return DenseFitting(dataset, recipe, (recipe.seed,), say, kept, None, mapper, limit)
 
-    def within(share: float, **changes: Any) -> Recipe:
-        limit = recipe.time_limit
-        left = None if limit is None else max(1.0, share * (limit - (time.monotonic() - began)))
-        return replace(recipe, time_limit=left, **changes)
-
-    found = _contest(dataset, recipe, say, kept)
-    if found.points_share is None:
-        # What is trained here is kept, so that the better one need not be trained again.
-        trained = fit(True, within(0.5, refit=False)).surrogate
-        shared = network_error(dataset, recipe, trained)
-        dense = fit(False, within(0.7, refit=False)).report.held_out_nmse
-        found = replace(found, dense_network=dense, shared_network=shared)
+    found, chosen = _contest(dataset, recipe, say, kept, limit.first(_CONTEST_BY)), None
+    if found is not None and found.points_share is None:
+        both, errors = {}, {}
+        for shared, part in ((True, _FIELD), (False, _DENSE)):
+            both[shared] = strategy(shared, limit.part(part))
+            errors[shared] = both[shared].held_out_error()
+        found = replace(found, dense_network=errors[False], shared_network=errors[True])
         kept.put("contest", found.record())
-    say(Event(Phase.GRID, 1, 1, found.note()))
-    better = fit(bool(found.points_share), within(1.0))
-    report = replace(
-        better.report,
-        candidates=[*found.candidates(), *better.report.candidates],
-        notes=(*better.report.notes, found.note()),
-        seconds=time.monotonic() - began,
-    )
-    return Fit(better.surrogate, replace(better.recipe, time_limit=recipe.time_limit), report)
+        chosen = both[bool(found.points_share)]
+        chosen.limit = limit
+    if found is not None:
+        say(Event(Phase.GRID, 1, 1, found.note()))
+    chosen = chosen or strategy(found is None or bool(found.points_share), limit.part(1.0))
+    better = chosen.finish()[0]
+    kept.remove()
+    report = replace(better.report, seconds=time.monotonic() - limit.began)
+    if found is not None:
+        tried, notes = [*found.candidates(), *report.candidates], (*report.notes, found.note())
+        report = replace(report, candidates=tried, notes=notes)
+    return replace(better, report=report)
 
 
-def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint) -> Contest:
+def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint, limit: TimeLimit) -> Contest | None:
     known = kept.get("contest")
     if known is not None:
         return Contest(**known[0])
@@ -146,8 +167,10 @@ def _contest(dataset: Dataset, recipe: Recipe, say: Progress, kept: Checkpoint) 
     # A recipe without a linear part still learns from the linear parts which family fits the data.
     asked = recipe.ridge is not None
     wishes = recipe if asked else replace(recipe, ridge="auto")
-    found = contest(dataset, wishes, FieldFitting(dataset, wishes, FieldOptions(), say, kept if asked else None))
-    kept.put("contest", found.record())
+    fitting = FieldFitting(dataset, wishes, FieldOptions(), say, kept if asked else None, limit=limit)
+    found = contest(dataset, wishes, fitting, limit)
+    if found is not None:
+        kept.put("contest", found.record())
     return found
 
 

@@ -412,10 +412,12 @@ class TimeLimit:
     Attributes:
         seconds: the limit; None for none.
         began: start by the monotonic clock.
+        left_out: what was not done for want of time, shared with the limits of single phases.
     """
 
     seconds: float | None = None
     began: float = field(default_factory=time.monotonic)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def end(self) -> float | None:
@@ -425,3 +427,27 @@ class TimeLimit:
     def passed(self, fraction: float = 1.0) -> bool:
         """Whether this fraction of the time has passed; never without a limit."""
         return self.seconds is not None and time.monotonic() > self.began + fraction * self.seconds
+
+    def left(self) -> float:
+        """Seconds that are left; infinite without a limit."""
+        return math.inf if self.end is None else max(0.0, self.end - time.monotonic())
+
+    def first(self, fraction: float) -> TimeLimit:
+        """The limit of phases that must end within this fraction of the whole time."""
+        return self if self.seconds is None else replace(self, seconds=fraction * self.seconds)
+
+    def part(self, fraction: float) -> TimeLimit:
+        """The limit of a phase that begins now and may take this fraction of the time that is left."""
+        return self if self.seconds is None else TimeLimit(fraction * self.left(), left_out=self.left_out)
+
+    def allows(self, seconds: float, what: str) -> bool:
+        """Whether a phase of about so many seconds ends in time; if not, `what` is noted as left out."""
+        if seconds < self.left():
+            return True
+        if what not in self.left_out:
+            self.left_out.append(what)
+        return False
+
+    def notes(self) -> list[str]:
+        """A sentence on what was left out."""
+        return [f"The time limit left out: {', '.join(self.left_out)}."] if self.left_out else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import secrets
 from pathlib import Path
@@ -19,7 +20,7 @@ from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
 from lln.fit.learn import Field, learn
-from lln.fit.options import Fit, Recipe
+from lln.fit.options import Fit, Recipe, TimeLimit
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.fitted import FittedForecaster
 from lln.forecaster.layout import Layout
@@ -200,13 +201,14 @@ class LensForecaster(FittedForecaster):
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
         )  # fmt: skip
-        kept = None if checkpoint is None else Path(checkpoint)
+        kept, wishes = None if checkpoint is None else Path(checkpoint), self._wishes()
+        limit = TimeLimit(wishes.time_limit)
         with progress_for(self.verbose if progress is None else False) as shown:
             fit = learn(
-                dataset, self._wishes(), field=self.field, static=static, progress=progress or shown, checkpoint=kept,
+                dataset, wishes, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
                 scheduler=scheduler,
             )  # fmt: skip
-        return self._adopt(fit, dataset)
+        return self._adopt(fit, dataset, limit.left())
 
     def update(self, trajectories: Any, *, progress: Callable[[Any], None] | None = None, **data: Any) -> Self:
         """Continue a fit on new data: the structure that was chosen stays, its weights are fitted again.
@@ -239,10 +241,10 @@ class LensForecaster(FittedForecaster):
         seed = secrets.randbits(31) if self.random_state is None else check_int("random_state", self.random_state, 0)
         return Recipe(**given, seed=seed)
 
-    def _adopt(self, fit: Fit, dataset: Dataset) -> Self:
+    def _adopt(self, fit: Fit, dataset: Dataset, seconds: float = math.inf) -> Self:
         history = fit.surrogate.frame.history
         orbits = int(np.clip(_ORBIT_VALUES // dataset.size, 3, _ORBITS))
-        exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt)
+        exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt, seconds)
         lagged = with_input_lags(dataset, fit.report.input_lags)
         index, _, last = lagged.stretches(history)[-1]
         series = lagged.series[index]

@@ -141,12 +141,12 @@ def choose_linear(
     arithmetic: dict[FrameChoice, list[list[float]]] = {}
     pieces = (_LinearPiece(fold, history, radii, ridges, scale) for history in histories for fold in folds)
     found = mapper(_linear_errors, preparer, pieces)
-    for _ in histories:
+    for left in reversed(range(len(histories))):
         for _ in folds:
             for candidate, plain, noisy in next(found):
                 geometric.setdefault(candidate, []).append(plain)
                 arithmetic.setdefault(candidate, []).append(noisy)
-        if geometric and late():
+        if left and geometric and late():
             break
     return LinearChoice([lead_times(fold.steps) for fold in folds], geometric, arithmetic)
 

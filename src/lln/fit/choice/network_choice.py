@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lln.fit.choice.holdout import Windows
-from lln.fit.closed.forms import ClosedChoice
+from lln.fit.choice.holdout import Fold, Windows
+from lln.fit.choice.linear_choice import ALIKE
+from lln.fit.choice.scores import better_by
+from lln.fit.closed.forms import ClosedChoice, Scored
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice
 from lln.models.stacked import Ensemble
@@ -52,6 +54,28 @@ class Choice:
     setting: NetworkChoice | None
     error: float
     closed: ClosedChoice | None = None
+
+
+def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float:
+    """The mean score over neighbouring ridges: one that is good alone was lucky, which does not outlast a refit."""
+    setting, ridge = replace(one.choice, ridge=0.0), one.choice.ridge
+    near = [
+        other for other in scored
+        if replace(other.choice, ridge=0.0) == setting and 0.05 * ridge <= other.choice.ridge <= 20.0 * ridge
+    ]  # fmt: skip
+    return float(np.mean([other.errors.score(noisy=noisy) for other in near]))
+
+
+def alike(one: Scored, best: Scored, *, noisy: bool) -> bool:
+    """Whether a closed form does about as well as the best one."""
+    gain, error = better_by(best.errors, one.errors, noisy=noisy)
+    return gain < min(ALIKE, error)
+
+
+def overlap(fold: Fold) -> float:
+    """By how much the standard error of held-out windows is too small because they overlap."""
+    rows = sum(last - first for _, first, last in fold.held_out)
+    return math.sqrt(max(1.0, len(fold.windows) * fold.steps / max(rows, 1)))
 
 
 @dataclass(frozen=True, eq=False)

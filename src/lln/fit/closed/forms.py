@@ -177,7 +177,7 @@ class ClosedForms:
         for index, (_, choice, _) in enumerate(chosen):
             self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
             found += next(rolled)
-            if self.limit.passed(_ROLLED_BY):
+            if not self.limit.first(_ROLLED_BY).allows(0.0, "some closed forms"):
                 return found
         if "flow" in kinds and 1 in histories and self.preparer.dataset.size > 1:
             limit = min((error for error, choice, _ in screened if choice.history == 1), default=math.inf)

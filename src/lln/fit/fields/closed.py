@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,7 @@ from lln.fit.fields.linear import PatchRegression
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear
 from lln.fit.fields.training import Say, odd
-from lln.fit.options import Event, Phase, Recipe
+from lln.fit.options import Event, Phase, Recipe, TimeLimit
 from lln.models.convolution import kernel_shape
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
@@ -34,6 +35,7 @@ _PER_STATE = math.log(2.0)  # a longer history must be this much better to be ch
 _PER_POLYNOMIAL = math.log(1.2)  # a polynomial, too
 _MOST_MONOMIALS = 60
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
+_LONGER = 1.5  # times as long as the last kernel or history, the next one may take
 _AS_GOOD = 1.1  # of what the best kernel leaves over: a smaller kernel may leave so much
 
 
@@ -51,6 +53,7 @@ class ClosedParts:
         say: callback that receives progress events.
         kept: checkpoint of the fit.
         mapper: calls the independent pieces: the convolutions of each kernel.
+        limit: time limit of the linear parts; what would end later is left out.
         tried: what was scored.
     """
 
@@ -63,6 +66,7 @@ class ClosedParts:
     say: Say
     kept: Checkpoint
     mapper: Mapper = serial
+    limit: TimeLimit = field(default_factory=TimeLimit)
     tried: list[Linear] = field(default_factory=list)
 
     def ranked(self) -> list[Linear]:
@@ -71,7 +75,12 @@ class ClosedParts:
         if known is not None:
             self.tried = [Linear(h, None if k is None else tuple(k), *rest) for h, k, *rest in known[0]]
         else:
-            self.tried = [one for history in self._histories() for one in self._try(history)]
+            began = time.monotonic()
+            for history in self._histories():
+                # Each longer history takes somewhat longer than the one before.
+                if not self.tried or self._allows(_LONGER * (time.monotonic() - began), f"history {history}"):
+                    began = time.monotonic()
+                    self.tried += self._try(history)
             self.kept.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
         found = sorted(allowed, key=_rank)
@@ -106,12 +115,21 @@ class ClosedParts:
         ridges = FIELD_RIDGES if self.recipe.ridge == "auto" else (float(self.recipe.ridge),)
         kernels = list(self._kernels())
         found = self.mapper(_convolutions, self, [(frame, kernel, ridges) for kernel in kernels])
+        started = began = time.monotonic()
         for index, kernel in enumerate(kernels):
+            if index and not self._allows(_LONGER * (time.monotonic() - began), f"kernel {_named(kernel)}"):
+                break
+            began = time.monotonic()
             self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
             tried += next(found)
         if "polynomial" not in self.recipe.tried_parts or min(one.error for one in tried) < ENOUGH:
             return tried
+        if not self._allows(_LONGER * (time.monotonic() - started), "polynomials"):
+            return tried
         return [*tried, *self._try_polynomials(frame, kernels)]
+
+    def _allows(self, seconds: float, what: str) -> bool:
+        return self.limit.allows(seconds, f"convolutions ({what})")
 
     def _try_polynomials(self, frame: FieldFrame, kernels: Sequence[tuple[int, ...]]) -> list[Linear]:
         """Polynomials of every point's channels and inputs, beside the smallest kernel that leaves no more over."""

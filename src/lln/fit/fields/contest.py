@@ -7,25 +7,29 @@ lost, linear parts tell nothing, and networks of both kinds are trained and judg
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, folds, load, roll_linear
 from lln.fit.choice.linear_choice import choose_linear, ridges_of
 from lln.fit.defaults import VALIDATION
-from lln.fit.fields.recipe import FieldFitting
-from lln.fit.options import Recipe
+from lln.fit.fields.grid import Grid
+from lln.fit.fields.report import Linear
+from lln.fit.options import Recipe, TimeLimit
 from lln.fit.prepare import Preparer
 from lln.step.base import AnyStep
 from lln.step.field import FieldStep
+from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
 
 _HISTORIES = (1, 2)
 _FEW = 256  # coordinates; with more, a dense map for every fold would take minutes
 _PERFECT = 1e-12  # below this both are as good as the rounding of single precision
+_TIMED_STEPS = 3
 _LOST = 0.1  # of the variance: a rollout that errs by more is no forecast, and of two such
 _CLEARLY = 3.0  # one must be this much better to mean anything
 
@@ -90,21 +94,45 @@ class Contest:
         return asdict(self)
 
 
-def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
-    """Let both linear parts roll out over everything that is held out.
+class Convolutions(Protocol):
+    """The linear parts of a field fit."""
+
+    grid: Grid
+
+    def linear_part(self) -> tuple[Linear, FieldFrame]:
+        """The best on held-out rollouts."""
+        ...
+
+    def solved(self, parts: tuple[Part, ...], linear: Linear) -> FieldFrame:
+        """A linear part solved from some rows of the data."""
+        ...
+
+
+def contest(dataset: Dataset, recipe: Recipe, fitting: Convolutions, limit: TimeLimit | None = None) -> Contest | None:
+    """Let both linear parts roll out over everything that is held out; None where there is no time for dense maps.
 
     Args:
         dataset: on a grid.
         recipe: history and ridge, if given, hold for both.
         fitting: of the convolution, by the same recipe.
+        limit: time limit of the contest; with little time the last fold alone decides.
     """
+    limit = limit or TimeLimit()
     linear, _ = fitting.linear_part()
     preparer = Preparer(dataset)
     histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
     ways = _folds(dataset, recipe)
     ways = ways if dataset.size <= _FEW else ways[-1:]
     scale = _scale(preparer, recipe)
-    best = choose_linear(preparer, ways[-1:], histories, (None,), ridges_of(recipe.ridge), scale).best
+    if limit.seconds is not None:
+        expected = len(ridges_of(recipe.ridge)) * _dense_seconds(dataset, ways[-1], histories[0], scale)
+        if not limit.allows(expected, "dense maps of all points"):
+            return None
+    began = time.monotonic()
+    ridges = ridges_of(recipe.ridge)
+    best = choose_linear(preparer, ways[-1:], histories, (None,), ridges, scale, late=limit.passed).best
+    if not limit.allows((time.monotonic() - began) / len(ridges) * len(ways), "a contest over all folds"):
+        ways = ways[-1:]
     errors = []
     for fold in ways:
         dense = preparer.prepare(fold.train, best.history).linear(best)
@@ -117,6 +145,19 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting) -> Contest:
     grid = fitting.grid.in_words(dataset.coords)
     longest = max(fold.steps for fold in ways)
     return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
+
+
+def _dense_seconds(dataset: Dataset, fold: Fold, history: int, scale: Array) -> float:
+    """Estimate how long one dense map of this history takes: its rollouts, from a few steps, and its solution."""
+    windows, n = load(dataset, fold, history, scale), dataset.size
+    matrix, state = np.zeros((n, n * history + dataset.inputs)), windows.start.reshape(len(windows.start), -1)
+    state = np.concatenate([state, np.zeros((len(state), dataset.inputs))], axis=1)
+    began = time.monotonic()
+    for _ in range(_TIMED_STEPS):
+        state @ matrix.T
+    product = (time.monotonic() - began) / _TIMED_STEPS
+    rows = dataset.rows / len(state) / 4  # the rows are summed up once for all ridges
+    return product * (fold.steps + rows)
 
 
 def network_error(dataset: Dataset, recipe: Recipe, surrogate: AnyStep) -> float:

@@ -9,8 +9,7 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Windows, load
-from lln.fit.defaults import CORRECTION_WEIGHTS
-from lln.models.field_ensemble import FieldEnsemble
+from lln.fit.options import TimeLimit
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
@@ -19,7 +18,9 @@ BEYOND = 4  # times the longest trajectory of training
 MOST_STEPS = 1000
 _STARTS = {"cpu": 12, "cuda": 30}  # what a device rolls out in seconds
 _NUMBERS = 1 << 25  # values of one long rollout
-_SLACK = 1.3  # a busy machine may slow down
+SLACK = 1.3  # estimates of time are multiplied by it: a busy machine may slow down
+_PROBE = 3  # steps that are timed
+_STAY_TIME = 0.1  # of a time limit, for long rollouts of one step
 _FAR = 2.0  # times the largest distance from the mean in the data
 
 
@@ -49,10 +50,11 @@ class FieldJudge:
     Args:
         dataset: all trajectories.
         fold: what trains and what is held out.
+        limit: time limit of the fit; long rollouts are shortened to a fraction of it.
     """
 
-    def __init__(self, dataset: Dataset, fold: Fold) -> None:
-        self.dataset, self.fold = dataset, fold
+    def __init__(self, dataset: Dataset, fold: Fold, limit: TimeLimit | None = None) -> None:
+        self.dataset, self.fold, self.limit = dataset, fold, limit or TimeLimit()
         self._windows: dict[int, Windows] = {}
 
     def windows(self, frame: FieldFrame) -> Windows:
@@ -81,6 +83,9 @@ class FieldJudge:
         if noise:
             starts = starts + noise * frame.scale * np.random.default_rng(0).standard_normal(starts.shape)
         steps = self.stay_steps(starts[..., -1, :].size)
+        if self.limit.seconds is not None:
+            affordable = _STAY_TIME * self.limit.seconds / (self.pace(step) * len(starts))
+            steps = max(1, min(steps, int(affordable)))
         free = step.replace(frame=replace(frame, low=None, high=None))  # bounds would hide what leaves
         states = free.rollout(starts, steps)
         with np.errstate(over="ignore"):
@@ -88,17 +93,23 @@ class FieldJudge:
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)
 
-    def seconds(self, ensemble: FieldEnsemble, frame: FieldFrame) -> float:
-        """About how long one judgement of networks takes: every weight of the correction, and long rollouts once."""
-        step = FieldStep(frame, tuple(ensemble.member(index) for index in range(len(ensemble))))
-        windows, probe = self.windows(frame), 3
-        known = None if windows.inputs is None else windows.inputs[:, :probe]
+    def pace(self, step: FieldStep) -> float:
+        """Measure the seconds that one step from one start takes."""
+        windows = self.windows(step.frame)
+        known = None if windows.inputs is None else windows.inputs[:, :_PROBE]
         step.rollout(windows.start, 1, None if known is None else known[:, :1])  # kernels compile
-        began = time.monotonic()
-        step.rollout(windows.start, probe, known)
-        each = (time.monotonic() - began) / probe
-        stay = self.stay_steps(_STARTS[step.device.type] * frame.size) * _STARTS[step.device.type] / len(windows.start)
-        return _SLACK * each * (len(CORRECTION_WEIGHTS) * self.fold.steps + stay)
+        began, steps = time.monotonic(), min(_PROBE, self.fold.steps)
+        step.rollout(windows.start, steps, known)
+        return max(time.monotonic() - began, 1e-9) / (steps * len(windows.start))
+
+    def seconds(self, step: FieldStep, rollouts: int = 1) -> float:
+        """Estimate how long it takes to judge a step: held-out rollouts, so many times, and long rollouts once."""
+        each, starts = self.pace(step), _STARTS[step.device.type]
+        stay = each * starts * self.stay_steps(starts * step.frame.size)
+        if self.limit.seconds is not None:
+            stay = min(stay, _STAY_TIME * self.limit.seconds)
+        held_out = each * len(self.fold.windows) * self.fold.steps
+        return SLACK * (rollouts * held_out + (0.0 if step.frame.inputs else stay))
 
     def stay_steps(self, numbers: int) -> int:
         """Length of long rollouts of states with so many values."""

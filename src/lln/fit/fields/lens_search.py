@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from lln.data.series import Dataset
-from lln.fit.fields.judge import FieldJudge, Stay
-from lln.fit.fields.lenses import LensChoice, LensRegression, solve_lenses
+from lln.fit.fields.judge import SLACK, FieldJudge, Stay
+from lln.fit.fields.lenses import LensChoice, LensRegression, drawn_network, fields_of, solve_lenses
 from lln.fit.fields.training import Say, odd
-from lln.fit.options import Event, Phase
+from lln.fit.options import Event, Phase, TimeLimit
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 
@@ -29,6 +31,8 @@ _COLUMNS = 900  # of the readout
 _ROWS_PER_COLUMN = 3
 _LEAST_WIDTH = 8
 _LARGEST = 700.0  # log of what a float can hold
+_SEARCH = 0.25  # of the time that is left, after which no second network is judged
+_TIMED_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +66,19 @@ class LensSearch:
         judge: of held-out rollouts.
         seed: of the draws.
         say: callback that receives progress events.
-        until: end of the search by the monotonic clock; None for no limit.
+        limit: time limit of the search; a network that cannot be judged in time is not solved.
         tried: record of every network that was judged.
+        search: time limit of all networks after the first.
     """
 
     training: Dataset
     judge: FieldJudge
     seed: int
     say: Say
-    until: float | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
     tried: list[dict[str, Any]] = field(default_factory=list)
+    search: TimeLimit = field(default_factory=TimeLimit)
+    _taken: dict[LensChoice, float] = field(default_factory=dict)  # seconds of networks of one size
 
     def best(self, frames: list[FieldFrame]) -> JudgedLenses | None:
         """The best network; None where the rows are too few for any.
@@ -81,6 +88,7 @@ class LensSearch:
                 with the settings that were found.
         """
         best: JudgedLenses | None = None
+        self.search = self.limit.part(_SEARCH)
         for choice in self._kernels(frames[0]):
             before, best = best, self._better(best, frames[0], choice)
             if before is best:
@@ -89,20 +97,58 @@ class LensSearch:
             return None
         best = self._noises(best, frames[0])
         for scale in SCALES:
-            best = self._better(best, frames[0], replace(best.choice, scale=scale))
+            best = self._better(best, frames[0], replace(best.choice, scale=scale)) or best
         for frame in frames[1:]:
-            best = self._better(best, frame, best.choice)
+            best = self._better(best, frame, best.choice) or best
         return best
 
-    def final(self, rows: Dataset, frame: FieldFrame, choice: LensChoice) -> tuple[FieldStep, Stay]:
-        """The mean of several draws, solved on `rows`, with as much more noise as it takes to stay, and its stay."""
+    def final(
+        self, rows: Dataset, frame: FieldFrame, choice: LensChoice, limit: TimeLimit
+    ) -> tuple[FieldStep, Stay] | None:
+        """The mean of several draws, solved on `rows`, with as much more noise as it takes to stay, and its stay.
+
+        Where the limit is too short for that, fewer draws and rows are taken; None where it is too short for any.
+        """
+        draws, count, seconds = DRAWS, FINAL_ROWS, 0.0
+        if limit.seconds is not None:
+            seconds = self._solving(rows, frame, choice, count, draws)
+            if not limit.allows(seconds, "the mean of several draws of lenses"):
+                draws, count = 1, SEARCH_ROWS
+                seconds = self._solving(rows, frame, choice, count, draws)
+                if not limit.allows(seconds, "lenses solved again on everything"):
+                    return None
         found: list[tuple[FieldStep, Stay]] = []
         for factor in _MORE_NOISE:
-            step = solve_lenses(rows, frame, replace(choice, noise=factor * choice.noise), self.seed, FINAL_ROWS, DRAWS)
+            if found and not limit.allows(seconds, "lenses with more noise"):
+                break
+            step = solve_lenses(rows, frame, replace(choice, noise=factor * choice.noise), self.seed, count, draws)
             found.append((step, self.judge.stay(step, _FINAL_STARTS, SHAKEN)))
-            if found[-1][1].bounded or (self.until is not None and time.monotonic() > self.until):
+            if found[-1][1].bounded:
                 break
         return min(found, key=lambda one: one[1].left)
+
+    def _solving(self, rows: Dataset, frame: FieldFrame, choice: LensChoice, count: int, draws: int) -> float:
+        """Estimate how long it takes to solve some draws on about `count` points and to roll their mean out."""
+        step = self._unsolved(frame, choice)
+        judged = self.judge.seconds(step.replace(members=[*step.members] * draws), 0)
+        fields = self.judge.pace(step) * fields_of(rows, frame, count)
+        return draws * SLACK * (fields + _normal_equations(frame, choice, count)) + judged
+
+    def _seconds(self, frame: FieldFrame, choice: LensChoice) -> float:
+        """Estimate how long it takes to solve and judge the networks of `choice`, one for each ridge."""
+        size = replace(choice, scale=0.0, noise=0.0)
+        if size in self._taken:
+            return self._taken[size]
+        step = self._unsolved(frame, choice)
+        fields = self.judge.pace(step) * fields_of(self.training, frame, SEARCH_ROWS)
+        solving = SLACK * (fields + _normal_equations(frame, choice, SEARCH_ROWS))
+        return solving + len(RIDGES) * self.judge.seconds(step)
+
+    def _unsolved(self, frame: FieldFrame, choice: LensChoice) -> FieldStep:
+        """A step of the same cost as the networks of `choice`."""
+        taps = math.prod(choice.linear_kernel) * frame.features
+        empty = replace(frame, kernel=choice.linear_kernel, matrix=np.zeros((frame.channels, taps)))
+        return FieldStep(empty, (drawn_network(frame, choice, 0),))
 
     def _kernels(self, frame: FieldFrame) -> Iterator[LensChoice]:
         d, rows = len(frame.space), self.training.transitions(frame.history) * math.prod(frame.space)
@@ -116,16 +162,18 @@ class LensSearch:
         """Less noise where rollouts stay, more where they do not."""
         first, factors = best.choice.noise, (0.1, 0.3) if best.stay.bounded else (10.0, 30.0)
         for factor in factors:
-            before, best = best, self._better(best, frame, replace(best.choice, noise=factor * first))
+            before, best = best, self._better(best, frame, replace(best.choice, noise=factor * first)) or best
             if before is not best and best.stay.bounded:
                 break
         return best
 
-    def _better(self, best: JudgedLenses | None, frame: FieldFrame, choice: LensChoice) -> JudgedLenses:
-        """The better of `best` and the network of `choice` at its best ridge; `best` when time is over."""
-        if best is not None and self.until is not None and time.monotonic() > self.until:
-            return best
+    def _better(self, best: JudgedLenses | None, frame: FieldFrame, choice: LensChoice) -> JudgedLenses | None:
+        """The better of `best` and the network of `choice` at its best ridge; `best` where time is too short."""
         kernel = " x ".join(map(str, choice.kernel))
+        limit = self.limit if best is None else self.search
+        if limit.seconds is not None and not limit.allows(self._seconds(frame, choice), "lenses in closed form"):
+            return best
+        began = time.monotonic()
         self.say(Event(Phase.CLOSED, len(self.tried), len(self.tried) + 1, f"lenses, kernel {kernel}"))
         regression = LensRegression(self.training, frame, choice, self.seed, SEARCH_ROWS)
         for ridge in RIDGES:
@@ -138,5 +186,14 @@ class LensSearch:
             one = JudgedLenses(replace(choice, ridge=ridge), step, error, self.judge.stay(step, noise=SHAKEN))
             self.tried[-1]["left"] = one.stay.left
             best = one if best is None or one.rank < best.rank else best
-        assert best is not None
+        self._taken[replace(choice, scale=0.0, noise=0.0)] = time.monotonic() - began
         return best
+
+
+def _normal_equations(frame: FieldFrame, choice: LensChoice, rows: int) -> float:
+    """Seconds that the sums of products of so many rows and one solution take, from a few rows."""
+    columns = math.prod(choice.linear_kernel) * frame.features + math.prod(choice.kernel) * choice.width + 1
+    few = np.ones((_TIMED_ROWS, columns))
+    began = time.monotonic()
+    few.T @ few
+    return (time.monotonic() - began) * (rows + columns / 6) / _TIMED_ROWS

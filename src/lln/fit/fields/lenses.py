@@ -131,9 +131,7 @@ class LensRegression:
     def _rows(self, dataset: Dataset, rng: np.random.Generator, rows: int) -> Iterator[tuple[Array, Array]]:
         """Columns (P, M) and standardised increments (P, C) of some points of some fields."""
         frame, where = self.frame, np.flatnonzero(free(self.frame.space, self.frame.boundary))
-        total = dataset.transitions(frame.history)
-        spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // len(where)))
-        fields = min(total, max(spread, -(-rows // len(where))))
+        total, fields = dataset.transitions(frame.history), fields_of(dataset, frame, rows)
         each = min(len(where), -(-rows // fields))
         stride, seen = total / fields, 0
         size = max(1, _NUMBERS // (each * len(self.network.readout.weight[0])))
@@ -187,6 +185,13 @@ class LensRegression:
         if self._conserved:
             found = found - view.mean(dim=tuple(range(1, d + 1))).unsqueeze(1)
         return found.flatten(3).transpose(2, 3).flatten(2)
+
+
+def fields_of(dataset: Dataset, frame: FieldFrame, rows: int) -> int:
+    """Fields over which about so many points are spread."""
+    points = int(free(frame.space, frame.boundary).sum())
+    spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // points))
+    return min(dataset.transitions(frame.history), max(spread, -(-rows // points)))
 
 
 def solve_lenses(

@@ -17,6 +17,7 @@ import hashlib
 import math
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,17 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
+from lln.fit.fields.contest import network_error
 from lln.fit.fields.data import channel_range, empty_frame, spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
-from lln.fit.fields.judge import FieldJudge, Stay
+from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lens_search import LensSearch
 from lln.fit.fields.lenses import LensChoice
 from lln.fit.fields.options import FieldOptions
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldTrainer, Say
 from lln.fit.networks.unrolled import STEPS_WHEN_NOISY
-from lln.fit.options import Event, Fit, Phase, Recipe, filled_in
+from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit, filled_in
 from lln.fit.report.skill import measure_skill
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
@@ -71,6 +73,9 @@ class Treatment:
 
 
 _SCREENING, _MAIN = 0.25, 0.8  # of the time that is left, for comparing frames and for the main training
+# Shares of a time limit: linear parts end by then, the choice is made by then (lenses are solved again after it), and
+# the model is solved again by then; the rest is for the report.
+_LINEAR_BY, _CHOSEN_BY, _CHOSEN_BY_WITH_LENSES, _REFIT_BY = 0.3, 0.85, 0.65, 0.9
 # What is tried in turn where long rollouts leave the data: noise on the inputs, then steps in the loss.
 TREATMENTS = (
     Treatment("noise 0.01", 0.01, 1),
@@ -100,6 +105,23 @@ class Scored:
     lenses: LensChoice | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class FieldDecision:
+    """What a field fit has chosen.
+
+    Attributes:
+        best: the step.
+        linear: the best linear part, for comparison.
+        updates: of the training of its networks.
+        unroll: steps of a fine-tuning over several steps.
+    """
+
+    best: Scored
+    linear: Linear
+    updates: int = 0
+    unroll: int = 0
+
+
 def fit_field_surrogate(
     dataset: Dataset,
     recipe: Recipe,
@@ -125,7 +147,7 @@ def fit_field_surrogate(
         kept = Checkpoint(kept, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
         fitting = FieldFitting(dataset, recipe, wishes, progress or say_nothing, kept, mapper)
-    fit = fitting.run()
+    fit = fitting.finish()[0]
     kept.remove()
     return replace(fit, report=replace(fit.report, seconds=time.monotonic() - began))
 
@@ -147,6 +169,7 @@ class FieldFitting:
         say: callback that receives progress events.
         kept: checkpoint of an interrupted fit; None stores nothing.
         mapper: calls the independent pieces of the fit.
+        limit: time limit that has begun already; None begins the one of the recipe.
     """
 
     def __init__(
@@ -157,37 +180,48 @@ class FieldFitting:
         say: Say,
         kept: Checkpoint | None = None,
         mapper: Mapper = serial,
+        limit: TimeLimit | None = None,
     ) -> None:
         self.dataset, self.recipe, self.options, self.say = dataset, recipe, options, say
         self.kept = Checkpoint(None, "") if kept is None else kept
-        self.deadline = None if recipe.time_limit is None else time.monotonic() + recipe.time_limit
+        self.limit = limit or TimeLimit(recipe.time_limit)
+        lenses = "lens" in recipe.tried_parts
+        self.choosing = self.limit.first(_CHOSEN_BY_WITH_LENSES if lenses else _CHOSEN_BY)
         self.grid: Grid = grid_of(dataset, options.boundary)
         self.fold: Fold = folds(dataset, recipe.validation or VALIDATION)[-1]
-        self.judge = FieldJudge(dataset, self.fold)
+        self.judge = FieldJudge(dataset, self.fold, self.limit)
         self.training = dataset.select(self.fold.train)
         self.noise = estimate_noise(self.training)
         self.notes = list(self.grid.notes)
         self.conserve = self._conserve()
         self.static = _standardised(options.static, self.grid.space)
         self.reserve = 0.0  # seconds that one judgement takes
+        self.solving = 0.0  # seconds that it takes to solve a linear part
         self.rows: list[dict[str, Any]] = []
         self.closed = ClosedParts(
-            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper
-        )
+            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper,
+            self.limit.first(_LINEAR_BY),
+        )  # fmt: skip
         self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
 
-    def run(self) -> Fit:
-        """All stages of the fit."""
+    @cached_property
+    def chosen(self) -> FieldDecision:
+        """What is used: candidates are solved or trained, scored and chosen here."""
         linear, frame = self.linear_part()
         alone = self._scored(FieldStep(_with_gain(frame, 0.0)), linear, 0.0, linear.error)
         if linear.error < ENOUGH:
-            return self._report(alone, linear, 0)
+            return FieldDecision(alone, linear)
         closed = self._closed(alone)
         if "network" not in self.recipe.tried_parts or _settled(closed, alone):
-            return self._report(closed, linear, 0)
+            return FieldDecision(closed, linear)
         unroll = self._unroll()
-        if self.deadline is not None:
-            self.reserve = self.judge.seconds(self.trainer.ensemble(frame, self.trainer.members), frame)
+        if self.choosing.seconds is not None:
+            untrained = self.trainer.ensemble(frame, self.trainer.members)
+            step = FieldStep(frame, tuple(untrained.member(index) for index in range(len(untrained))))
+            self.reserve = self.judge.seconds(step, len(CORRECTION_WEIGHTS))
+            # A network that was asked for is trained all the same, as long as its first updates take.
+            if "lens" in self.recipe.tried_parts and not self.choosing.allows(2.0 * self.reserve, "trained networks"):
+                return FieldDecision(closed, linear)
         chosen, frame, noise = self._compared(linear, frame)
         ensemble = self.trainer.ensemble(frame, self.trainer.members)
         step = self.trainer.train(ensemble, frame, self.trainer.main_plan("training", self._until(_MAIN), noise=noise))
@@ -206,10 +240,10 @@ class FieldFitting:
             self._note_treatment(treatment.name, best, treated)
             if treated.stay.left < best.stay.left:
                 best, unroll = treated, max(unroll, steps if steps > 1 else 0)
-        return self._report(self._better(best, closed), linear, updates, unroll)
+        return FieldDecision(self._better(best, closed), linear, updates, unroll)
 
     def _lens_search(self) -> LensSearch:
-        return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self._until(_SCREENING))
+        return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self.choosing)
 
     def _bare(self, rows: Dataset, history: int) -> FieldFrame:
         """A frame without closed-form parts, whose states are bounded unless held-out rows leave the bounds."""
@@ -267,7 +301,7 @@ class FieldFitting:
         """The step with the weight of the correction that does best; of those that stay, where any does."""
         found: list[tuple[float, float, FieldStep]] = []
         for index, weight in enumerate(CORRECTION_WEIGHTS[::-1]):
-            if found and self.deadline is not None and time.monotonic() > self.deadline - 0.5 * self.reserve:
+            if found and self.choosing.left() < 0.5 * self.reserve:
                 break  # the whole correction comes first
             self.say(Event(Phase.WEIGHT, index, len(CORRECTION_WEIGHTS)))
             tried = step.replace(frame=_with_gain(step.frame, weight))
@@ -302,16 +336,14 @@ class FieldFitting:
 
     def _until(self, share: float) -> float | None:
         """The end of a training that may take this share of the time that is left."""
-        if self.deadline is None:
+        left = self.choosing.left()
+        if math.isinf(left):
             return None
-        now = time.monotonic()
-        return now + min(share * max(0.0, self.deadline - now), max(0.0, self.deadline - self.reserve - now))
+        return time.monotonic() + min(share * left, max(0.0, left - self.reserve))
 
     def _has_time(self, judgements: float = 2.0) -> bool:
         """Whether so many judgements fit into the time that is left."""
-        if self.deadline is None:
-            return True
-        return self.deadline - time.monotonic() > judgements * self.reserve
+        return self.choosing.allows(judgements * self.reserve, "comparisons and fine-tunings of networks")
 
     def _conserve(self) -> str:
         fixed = any(side == "dirichlet" for pair in self.grid.boundary for side in pair)
@@ -333,7 +365,9 @@ class FieldFitting:
     def linear_part(self) -> tuple[Linear, FieldFrame]:
         """The closed-form parts that roll out best over what was held out, and a frame with the gain they leave."""
         ranked = self.closed.ranked()
+        began = time.monotonic()
         frame = self.solved(self.fold.train, ranked[0])
+        self.solving = time.monotonic() - began
         # Fast forcing looks like noise to differences, but what a convolution foresees is none.
         change = self.solved(self.fold.train, Linear(ranked[0].history, None, None, 0.0)).gain
         self.noise = self.noise.at_most(float(np.median(frame.gain / change)))
@@ -351,42 +385,55 @@ class FieldFitting:
         frame = self.closed.solved(self.training if parts == self.fold.train else self.dataset.select(parts), linear)
         return replace(frame, static=self.static)
 
-    def _report(self, best: Scored, linear: Linear, updates: int, unroll: int = 0) -> Fit:
-        """The fit; a linear part that is the whole model is solved again on everything, unless `refit` is off."""
-        step, training, rows, held_out = best.step, self.training, self.fold.train, self.fold.held_out
-        closed = not best.weight or best.lenses is not None
-        if closed and self.recipe.refit:
-            rows, held_out = tuple((index, 0, len(one)) for index, one in enumerate(self.dataset.series)), ()
-            training = self.dataset
+    def held_out_error(self) -> float:
+        """The held-out error of what is used, in the units in which dense models are judged."""
+        return network_error(self.dataset, self.recipe, self._solved_again(refit=False)[0])
+
+    def _solved_again(self, *, refit: bool) -> tuple[FieldStep, Stay, bool]:
+        """The step that is used, its long rollouts, and whether its closed-form parts were solved again."""
+        best, limit = self.chosen.best, self.limit.first(_REFIT_BY)
         if best.lenses is not None:
-            frame = self._bare(training, step.frame.history)
-            step, stay = self._lens_search().final(training, frame, best.lenses)
-            best = replace(best, stay=stay)
-        elif closed and self.recipe.refit:
-            step = FieldStep(_with_gain(self.solved(rows, linear), 0.0))
+            data = self.dataset if refit else self.training
+            frame = self._bare(data, best.step.frame.history)
+            found = self._lens_search().final(data, frame, best.lenses, limit)
+            return (best.step, best.stay, False) if found is None else (*found, True)
+        what = "the linear part solved again on everything"
+        if not best.weight and refit and limit.allows(SLACK * self.solving, what):
+            frame = self.solved(_everything(self.dataset), self.chosen.linear)
+            return FieldStep(_with_gain(frame, 0.0)), best.stay, True
+        return best.step, best.stay, False
+
+    def finish(self) -> list[Fit]:
+        """Solve closed-form parts that are the whole model again, on all rows unless `refit` is off, and report."""
+        chosen, rows, held_out, training = self.chosen, self.fold.train, self.fold.held_out, self.training
+        best, linear = chosen.best, chosen.linear
+        step, stay, solved = self._solved_again(refit=self.recipe.refit)
+        if solved and self.recipe.refit:
+            rows, held_out, training = _everything(self.dataset), (), self.dataset
+        closed = not best.weight or best.lenses is not None
         report = report_of(
             self.dataset, training, self.grid, step, correction_weight=best.weight, errors=(best.error, linear.error),
             linear=best.linear, noise=self.noise,
         )  # fmt: skip
-        chosen = {"correction_weight": best.weight, "nmse": math.exp(best.error), "left": best.stay.left}
+        used = {"correction_weight": best.weight, "nmse": math.exp(best.error), "left": stay.left}
         report = replace(
             report,
-            candidates=[*map(candidate, self.closed.tried), *self.rows, chosen],
+            candidates=[*map(candidate, self.closed.tried), *self.rows, used],
             coverage=self._coverage(step),
-            updates=0 if closed else updates,
-            unroll=0 if closed else unroll,
+            updates=0 if closed else chosen.updates,
+            unroll=0 if closed else chosen.unroll,
             held_out_steps=self.fold.steps,
             training_rows=rows,
             held_out_rows=held_out,
-            notes=(*report.notes, *self.notes, *_stay_notes(best.stay)),
+            notes=(*report.notes, *self.notes, *_stay_notes(stay), *self.limit.notes()),
         )
         # `best.step` has not seen the held-out rows, which only such a model can be judged by.
-        skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step)
+        skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step, seconds=0.5 * self.limit.left())
         part = "network" if best.weight else "polynomial" if best.linear.degree > 1 else "linear"
         part = part if best.lenses is None else "lens"
         report = skill.into(replace(report, part=part), noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
-        return Fit(step, recipe, report)
+        return [Fit(step, recipe, report)]
 
     @torch.no_grad()
     def _coverage(self, surrogate: FieldStep) -> float | None:
@@ -421,6 +468,10 @@ def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
     axes = tuple(range(len(space)))
     spread = values.std(axis=axes)
     return np.asarray((values - values.mean(axis=axes)) / np.where(spread > 0, spread, 1.0))
+
+
+def _everything(dataset: Dataset) -> tuple[Part, ...]:
+    return tuple((index, 0, len(one)) for index, one in enumerate(dataset.series))
 
 
 def _with_gain(frame: FieldFrame, weight: float) -> FieldFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +23,7 @@ MODEL = "model"
 _WINDOWS = 100
 _LONGEST = 200  # steps
 _LARGE = 2_000_000  # numbers in the rollouts of one model
+_FEW_WINDOWS, _FEW_STEPS = 8, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,7 @@ def measure_skill(
     model: Step[Any, Any],
     linear: Step[Any, Any] | None = None,
     earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
+    seconds: float = math.inf,
 ) -> Skill:
     """Roll out a model that did not see the held-out rows, from many starts among them.
 
@@ -87,11 +91,15 @@ def measure_skill(
         model: trained without the held-out rows.
         linear: the best linear map, as a reference.
         earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
+        seconds: that the rollouts of the model may take; fewer windows are rolled out, down to a few, and then over
+            fewer steps.
     """
     longest = max(model.frame.history, 1 if linear is None else linear.frame.history)
     season = next(iter(seasons(dataset, 1)), 0)
     steps = min(fold.steps, _LONGEST)
-    count = max(8, min(_WINDOWS, _LARGE // max(1, steps * dataset.size)))
+    count = max(_FEW_WINDOWS, min(_WINDOWS, _LARGE // max(1, steps * dataset.size)))
+    if math.isfinite(seconds):
+        count, steps = _affordable(dataset, fold, scale, model, (count, steps), seconds)
     many = rolling(dataset, fold, longest, steps, count)
     windows = load(dataset, many, longest, scale)
     predicted = _rolled(model, windows)
@@ -113,6 +121,19 @@ def measure_skill(
     every = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
     covered = measured_coverage(every[0], every[1], scale, rows=rows)
     return Skill(errors, Intervals.of(every[0], every[1], scale, rows), covered)
+
+
+def _affordable(
+    dataset: Dataset, fold: Fold, scale: Array, model: Step[Any, Any], wanted: tuple[int, int], seconds: float
+) -> tuple[int, int]:
+    """Numbers of windows and of steps, at most those wanted, whose rollouts take about so many seconds."""
+    count, steps = wanted
+    few = load(dataset, rolling(dataset, fold, model.frame.history, 1, _FEW_WINDOWS), model.frame.history, scale)
+    began = time.monotonic()
+    _rolled(model, few)
+    each = max(time.monotonic() - began, 1e-9) / len(few.start)
+    count = min(count, max(_FEW_WINDOWS, int(seconds / (each * steps))))
+    return count, min(steps, max(_FEW_STEPS, int(seconds / (each * count))))
 
 
 def _held(fold: Fold) -> int:

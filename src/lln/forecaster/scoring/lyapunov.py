@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,22 +91,31 @@ def learned_lyapunov(
     )
 
 
-def growth_rate(surrogate: Any, windows: Array, dt: float) -> float | None:
+def growth_rate(surrogate: Any, windows: Array, dt: float, seconds: float = math.inf) -> float | None:
     """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts part.
 
     Args:
         surrogate: a `Step`.
         windows: states on the attractor, (W, H, n).
         dt: time of one step.
+        seconds: that it may take; the rollouts are shortened to it.
 
     Returns:
-        The exponent per unit of time; None where distances do not grow exponentially, or inputs drive the step.
+        The exponent per unit of time; None where distances do not grow exponentially, inputs drive the step, or the
+        time is too short.
     """
     frame = surrogate.frame
     if frame.inputs or not len(windows):
         return None
     history, scale = windows.shape[1], frame.scale
     blocks = int(np.clip(_VALUES // (_BLOCK * windows[:, -1].size), _LEAST_BLOCKS, _MOST_BLOCKS))
+    if math.isfinite(seconds):
+        began = time.monotonic()
+        surrogate.rollout(windows, 2)
+        each = max(time.monotonic() - began, 1e-9) / 2
+        blocks = min(blocks, int(seconds / (2 * _BLOCK * each)))
+        if blocks < _LEAST_BLOCKS:
+            return None
     with np.errstate(all="ignore"):
         states = np.concatenate([windows, surrogate.rollout(windows, blocks * _BLOCK)], axis=1)
         apart = np.random.default_rng(0).standard_normal((len(windows), 1, frame.size)) * scale
