@@ -416,7 +416,7 @@ class TimeLimit:
     """
 
     seconds: float | None = None
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())  # the clock of `passed`, looked up when it is made
     left_out: list[str] = field(default_factory=list)
 
     @property
