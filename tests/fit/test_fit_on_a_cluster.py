@@ -1,6 +1,7 @@
 """A fit whose pieces run on a Dask cluster gives the same model file as a fit without."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import pytest
 from forecasters import lorenz
 
 from lln.core.errors import InputError
+from lln.data.series import Dataset, Series
+from lln.fit.fitter import fit_surrogate
+from lln.fit.options import Recipe
 from lln.forecaster.forecaster import LensForecaster
 
 distributed = pytest.importorskip("distributed")
@@ -64,6 +68,20 @@ def test_no_scheduler_answers(monkeypatch):
     monkeypatch.setattr("lln.core.workers.dask._CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         LensForecaster().fit(lorenz(300), dt=0.01, scheduler="tcp://127.0.0.1:9")
+
+
+def test_workers_that_were_sent_the_data_once_find_the_same():
+    """A worker keeps what it was sent first, whatever becomes of it here."""
+    sent = {}
+
+    def once(function, shared, items):
+        there = sent.setdefault(id(shared), (shared, pickle.loads(pickle.dumps(shared))))[1]
+        return (function(there, item) for item in list(items))
+
+    data, recipe = Dataset((Series(lorenz(400)),), dt=0.01), Recipe(parts=("linear", "lens"))
+    here, there = fit_surrogate(data, recipe), fit_surrogate(data, recipe, mapper=once)
+    assert there.report.held_out_nmse == here.report.held_out_nmse
+    assert there.report.candidates == here.report.candidates
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ class ClosedForms:
             least = _NEARLY * min(map(self._linear_one_step, linear))
             screened = [one for one in screened if one[0] < least]
         chosen = [one for kind in kinds for one in [c for c in screened if c[1].kind == kind][:_SETTINGS]]
-        rolled = self.mapper(_rolled, self, [(choice, ridges, steps) for _, choice, ridges in chosen])
+        rolled = self.mapper(_rolled, self, [(choice, ridges, steps, self._exact) for _, choice, ridges in chosen])
         for index, (_, choice, _) in enumerate(chosen):
             self.say(index, len(chosen), f"{choice.kind}, history {choice.history}")
             found += next(rolled)
@@ -264,7 +264,7 @@ class ClosedForms:
     ) -> list[tuple[float, ClosedChoice, list[float]]]:
         screened: list[tuple[float, ClosedChoice, list[float]]] = []
         enough = (_ENOUGH if self._exact else _PRECISE) * change
-        for choice, error, ridge in self.mapper(_screened, self, settings):
+        for choice, error, ridge in self.mapper(_screened, self, [(one, self._exact) for one in settings]):
             if math.isfinite(error):
                 near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
                 screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
@@ -412,17 +412,19 @@ class ClosedForms:
         return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None, "_steps": {}}
 
 
-# The pieces that a mapper calls.
+# The pieces that a mapper calls. A worker has the forms as they were sent to it, so a piece says what has changed.
 
 
-def _screened(forms: ClosedForms, choice: ClosedChoice) -> tuple[ClosedChoice, float, float]:
+def _screened(forms: ClosedForms, piece: tuple[ClosedChoice, bool]) -> tuple[ClosedChoice, float, float]:
     """A setting, its least one-step error and the ridge that has it."""
+    choice, forms._exact = piece
     return (choice, *forms._one_step(choice))
 
 
-def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int]) -> list[Scored]:
+def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int, bool]) -> list[Scored]:
     """The rollouts of a setting at several ridges."""
-    return forms._roll(*piece)
+    *asked, forms._exact = piece
+    return forms._roll(*asked)
 
 
 def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
