@@ -423,8 +423,8 @@ def _screened(forms: ClosedForms, piece: tuple[ClosedChoice, bool]) -> tuple[Clo
 
 def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int, bool]) -> list[Scored]:
     """The rollouts of a setting at several ridges."""
-    *asked, forms._exact = piece
-    return forms._roll(*asked)
+    choice, ridges, steps, forms._exact = piece
+    return forms._roll(choice, ridges, steps)
 
 
 def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
