@@ -57,7 +57,7 @@ def faults(stored: Mapping[str, Any]) -> list[str]:
 
 def soak(stored: Mapping[str, Any]) -> list[str]:
     """What was measured after the warm-up."""
-    lines = ["| measured | |", "|---|---|"]
+    lines = ["| measured | value |", "|---|---|"]
     lines.append(cells("rounds, of them after the warm-up", f"{stored['rounds']}, {stored['steady_rounds']}"))
     lines.append(cells("tasks, wrong among them", f"{sum(stored['done'].values())}, {len(stored['wrong'])}"))
     memory = ", ".join(str(value) for value in stored["memory_mib"])
