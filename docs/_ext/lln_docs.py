@@ -24,7 +24,7 @@ def _formula(display: str) -> Any:
         text = node.astext().strip()
         inner = re.sub(r"\\\\\s*\n", r"\\\\ ", text)
         mathml = latex2mathml.converter.convert(inner, display=display)
-        self.body.append(f'<div class="formula">{mathml}</div>' if display == "block" else mathml)
+        self.body.append(f'<div class="formula" tabindex="0">{mathml}</div>' if display == "block" else mathml)
         raise nodes.SkipNode
 
     return visit
