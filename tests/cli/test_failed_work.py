@@ -37,6 +37,34 @@ app.main()
 """
 
 
+SLOW_TO_END = """
+import atexit, time
+from lln.cli import app
+def end():
+    print("ending", flush=True)
+    time.sleep(60)
+atexit.register(end)
+def work():
+    print("at work", flush=True)
+    time.sleep(60)
+app.app = work
+app.main()
+"""
+
+
+def test_a_second_interrupt_while_the_interpreter_ends_shows_no_traceback():
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "at work\n"
+    os.kill(process.pid, signal.SIGINT)
+    assert process.stdout.readline() == "ending\n"
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "lln: interrupted again, so it leaves at once\n"
+
+
 def test_a_second_interrupt_leaves_at_once_and_without_a_traceback():
     process = subprocess.Popen(
         [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -169,3 +169,14 @@ def test_text_is_printed_as_it_is_where_no_memory_is_left_to_wrap_it(monkeypatch
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     console.echo("lln: not enough memory", err=True)
     assert capsys.readouterr().err.count("lln: not enough memory") == 2
+
+
+def test_a_sentence_is_written_where_no_memory_is_left_to_print_it(monkeypatch, capfd):
+    def exhausted(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(console.typer, "echo", exhausted)
+    console.echo("lln: not enough memory", err=True)
+    assert capfd.readouterr().err == "lln: not enough memory\n"
+    with pytest.raises(MemoryError):
+        console.echo("a result")

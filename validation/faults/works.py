@@ -157,9 +157,27 @@ def save_at_once() -> None:
     checkpoint.EVERY = 0.0
 
 
+def _failed(path: Path) -> int:
+    """The trials of a search that ended with an error of their own."""
+    if not trials(path):
+        return 0
+    import sqlite3
+
+    with closing(sqlite3.connect(path, timeout=60)) as shelf:
+        found = shelf.execute(
+            "SELECT COUNT(*) FROM trials JOIN trial_user_attributes USING (trial_id) "
+            "WHERE state = 'FAIL' AND key = 'error'"
+        )
+        return int(found.fetchone()[0])
+
+
 def search_result(path: Path, budget: int) -> str | None:
-    """Whether a search is complete; which trials it tries after a fault is its own affair."""
-    done = len(trials(path))
+    """Whether a search is complete; which trials it tries after a fault is its own affair.
+
+    A trial whose options did not work here, for example for lack of memory, has ended too: the search counts it as
+    failed, and says so.
+    """
+    done = len(trials(path)) + _failed(path)
     return None if done == 0 else "complete" if done >= budget else f"{done} trials"
 
 

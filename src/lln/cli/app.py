@@ -145,4 +145,5 @@ def _second_interrupt_leaves() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        if not before:  # else a second one may still come while the interpreter tidies up
+            signal.signal(signal.SIGINT, usual)

@@ -119,8 +119,13 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
 
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
     """
-    typer.echo(typer.style(wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
-                           dim=dim or None), err=err)  # fmt: skip
+    try:
+        typer.echo(typer.style(wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
+                               dim=dim or None), err=err)  # fmt: skip
+    except MemoryError:
+        if not err:
+            raise
+        os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be about to say so
 
 
 def wrapped(text: str, err: bool = False, indent: int = 0) -> str:
