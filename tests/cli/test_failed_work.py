@@ -65,6 +65,32 @@ def test_a_second_interrupt_while_the_interpreter_ends_shows_no_traceback():
     assert errors == "lln: interrupted again, so it leaves at once\n"
 
 
+DEAF = """
+import time
+from lln.cli import app
+class Deaf:
+    def __del__(self):
+        print("at work", flush=True)
+        time.sleep(60)
+def work():
+    Deaf()
+    print("going on", flush=True)
+    time.sleep(60)
+app.app = work
+app.main()
+"""
+
+
+def test_an_interrupt_that_python_cannot_raise_comes_again():
+    process = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "at work\n"
+    os.kill(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert output in ("", "going on\n")
+    assert errors == ""
+
+
 def test_a_second_interrupt_leaves_at_once_and_without_a_traceback():
     process = subprocess.Popen(
         [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
