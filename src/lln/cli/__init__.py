@@ -6,18 +6,21 @@ import sys
 def main() -> None:
     """Run the command. Ctrl-C or a lack of memory while it is loaded ends it in the same way as later."""
     try:
-        from lln.core.errors import failure
+        from lln.cli.interrupts import second_interrupt_leaves
 
-        try:
-            from lln.cli.app import main as run
-        except Exception as error:
-            sentence = failure(error)
-            if sentence is None:
-                raise
-            sys.exit(f"lln: {sentence}")
+        with second_interrupt_leaves():
+            from lln.core.errors import failure
+
+            try:
+                from lln.cli.app import main as run
+            except Exception as error:
+                sentence = failure(error)
+                if sentence is None:
+                    raise
+                sys.exit(f"lln: {sentence}")
+            run()
     except KeyboardInterrupt:
         sys.exit(130)
-    run()
 
 
 __all__ = ["main"]

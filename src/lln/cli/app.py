@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import typer
 
 from lln import __version__
 from lln.cli.compare import compare
-from lln.cli.console import INTERRUPTED, echo
+from lln.cli.console import echo
 from lln.cli.doctor import doctor
 from lln.cli.evaluate import evaluate
 from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
+from lln.cli.interrupts import INTERRUPTED, second_interrupt_leaves
 from lln.cli.options import expanded
 from lln.cli.paper.audit import audit
 from lln.cli.paper.report import report
@@ -104,7 +100,7 @@ for _command in COMMANDS:
 def main() -> None:
     """Run the command. Bad input ends it with one sentence and exit code 2, failed work with exit code 1."""
     try:
-        with _second_interrupt_leaves():
+        with second_interrupt_leaves():
             app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -119,47 +115,3 @@ def main() -> None:
             raise
         echo(f"lln: {reason}", err=True)
         sys.exit(1)
-
-
-_AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
-
-
-@contextmanager
-def _second_interrupt_leaves() -> Iterator[None]:
-    """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
-
-    That is as safe as a kill: no file is ever taken for whole before it is. A first one that comes where Python cannot
-    raise it, as in a callback of a library, comes again a moment later.
-    """
-    usual, unraisable = signal.default_int_handler, sys.unraisablehook
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
-        yield
-        return
-    before = 0
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal before
-        before += 1
-        if before > 1:
-            os.write(2, b"lln: interrupted again, so it leaves at once\n")
-            os._exit(INTERRUPTED)
-        usual(number, frame)
-
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        nonlocal before
-        if not isinstance(lost.exc_value, KeyboardInterrupt):
-            unraisable(lost)
-            return
-        before = 0
-        later = threading.Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
-        later.daemon = True
-        later.start()
-
-    signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = again
-    try:
-        yield
-    finally:
-        if not before:  # else a second one may still come while the interpreter tidies up
-            signal.signal(signal.SIGINT, usual)
-            sys.unraisablehook = unraisable

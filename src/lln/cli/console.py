@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from lln.cli.interrupts import INTERRUPTED
 from lln.core.errors import InputError
 from lln.core.text import printable
 from lln.forecaster.progress import bars_on
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lln.core.table import Table
 
 Listener = Callable[[Any], None]
-INTERRUPTED = 130
 PICTURES = (".png", ".svg", ".pdf")
 
 

@@ -1,0 +1,55 @@
+"""Ctrl-C: once ends the command in order, twice at once, and never with a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130  # exit code
+_AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
+
+
+@contextmanager
+def second_interrupt_leaves() -> Iterator[None]:
+    """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
+
+    That is as safe as a kill: no file is ever taken for whole before it is. A first one that comes where Python cannot
+    raise it, as in a callback of a library, comes again a moment later.
+    """
+    usual, unraisable = signal.default_int_handler, sys.unraisablehook
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    before = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal before
+        before += 1
+        if before > 1:
+            os.write(2, b"lln: interrupted again, so it leaves at once\n")
+            os._exit(INTERRUPTED)
+        usual(number, frame)
+
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        nonlocal before
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            unraisable(lost)
+            return
+        before = 0
+        later = threading.Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+        later.daemon = True
+        later.start()
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        if not before:  # else a second one may still come while the interpreter tidies up
+            signal.signal(signal.SIGINT, usual)
+            sys.unraisablehook = unraisable
