@@ -85,3 +85,11 @@ def test_the_wider_of_both_intervals_is_taken() -> None:
     for level, width in ((5.0, intervals.at(0.9, 5)[:, 0]), (50.0, 50.0 * np.expm1(intervals.at(0.9, 5)[:, 1]))):
         _, upper = intervals.bounds(np.full((5, 1), level), 0.9)
         assert upper[:, 0] == pytest.approx(level + width)
+
+
+def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:
+    predicted, truth = growing(40, 10.0, 100.0)
+    truth[..., 1] = 0.0
+    intervals = Intervals.of(predicted, truth, np.ones(2))  # any warning would fail the test
+    assert (intervals.widths[..., 2] > 0).all()
+    assert (intervals.widths[..., 3] == 0).all()

@@ -70,7 +70,8 @@ class Intervals:
         else:
             ratio = _may_be_ratios(predicted, truth)
             if ratio.any():
-                error = np.concatenate([error, np.abs(np.log(np.where(ratio, predicted / truth, 1.0)))], axis=2)
+                over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
+                error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = np.maximum.accumulate(size, axis=0)
         independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
