@@ -3,6 +3,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 LOADING = """
 import sys
 class NoRoom:
@@ -22,83 +24,64 @@ def test_a_lack_of_memory_while_the_command_is_loaded_is_one_sentence():
     assert done.stderr.count("\n") == 1
 
 
+# Work that goes on after an interrupt: while it tidies up, while the interpreter ends, where Python cannot raise it.
 STUBBORN = """
-import sys, time
-import lln.cli.app as app
 def work():
     try:
-        print("at work", flush=True)
-        time.sleep(60)
+        at_work()
     finally:
-        print("tidying up", flush=True)
+        print("going on", flush=True)
         time.sleep(60)
-app.app = work
-app.main()
 """
-
-
 SLOW_TO_END = """
-import atexit, time
-from lln.cli import app
+@atexit.register
 def end():
-    print("ending", flush=True)
+    print("going on", flush=True)
     time.sleep(60)
-atexit.register(end)
 def work():
+    at_work()
+"""
+DEAF = """
+class Deaf:
+    def __del__(self):
+        at_work()
+def work():
+    Deaf()
+    time.sleep(60)
+"""
+COMMAND = """
+import atexit, time
+from lln.cli import app, main
+def at_work():
     print("at work", flush=True)
     time.sleep(60)
+{work}
 app.app = work
-app.main()
+main()
 """
 
 
-def test_a_second_interrupt_while_the_interpreter_ends_shows_no_traceback():
+def interrupted(work):
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", COMMAND.format(work=work)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "at work\n"
     os.kill(process.pid, signal.SIGINT)
-    assert process.stdout.readline() == "ending\n"
+    return process
+
+
+@pytest.mark.parametrize("work", [STUBBORN, SLOW_TO_END], ids=["tidies up", "interpreter ends"])
+def test_a_second_interrupt_leaves_at_once_and_without_a_traceback(work):
+    process = interrupted(work)
+    assert process.stdout.readline() == "going on\n"
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == "lln: interrupted again, so it leaves at once\n"
-
-
-DEAF = """
-import time
-from lln.cli import app
-class Deaf:
-    def __del__(self):
-        print("at work", flush=True)
-        time.sleep(60)
-def work():
-    Deaf()
-    print("going on", flush=True)
-    time.sleep(60)
-app.app = work
-app.main()
-"""
 
 
 def test_an_interrupt_that_python_cannot_raise_comes_again():
-    process = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "at work\n"
-    os.kill(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    process = interrupted(DEAF)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert output in ("", "going on\n")
     assert errors == ""
-
-
-def test_a_second_interrupt_leaves_at_once_and_without_a_traceback():
-    process = subprocess.Popen(
-        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "at work\n"
-    os.kill(process.pid, signal.SIGINT)
-    assert process.stdout.readline() == "tidying up\n"
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors == "lln: interrupted again, so it leaves at once\n"

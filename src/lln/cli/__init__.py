@@ -2,12 +2,12 @@
 
 import sys
 
+from lln.cli.interrupts import INTERRUPTED, second_interrupt_leaves
+
 
 def main() -> None:
     """Run the command. Ctrl-C or a lack of memory while it is loaded ends it in the same way as later."""
     try:
-        from lln.cli.interrupts import second_interrupt_leaves
-
         with second_interrupt_leaves():
             from lln.core.errors import failure
 
@@ -20,7 +20,7 @@ def main() -> None:
                 sys.exit(f"lln: {sentence}")
             run()
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 __all__ = ["main"]

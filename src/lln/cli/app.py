@@ -17,7 +17,6 @@ from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
-from lln.cli.interrupts import INTERRUPTED, second_interrupt_leaves
 from lln.cli.options import expanded
 from lln.cli.paper.audit import audit
 from lln.cli.paper.report import report
@@ -100,10 +99,7 @@ for _command in COMMANDS:
 def main() -> None:
     """Run the command. Bad input ends it with one sentence and exit code 2, failed work with exit code 1."""
     try:
-        with second_interrupt_leaves():
-            app()
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        app()
     except InputError as error:
         for line in (f"lln: {error}", *getattr(error, "__notes__", ())):
             echo(line, err=True)
