@@ -86,8 +86,7 @@ def field(channels=2):
     return made(data)
 
 
-@lru_cache
-def forced():
+def forced_data():
     """x' = 0.9 x + u, y' = 0.8 y + 0.1 x v, with known inputs u and v."""
     rng = np.random.default_rng(0)
     inputs = np.cumsum(rng.normal(size=(400, 2)), axis=0) * 0.05
@@ -95,7 +94,14 @@ def forced():
     for k in range(399):
         x, y = states[k]
         states[k + 1] = 0.9 * x + inputs[k, 0], 0.8 * y + 0.1 * x * inputs[k, 1]
-    return made(Dataset((Series(states, inputs),), input_names=("u", "v"))), states, inputs
+    return Dataset((Series(states, inputs),), input_names=("u", "v"))
+
+
+@lru_cache
+def forced():
+    """A forecaster of `forced_data`, its states and its inputs."""
+    data = forced_data()
+    return made(data), data.series[0].states, data.series[0].inputs
 
 
 def convolved():

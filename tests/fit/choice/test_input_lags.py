@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from forcing import delayed
+from forecasters import forced_data
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.input_lags import choose_input_lags
@@ -57,13 +58,7 @@ def test_a_fit_without_lags_is_the_same_as_before():
 
 def test_lags_do_not_stand_in_for_a_nonlinear_part():
     """A linear map gains by lags where a product of state and input is missing; the whole model does not."""
-    rng = np.random.default_rng(0)
-    inputs = np.cumsum(rng.normal(size=(400, 2)), axis=0) * 0.05
-    states = np.zeros((400, 2))
-    for k in range(399):
-        x, y = states[k]
-        states[k + 1] = 0.9 * x + inputs[k, 0], 0.8 * y + 0.1 * x * inputs[k, 1]
-    given = Dataset((Series(states, inputs),))
+    given = forced_data()
     recipe = Recipe(parts=("linear", "polynomial"))
     assert choose_input_lags(given, recipe)[0] > 0
     fit = fit_many(given, recipe, [0])[0]

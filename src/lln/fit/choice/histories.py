@@ -20,7 +20,7 @@ _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of it
 _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may be weaker than its multiple
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _PART = 0.6  # the same for a season within a season
-_ROWS = 20_000
+_ROWS, _COLUMNS = 20_000, 8  # that are looked at
 SLOW = 60  # steps: a season beyond is sought in smoothed states as well, because changes hide it
 _SMOOTHED, _STRONG, _LONGEST_PART = 1 / 60, 0.5, 0.4  # part of the rows; autocorrelation; part of the rows
 
@@ -59,13 +59,8 @@ def longest_history(dataset: Dataset, history: int | str = "auto") -> int:
 
 def seasons(dataset: Dataset, most: int = 3) -> list[int]:
     """Lags at which the changes of the data repeat, the strongest first, and seasons of seasons, such as weeks."""
-    stretches = dataset.stretches(8)
-    if not stretches:
-        return []
-    index, first, last = max(stretches, key=lambda one: one[2] - one[1])
-    rows = np.asarray(dataset.series[index].rows(first, min(last, first + _ROWS)), dtype=np.float64)
     found: dict[int, float] = {}
-    for column in rows.T[:8]:
+    for column in _longest_stretch(dataset):
         peaks = _peaks(np.diff(column))
         if peaks and len(column) >= _FEWEST_SEASONS * peaks[0][0]:
             # The means over whole seasons may have a season themselves.
@@ -79,21 +74,15 @@ def seasons(dataset: Dataset, most: int = 3) -> list[int]:
 
 def slow_season(dataset: Dataset) -> int:
     """A season of more than `SLOW` steps in which the smoothed states repeat, such as the year of daily data; or 0."""
-    stretches = dataset.stretches(8)
-    if not stretches:
-        return 0
-    index, first, last = max(stretches, key=lambda one: one[2] - one[1])
-    rows = np.asarray(dataset.series[index].rows(first, min(last, first + _ROWS)), dtype=np.float64)[:, :8]
-    width = int(_SMOOTHED * len(rows))
-    longest = int(_LONGEST_PART * len(rows))
-    if width < 2 or longest <= SLOW:
-        return 0
     strength, found = _STRONG, 0
-    for column in rows.T:
+    for column in _longest_stretch(dataset):
+        width, longest = int(_SMOOTHED * len(column)), int(_LONGEST_PART * len(column))
+        if width < 2 or longest <= SLOW:
+            break
         smooth = np.convolve(column, np.full(width, 1 / width), mode="valid")
         place = np.arange(len(smooth))
-        correlation = _autocorrelation(smooth - np.polyval(np.polyfit(place, smooth, 1), place))
-        correlation = correlation[: longest + 1]
+        trend = np.polyval(np.polyfit(place, smooth, 1), place)
+        correlation = _autocorrelation(smooth - trend)[: longest + 1]
         below = np.flatnonzero(correlation < 0)
         if not len(below):
             continue
@@ -103,6 +92,16 @@ def slow_season(dataset: Dataset) -> int:
         if SLOW < lag < longest and whole[lag] > strength:
             strength, found = float(whole[lag]), lag
     return found
+
+
+def _longest_stretch(dataset: Dataset) -> Array:
+    """The first columns of the longest stretch without a gap, (columns, rows); no columns if there is none."""
+    stretches = dataset.stretches(8)
+    if not stretches:
+        return np.empty((0, 0))
+    index, first, last = max(stretches, key=lambda one: one[2] - one[1])
+    rows = dataset.series[index].rows(first, min(last, first + _ROWS))
+    return np.asarray(rows, dtype=np.float64)[:, :_COLUMNS].T
 
 
 def _peaks(change: Array) -> list[tuple[int, float]]:
