@@ -1,13 +1,13 @@
 import gc
 import json
-import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -128,7 +128,7 @@ def test_a_killed_search_resumes_with_the_trial_that_was_cut_off(tmp_path):
     try:
         params = _running(storage, child)
     finally:
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
         child.communicate()
     found = search(data, 2, storage=storage, resume=True, fixed={"history": 1, "members": 1, "epochs": 2, "depth": 2})
     assert found.trials[0].state == "failed"
@@ -160,6 +160,19 @@ def _running(storage, child, seconds=120.0):
                 return trials[0].params
         time.sleep(0.1)
     raise TimeoutError("no trial began")
+
+
+def test_who_opens_a_new_storage_together_shares_it(tmp_path):
+    url = store.storage_url(tmp_path / "s.db")
+    start = threading.Barrier(4)
+
+    def names(_):
+        start.wait()
+        with store.open_storage(url) as kept:
+            return optuna.get_all_study_names(kept)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(names, range(4))) == [[]] * 4
 
 
 def test_two_processes_share_a_search(tmp_path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import sqlite3
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from lln.tuning import owners
 RETRY, INTERRUPTED, SUM = "retry_of", "interrupted", "sum"
 _SQLITE = "sqlite:///"
 _BUSY_SECONDS = 60
+_MADE_MEANWHILE = ("already exists", "UNIQUE constraint", "duplicate key", "locked")  # in the words of the drivers
 _PASSWORD = re.compile(
     r"(?<=://)(?P<user>[^/?#@:]*):(?P<word>.*)@(?=[^@]*$)|(?<=[?&])(?P<key>password|passwd|pwd|token)=(?P<value>[^&]*)"
 )
@@ -68,12 +71,11 @@ def open_storage(url: str) -> Iterator[Any]:
     library = optuna()
     from sqlalchemy.exc import SQLAlchemyError
 
-    options = {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else None
     before = library.logging.get_verbosity()
     library.logging.set_verbosity(library.logging.ERROR)
     try:
         try:
-            storage = library.storages.RDBStorage(url, engine_kwargs=options)
+            storage = _opened(library, url)
         except MemoryError:
             raise
         except Exception as error:  # whatever the database's own driver raises
@@ -95,6 +97,20 @@ def open_storage(url: str) -> Iterator[Any]:
             owners.release(url)
     finally:
         library.logging.set_verbosity(before)
+
+
+def _opened(library: Any, url: str) -> Any:
+    """Optuna's storage. Processes that open a new one together make the same tables: who comes second tries again."""
+    options = {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else None
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return library.storages.RDBStorage(url, engine_kwargs=options)
+        except Exception as error:
+            said = f"{error} {error.__cause__}"
+            if not any(words in said for words in _MADE_MEANWHILE) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05 + 0.2 * random.random())
 
 
 def _forget_statements(storage: Any) -> None:
