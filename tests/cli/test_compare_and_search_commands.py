@@ -8,6 +8,8 @@ from lln.forecaster.model_file import load
 from lln.systems import preset, simulate
 
 CHEAP = ("--set", "epochs=2", "--set", "members=1", "--set", "history=1", "--set", "depth=2")
+BOTH = ("--random-state", 0, "--seed", 1)
+RENAMED = "--seed is the old name of --random-state; give one of the two"
 
 
 @pytest.fixture
@@ -34,6 +36,14 @@ def test_compare_refuses(refused, data):
     refused(["compare", data, "--models", "lins"], "unknown model 'lins'", "did you mean")
     refused(["compare", data, "--set", "epoch=3"], "'epoch'", "did you mean 'epochs'")
     refused(["compare", data, "--set", "epochs"], "--set must be a choice and its value")
+    refused(["compare", data, "--models", "mean", *BOTH], RENAMED)
+    refused(
+        ["compare", data, "--models", "mean", "--set", "seed=3"],
+        "--set seed has no effect on a comparison",
+        "use --random-state",
+    )
+    refused(["compare", data, "--set", "model=mlp"], "--set model has no effect on a comparison", "use --models")
+    refused(["compare", data, "--models", "mean", *BOTH[:2] * 2], "one seed, each of them once", "[0, 0]")
 
 
 def test_two_comparisons_in_one_folder_keep_each_others_checkpoint(lln, data, tmp_path, monkeypatch):
@@ -74,5 +84,7 @@ def test_search_refuses(refused, data, tmp_path):
     refused([*words, "--budget", "soon"], "budget must be a number of trials, or a time")
     refused([*words, "--objective", "speed"], "unknown objective 'speed'")
     refused([*words, "--set", "depht=2"], "did you mean 'depth'")
+    refused([*words, "--budget", 1, *BOTH], RENAMED)
+    refused([*words, "--budget", 1, *BOTH[:2], "--set", "random_state=3"], "--random-state is also given by --set")
     refused(["search", tmp_path / "l.npy", "--budget", 1], "no such file", "'l.npz'")
     refused([*words[:2], "--storage", "nonsense://x"], "cannot be opened as a search's storage")

@@ -53,6 +53,13 @@ def test_the_random_state_by_both_names(lln, data, tmp_path, name):
     assert load(tmp_path / "m.lln").random_state == 7
 
 
+@pytest.mark.parametrize(("name", "former"), [("--random-state", "--seed"), ("--optical-length", "--horizon")])
+def test_a_name_and_its_former_name_together_are_refused(refused, data, tmp_path, name, former):
+    words = ["fit", data, "-o", tmp_path / "m.lln", name, 0, former, 1]
+    refused(words, f"{former} is the old name of {name}; give one of the two")
+    assert not (tmp_path / "m.lln").exists()
+
+
 def test_a_part_can_be_kept_for_testing(lln, data, tmp_path):
     assert lln("fit", data, "-o", tmp_path / "l.lln", *QUICK, "--test", 0.2).code == 0
     model = load(tmp_path / "l.lln")

@@ -27,7 +27,6 @@ def test_the_default_file_holds_the_papers_split(lln, tmp_path):
     [
         *((suffix, ("--random-state",) * 2) for suffix in FORMATS),
         (".nc", ("--seed",) * 2),
-        (".nc", ("--random-state", "--seed")),
     ],
 )
 def test_seeds_give_one_trajectory_each_in_every_format(lln, tmp_path, suffix, names):
@@ -53,7 +52,10 @@ def test_bad_input(refused, tmp_path):
     refused(["simulate", "burger-48", "-o", out], "unknown preset 'burger-48'", "did you mean 'burgers-48'")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b.mat"], "b.mat", "'.mat' names none", ".nc")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b"], "the suffix names the format")
-    refused(["simulate", "lorenz-28", "--random-state", 3, "--seed", 3, "-o", out], "--random-state 3 is given twice")
+    again = ("--random-state", 3, "--random-state", 3)
+    refused(["simulate", "lorenz-28", *again, "-o", out], "--random-state 3 is given twice")
+    both = ("--random-state", 3, "--seed", 4)
+    refused(["simulate", "lorenz-28", *both, "-o", out], "--seed is the old name of --random-state; give one of")
     refused(["simulate", "lorenz-28", "--dtype", "float16", "-o", out], "unknown dtype 'float16'")
     (tmp_path / "file").write_text("")
     refused(["simulate", "lorenz-28", "-o", tmp_path / "file" / "b.nc"], "cannot be made a folder")

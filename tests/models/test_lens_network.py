@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lln import LensNetwork
-from lln.core.errors import RenamedWarning
+from lln.core.errors import InputError, RenamedWarning
 from lln.models.factory import build
 
 DTYPES = [torch.float32, torch.float64]
@@ -98,6 +98,8 @@ def test_the_old_name_of_the_optical_length_works_with_a_warning():
     assert old.config()["optical_length"] == 2.0
     assert "horizon" not in old.config()
     assert build("lens", 3, 3, width=4, depth=8, horizon=2.0).length == 0.25  # as files and studies name it
+    with pytest.raises(InputError, match="horizon is the old name of optical_length; give one of the two"):
+        LensNetwork(3, 3, width=4, depth=8, horizon=2.0, optical_length=3.0)
 
 
 def test_control_points_and_width():

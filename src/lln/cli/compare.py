@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, Seeds, Selection, several
+from lln.cli.options import AsJson, Choices, DataFiles, Seeds, Selection, renamed, several
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison.result import Comparison
@@ -70,13 +71,15 @@ def compare(
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 
+    seeds = renamed("random-state", random_state, "seed", seed)
     fraction, test_data = _test(test, test_data)
     if plot is not None:
         picture_file(plot, *data, test_data)
     options = recipe_choices(choices)
+    _refuse_own(options)
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
-    names, seeds = several(models) or ALL, [*(random_state or ()), *(seed or ())] or None
+    names = several(models) or ALL
     asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
     checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
     if not resume:
@@ -107,6 +110,15 @@ def compare(
         )
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
+
+
+def _refuse_own(options: Mapping[str, Any]) -> None:
+    """Refuse `--set` of what a comparison sets for each model; it would have no effect."""
+    from lln.core.errors import InputError
+
+    for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
+        if key in options:
+            raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
 
 
 def _digest(*asked: object) -> str:

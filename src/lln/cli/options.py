@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
 
 MODEL_SUFFIX = ".lln"
+
+T = TypeVar("T")
 
 
 def preset_names(incomplete: str) -> Iterator[str]:
@@ -53,7 +55,7 @@ Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the forecaster, as in epochs=30; may be given several times."),
 ]
-RandomState = Annotated[int, typer.Option(min=0, help="The same number gives the same model.")]
+RandomState = Annotated[int | None, typer.Option(min=0, help="The same number gives the same model.", show_default="0")]
 Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
@@ -144,14 +146,14 @@ class FitOptions:
         None
     )
     time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.")] = None
-    random_state: Annotated[int, _option(_TRAINING, "The same number gives the same model.", min=0)] = 0
+    random_state: Annotated[
+        int | None, _option(_TRAINING, "The same number gives the same model.", min=0, show_default="0")
+    ] = None
     seed: Seed = None
     device: Annotated[str, _option(_TRAINING, "cpu or cuda.")] = "cpu"
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
-        from lln.core.errors import InputError
-
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         found["history"] = number("history", self.history, int, "auto")
         found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
@@ -160,10 +162,8 @@ class FitOptions:
         found["field"] = self._field()
         parts = several(self.parts)
         found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
-        found["random_state"] = self.random_state if self.seed is None else self.seed
-        if None not in (self.optical_length, self.horizon):
-            raise InputError("--horizon is the old name of --optical-length; give one of the two")
-        found["optical_length"] = self.optical_length if self.horizon is None else self.horizon
+        found["random_state"] = renamed("random-state", self.random_state, "seed", self.seed)
+        found["optical_length"] = renamed("optical-length", self.optical_length, "horizon", self.horizon)
         for name in ("boundary", "conserve", "seed", "horizon"):
             del found[name]
         return {name: value for name, value in found.items() if value is not None or name == "ridge"}
@@ -200,6 +200,16 @@ def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     return call
+
+
+def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
+    """The value of an option that has a former name; None where neither name is given."""
+    from lln.core.errors import InputError
+
+    given = [one for one in (value, old) if one is not None and one != []]
+    if len(given) == 2:
+        raise InputError(f"--{former} is the old name of --{name}; give one of the two")
+    return given[0] if given else None
 
 
 def number(what: str, text: str, kind: type[int] | type[float], *words: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, RandomState, Seed, Selection
+from lln.cli.options import AsJson, Choices, DataFiles, RandomState, Seed, Selection, renamed
 
 if TYPE_CHECKING:
     from lln.tuning.results import SearchResult
@@ -34,7 +34,7 @@ def search(
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
     ] = None,
-    random_state: RandomState = 0,
+    random_state: RandomState = None,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,10 +45,15 @@ def search(
     """
     from lln.cli.console import interrupted, model_file, progress_bars, say
     from lln.cli.options import recipe_choices
+    from lln.core.errors import InputError
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
 
-    random_state = random_state if seed is None else seed
+    random_state = renamed("random-state", random_state, "seed", seed)
+    fixed = recipe_choices(choices)
+    if random_state is not None and {"random_state", "seed"} & fixed.keys():
+        raise InputError("--random-state is also given by --set; give one of the two")
+    state = random_state or 0
     if out is not None:
         model_file(out, *data)
     paths = [str(path) for path in data]
@@ -64,9 +69,9 @@ def search(
                 objectives=_objectives(objective),
                 jobs=jobs,
                 scheduler=scheduler,
-                random_state=random_state,
+                random_state=state,
                 resume=resume,
-                fixed=recipe_choices(choices),
+                fixed=fixed,
                 progress=progress,
                 **words,
             )
@@ -79,7 +84,7 @@ def search(
         raise typer.Exit(1) from None
     _show(found, as_json)
     if out is not None:
-        _fit(found, where, words, out, random_state)
+        _fit(found, where, words, out, state)
 
 
 def _objectives(names: list[str] | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import Seeds, preset_names
+from lln.cli.options import Seeds, preset_names, renamed
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -48,9 +48,10 @@ def simulate(
     system = SYSTEMS.get(choice("preset", preset.lower(), SYSTEMS.names()))
     usual = (system.steps, system.burn_in) if isinstance(system, SpectralField) else (3500, 500)
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
+    seeds = renamed("random-state", random_state, "seed", seed) or []
     data_file(out)
     with stopwatch() as taken:
-        dataset = trajectories(system, steps, burn_in, [*(random_state or ()), *(seed or ())], dtype)
+        dataset = trajectories(system, steps, burn_in, seeds, dtype)
         write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"

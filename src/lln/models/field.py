@@ -13,7 +13,7 @@ from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
 from lln.models.base import StateNetwork, seeded_linear
 from lln.models.convolution import convolve, kernel_shape, sides
-from lln.models.lens import COEFFICIENT_STD, LensNetwork, Rays, renamed_length
+from lln.models.lens import COEFFICIENT_STD, OPTICAL_LENGTH, LensNetwork, Rays, renamed_length
 from lln.ops import lens_transport, reference
 
 
@@ -100,7 +100,7 @@ class FieldLensNetwork(StateNetwork):
         boundary: str | Sequence[str | Sequence[str]] = "periodic",
         static: int = 0,
         inputs: int = 0,
-        optical_length: float = 1.0,
+        optical_length: float = OPTICAL_LENGTH,
         lens_scale: float = 1.0,
         control_range: tuple[float, float] = (-3.0, 3.0),
         sigma: float | None = None,

@@ -15,6 +15,7 @@ from lln.ops import Networks, Scaling, lens_transport, reference, rollout
 
 INITIAL_ANGLES = ("learned", "zero")
 COEFFICIENT_STD = 0.02
+OPTICAL_LENGTH = 1.0
 
 
 @overload
@@ -25,6 +26,8 @@ def renamed_length(optical_length: float | None, horizon: float | None) -> float
     """The optical length, also where it is given under its old name `horizon`."""
     if horizon is None:
         return optical_length
+    if optical_length not in (None, OPTICAL_LENGTH):
+        raise InputError("horizon is the old name of optical_length; give one of the two")
     message = "horizon of a lens network is now called optical_length; the old name still works"
     warnings.warn(message, RenamedWarning, stacklevel=3)
     return horizon
@@ -71,7 +74,7 @@ class LensNetwork(StateNetwork):
         width: int = 128,
         depth: int = 40,
         basis: int = 12,
-        optical_length: float = 1.0,
+        optical_length: float = OPTICAL_LENGTH,
         lens_scale: float = 1.0,
         control_range: tuple[float, float] = (-3.0, 3.0),
         sigma: float | None = None,

@@ -184,7 +184,8 @@ def test_everything_is_compared_unless_told_otherwise():
     ("options", "message"),
     [
         ({"models": ["lense"]}, "unknown model 'lense'; did you mean 'lens'"),
-        ({"models": ["mean", "mean"]}, "each model once"),
+        ({"models": ["mean", "mean"]}, "each of them once"),
+        ({"seeds": [1, 1]}, "each of them once"),
         ({"models": []}, "at least one model"),
         ({"models": ["mean"], "seeds": ()}, "one seed"),
         ({"models": ["mean"], "others": {"mine": 3}}, "mine must be a step"),

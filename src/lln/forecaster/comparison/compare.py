@@ -108,8 +108,8 @@ def compare(
     named = models if isinstance(models, Mapping) else {}
     known = [*state_networks(), *SIMPLE, *named]
     every = [*(choice("model", name, known) for name in models), *(others or {})]
-    if len(set(every)) < len(every) or not every or not seeds:
-        raise InputError(f"compare needs at least one model and one seed, each model once, got {every} and {seeds}")
+    if not every or not seeds or len(set(every)) < len(every) or len(set(seeds)) < len(seeds):
+        raise InputError(f"compare needs at least one model and one seed, each of them once, got {every} and {seeds}")
     unit = positive("threshold", threshold)
     steps = None if steps is None else check_int("steps", steps, 1)
     windows = None if windows is None else check_int("windows", windows, 1)
