@@ -7,8 +7,9 @@ from torch.nn.functional import linear
 
 from lln.ops import reference
 from lln.ops.cpu import backend as cpu_backend
-from lln.ops.cpu.rollout import Network, Scaling, rollout
+from lln.ops.cpu.rollout import rollout
 from lln.ops.grid import even_grid
+from lln.ops.rollout import Networks, Scaling
 
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
@@ -26,29 +27,33 @@ def network(S, h, n, D, angles=True):
     def normal(*shape, std):
         return torch.randn(*shape, generator=draw) * std
 
-    return Network(
-        normal(S, h, n, std=n**-0.5).numpy(),
-        normal(S, h, std=0.1).numpy(),
-        normal(S, h, n, std=n**-0.5).numpy() if angles else None,
-        normal(S, h, std=0.1).numpy() if angles else None,
-        normal(S, D, h, K, std=0.3).numpy(),
-        normal(S, n, h, std=h**-0.5).numpy(),
-        normal(S, n, std=0.1).numpy(),
+    return Networks(
+        normal(S, h, n, std=n**-0.5),
+        normal(S, h, std=0.1),
+        normal(S, h, n, std=n**-0.5) if angles else None,
+        normal(S, h, std=0.1) if angles else None,
+        normal(S, D, h, K, std=0.3),
+        normal(S, n, h, std=h**-0.5),
+        normal(S, n, std=0.1),
+        CENTERS,
+        SIGMA,
+        LENGTH,
+        SCALE,
     )
 
 
 def plain(net, starts, steps, dtype, increments=False, scaling=None):
     def cast(x, member):
-        return None if x is None else torch.from_numpy(x[member]).to(dtype)
+        return None if x is None else x[member].to(dtype)
 
     units = [torch.zeros(1), torch.ones(1), torch.ones(1), torch.zeros(1)]
     if scaling is not None:
-        units = [torch.from_numpy(u) for u in (scaling.mean, scaling.deviation, scaling.factor, scaling.shift)]
+        units = list(vars(scaling).values())
     mean, deviation, factor, shift = (u.to(dtype) for u in units)
     members = []
     for m in range(len(starts)):
-        w_y, b_y, w_t, b_t, a, w_o, b_o = (cast(x, m) for x in vars(net).values())
-        x, states = torch.from_numpy(starts[m]).to(dtype), []
+        w_y, b_y, w_t, b_t, a, w_o, b_o = (cast(x, m) for x in list(vars(net).values())[:7])
+        x, states = starts[m].to(dtype), []
         for _ in range(steps):
             scaled = (x - mean) / deviation
             y = linear(scaled, w_y, b_y)
@@ -62,13 +67,13 @@ def plain(net, starts, steps, dtype, increments=False, scaling=None):
 
 
 def starts(S, B, n):
-    return np.random.default_rng(1).normal(size=(S, B, n)).astype(np.float32)
+    return torch.from_numpy(np.random.default_rng(1).normal(size=(S, B, n)).astype(np.float32))
 
 
 def scaling(n):
     draw = np.random.default_rng(2)
     rows = (draw.normal(size=n), draw.uniform(0.5, 2.0, n), draw.uniform(0.01, 0.1, n), 0.01 * draw.normal(size=n))
-    return Scaling(*(row.astype(np.float32) for row in rows))
+    return Scaling(*(torch.from_numpy(row.astype(np.float32)) for row in rows))
 
 
 @pytest.mark.parametrize("level", levels())
@@ -86,7 +91,7 @@ def test_follows_the_loop_over_the_reference(S, B, h, n, angles, increments, sca
     net, x = network(S, h, n, 6, angles), starts(S, B, n)
     options = {"increments": increments, "scaling": scaling(n) if scaled else None}
     with cpu_backend.forced(level):
-        ours = torch.from_numpy(rollout(net, x, 6, GRID, LENGTH, SCALE, **options))
+        ours = rollout(net, x, 6, GRID, **options)
     exact = plain(net, x, 6, torch.float64, **options)
     naive = plain(net, x, 6, torch.float32, **options)
     allowed = max(2.0 * float((naive - exact).norm()), 2.0**-23 * float(exact.norm()))
@@ -96,21 +101,21 @@ def test_follows_the_loop_over_the_reference(S, B, h, n, angles, increments, sca
 
 def test_the_same_bits_for_any_number_of_threads():
     net, x = network(2, 40, 4, 20), starts(2, 33, 4)
-    one = rollout(net, x, 20, GRID, LENGTH, SCALE, threads=1)
+    one = rollout(net, x, 20, GRID, threads=1)
     for threads in (2, 3, 16):
-        assert np.array_equal(one, rollout(net, x, 20, GRID, LENGTH, SCALE, threads=threads))
+        assert torch.equal(one, rollout(net, x, 20, GRID, threads=threads))
 
 
 def test_a_diverged_start_does_not_touch_the_others():
     net, x = network(1, 20, 3, 4), starts(1, 6, 3)
-    before = rollout(net, x, 5, GRID, LENGTH, SCALE)
-    x[0, 2] = np.nan
-    after = rollout(net, x, 5, GRID, LENGTH, SCALE)
+    before = rollout(net, x, 5, GRID)
+    x[0, 2] = torch.nan
+    after = rollout(net, x, 5, GRID)
     others = [0, 1, 3, 4, 5]
-    assert np.isnan(after[0, :, 2]).all()
-    assert np.array_equal(before[:, :, others], after[:, :, others])
+    assert after[0, :, 2].isnan().all()
+    assert torch.equal(before[:, :, others], after[:, :, others])
 
 
 @pytest.mark.parametrize(("B", "steps"), [(0, 3), (2, 0)])
 def test_nothing_to_do(B, steps):
-    assert rollout(network(1, 8, 2, 2), starts(1, B, 2), steps, GRID, LENGTH, SCALE).shape == (1, steps, B, 2)
+    assert rollout(network(1, 8, 2, 2), starts(1, B, 2), steps, GRID).shape == (1, steps, B, 2)

@@ -51,10 +51,10 @@ def test_the_backend_that_is_named_is_the_one_that_computes():
     }
     # Each has a rounding of its own, to the bit.
     for name in forward:
-        found = backends.forward(y, theta, lenses, CENTERS, SIGMA, LENGTH, SCALE, name)
+        serves = backends.served(name, y.device, y.dtype, CENTERS, SIGMA, LENGTH, SCALE)
+        found, _ = serves.forward(y, theta, lenses)
         assert [other for other, expected in forward.items() if same(found, expected)] == [name]
-        given = (y, theta, grad_y, grad_theta, lenses, CENTERS, SIGMA, LENGTH, SCALE, name)
-        found = backends.backward(*given, False)
+        found = serves.backward((y, theta), (grad_y, grad_theta), lenses, False)
         assert [other for other, expected in backward.items() if same(found, expected)] == [name]
 
 
@@ -101,9 +101,8 @@ def test_a_stack_that_is_known_is_checked_all_the_same():
 
 def test_what_is_known_is_bounded(monkeypatch):
     monkeypatch.setattr(backends, "_MOST_KNOWN", 3)
-    y, theta, _, _, lenses = operands()
     for step in range(8):
-        backends.forward(y, theta, lenses, CENTERS, SIGMA, LENGTH + step, SCALE, "eager")
+        backends.served("eager", torch.device("cpu"), torch.float32, CENTERS, SIGMA, LENGTH + step, SCALE)
         assert len(backends.known) <= 3 or step == 0
 
 

@@ -114,6 +114,15 @@ def _grid(optics: Optics) -> Grid:
     return optics.grid
 
 
+def _not_factored(call: Call, device: str | None = None) -> str | None:
+    """Why the factored algebra cannot serve `call` on this kind of device, or on any."""
+    if isinstance(call.grid, str):
+        return call.grid
+    if call.dtype not in (torch.float32, torch.float64):
+        return f"it computes in float32 or float64, not {call.dtype}"
+    return None if device in (None, call.device.type) else f"the operands are on {call.device}"
+
+
 class Reference(Backend):
     """The formula as the paper writes it, member by member."""
 
@@ -126,10 +135,7 @@ class Reference(Backend):
 
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""
-        centers, sigma, length, scale, _ = optics
-        members = zip(*rays, coefficients, strict=True)
-        ends = [reference.lens_transport(*operands, centers, sigma, length, scale) for operands in members]
-        return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
+        return reference.ensemble_transport(*rays, coefficients, *optics[:4])
 
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """See `Backend.backward`."""
@@ -154,10 +160,7 @@ class Eager(Backend):
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        if isinstance(call.grid, str):
-            return call.grid
-        allowed = call.dtype in (torch.float32, torch.float64)
-        return None if allowed else f"it computes in float32 or float64, not {call.dtype}"
+        return _not_factored(call)
 
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""
@@ -176,13 +179,9 @@ class Cpu(Backend):
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        if isinstance(call.grid, str):
-            return call.grid
-        if call.dtype not in (torch.float32, torch.float64):
-            return f"it computes in float32 or float64, not {call.dtype}"
-        if call.device.type != "cpu":
-            return f"the operands are on {call.device}"
-        if call.grid.basis > MOST_BASIS:
+        if reason := _not_factored(call, "cpu"):
+            return reason
+        if isinstance(call.grid, Grid) and call.grid.basis > MOST_BASIS:
             return f"it is compiled for up to {MOST_BASIS} control points, not {call.grid.basis}"
         return cpu_backend.unavailable()
 
@@ -210,11 +209,7 @@ class Triton(Backend):
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        if isinstance(call.grid, str):
-            return call.grid
-        if call.dtype not in (torch.float32, torch.float64):
-            return f"it computes in float32 or float64, not {call.dtype}"
-        return f"the operands are on {call.device}" if call.device.type != "cuda" else triton_backend.unavailable()
+        return _not_factored(call, "cuda") or triton_backend.unavailable()
 
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""

@@ -159,38 +159,6 @@ def folded(y: Tensor, theta: Tensor, coefficients: Tensor) -> tuple[Tensor, Tens
     return y.reshape(shape), theta.reshape(shape), coefficients.reshape(members, *coefficients.shape[-3:])
 
 
-def forward(
-    y: Tensor,
-    theta: Tensor,
-    coefficients: Tensor,
-    centers: tuple[float, ...],
-    sigma: float,
-    length: float,
-    scale: float,
-    backend: str,
-) -> Pair:
-    """As `Served.forward`."""
-    return served(backend, y.device, y.dtype, centers, sigma, length, scale).forward(y, theta, coefficients)[0]
-
-
-def backward(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    coefficients: Tensor,
-    centers: tuple[float, ...],
-    sigma: float,
-    length: float,
-    scale: float,
-    backend: str,
-    from_outputs: bool,
-) -> Gradients:
-    """As `Served.backward`."""
-    serves = served(backend, y.device, y.dtype, centers, sigma, length, scale)
-    return serves.backward((y, theta), (grad_y, grad_theta), coefficients, from_outputs)
-
-
 def _alone() -> None:
     """A forked child does not have the OpenMP threads of its parent and would wait for them forever."""
     if torch.get_num_threads() > 1:

@@ -15,6 +15,8 @@ from lln.ops.grid import Grid, Group
 _SCRATCH = {"cpu": 1 << 21, "cuda": 1 << 26}
 _LN2 = 0.6931471805599453
 
+Pair = tuple[Tensor, Tensor]
+
 
 def forward(
     y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
@@ -53,26 +55,17 @@ def backward(
     sweep = _sweep_inverse if from_outputs else _sweep_recompute
     for first in range(0, y.shape[1], rows):
         tile = slice(first, first + rows)
-        sweep(
-            y[:, tile], theta[:, tile], grad_y[:, tile], grad_theta[:, tile],
-            packed, grad_packed, grid, length, scale,
-        )  # fmt: skip
+        rays, grads = (y[:, tile], theta[:, tile]), (grad_y[:, tile], grad_theta[:, tile])
+        sweep(rays, grads, packed, grad_packed, grid, length, scale)
     weights = _weights(grid, coefficients) * scale
     return grad_y, grad_theta, (grad_packed * weights).permute(1, 0, 3, 2).contiguous()
 
 
 def _sweep_recompute(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    packed: Tensor,
-    grad_packed: Tensor,
-    grid: Grid,
-    length: float,
-    scale: float,
+    rays: Pair, grads: Pair, packed: Tensor, grad_packed: Tensor, grid: Grid, length: float, scale: float
 ) -> None:
     """Gradients of one tile, in place of the incoming ones; the rays are spent."""
+    (y, theta), (grad_y, grad_theta) = rays, grads
     path = []
     for layer in packed.unbind(0):
         y = y.add(theta, alpha=length)
@@ -85,17 +78,10 @@ def _sweep_recompute(
 
 
 def _sweep_inverse(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    packed: Tensor,
-    grad_packed: Tensor,
-    grid: Grid,
-    length: float,
-    scale: float,
+    rays: Pair, grads: Pair, packed: Tensor, grad_packed: Tensor, grid: Grid, length: float, scale: float
 ) -> None:
     """As above, carrying the rays back by the exact inverse."""
+    (y, theta), (grad_y, grad_theta) = rays, grads
     for layer, grad_layer in reversed(list(zip(packed.unbind(0), grad_packed.unbind(0), strict=True))):
         field, slope = _adjoint(y, layer, grad_layer, grad_theta, grid)
         grad_y.add_(slope.mul_(grad_theta), alpha=scale)

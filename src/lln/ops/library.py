@@ -52,26 +52,16 @@ def _transport(
     sigma: float, length: float, scale: float, backend: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     del inverse  # the gradient's business
-    return backends.forward(y, theta, coefficients, _points(points, centers), sigma, length, scale, backend)
+    serves = backends.served(backend, y.device, y.dtype, _points(points, centers), sigma, length, scale)
+    return serves.forward(y, theta, coefficients)[0]
 
 
 def _transport_backward(
     y: Tensor, theta: Tensor, grad_y: Tensor, grad_theta: Tensor, coefficients: Tensor, from_outputs: bool,
     points: Tensor | None, centers: list[float], sigma: float, length: float, scale: float, backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return backends.backward(
-        y,
-        theta,
-        grad_y,
-        grad_theta,
-        coefficients,
-        _points(points, centers),
-        sigma,
-        length,
-        scale,
-        backend,
-        from_outputs,
-    )
+    serves = backends.served(backend, y.device, y.dtype, _points(points, centers), sigma, length, scale)
+    return serves.backward((y, theta), (grad_y, grad_theta), coefficients, from_outputs)
 
 
 for _key in ("CPU", "CUDA"):

@@ -10,6 +10,7 @@ scaled update of the appendix):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,6 +52,13 @@ def lens_transport(
         y = y + length * theta
         theta = theta + scale * lens_field(y, layer, centers, sigma)
     return y, theta
+
+
+def ensemble_transport(y: Tensor, theta: Tensor, coefficients: Tensor, *optics: Any) -> tuple[Tensor, Tensor]:
+    """`lens_transport` member by member: rays (S, ..., h) with coefficients (S, D, h, K)."""
+    members = zip(y, theta, coefficients, strict=True)
+    ends = [lens_transport(*operands, *optics) for operands in members]
+    return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
 
 
 def inverse_transport(

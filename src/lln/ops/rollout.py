@@ -15,7 +15,6 @@ from lln.core.checks import check_memory
 from lln.core.errors import InputError
 from lln.ops.backends import Call
 from lln.ops.cpu import rollout as cpu_rollout
-from lln.ops.cpu.backend import Array
 from lln.ops.dispatch import resolve
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
@@ -120,36 +119,11 @@ def rollout(
         call = Call.of(rays, networks.coefficients, networks.centers, networks.sigma)
         serves = resolve(networks.backend, call)
         if serves == "cpu" and isinstance(call.grid, Grid):
-            return _on_cpu(networks, starts, steps, call.grid, increments, scaling)
+            threads = torch.get_num_threads()
+            return cpu_rollout.rollout(networks, starts, steps, call.grid, increments, scaling, threads)
         if serves == "triton":
             return _as_graph(step, starts, steps)
         return _one_by_one(step, starts, steps)
-
-
-def _on_cpu(
-    networks: Networks, starts: Tensor, steps: int, grid: Grid, increments: bool, scaling: Scaling | None
-) -> Tensor:
-    def array(tensor: Tensor) -> Array:
-        values: Array = tensor.detach().to(starts.dtype).contiguous().numpy()
-        return values
-
-    parameters = cpu_rollout.Network(
-        position_weight=array(networks.position_weight),
-        position_bias=array(networks.position_bias),
-        angle_weight=None if networks.angle_weight is None else array(networks.angle_weight),
-        angle_bias=None if networks.angle_bias is None else array(networks.angle_bias),
-        coefficients=array(networks.coefficients),
-        readout_weight=array(networks.readout_weight),
-        readout_bias=array(networks.readout_bias),
-    )
-    units = None
-    if scaling is not None:
-        units = cpu_rollout.Scaling(*map(array, (scaling.mean, scaling.deviation, scaling.factor, scaling.shift)))
-    states = cpu_rollout.rollout(
-        parameters, array(starts), steps, grid, networks.length, networks.scale,
-        increments=increments, scaling=units, threads=torch.get_num_threads(),
-    )  # fmt: skip
-    return torch.from_numpy(states)
 
 
 def _one_by_one(step: Callable[[Tensor], Tensor], x: Tensor, steps: int) -> Tensor:

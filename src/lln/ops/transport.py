@@ -11,15 +11,13 @@ from lln.core.checks import finite, positive
 from lln.core.errors import InputError, choice
 from lln.ops import library, reference
 from lln.ops.dispatch import check_backend, known, served
+from lln.ops.reference import Centers, Number
 
 BACKWARDS = ("recompute", "inverse")
 _HALVES = (torch.float16, torch.bfloat16)
 _FLOATS = (*_HALVES, torch.float32, torch.float64)
 
 _NUMBERS, _FLOAT = frozenset((float, int)), {float}
-
-Centers = Tensor | Sequence[float]
-Number = float | Tensor
 
 
 def lens_transport(
@@ -75,7 +73,8 @@ def lens_transport(
         checked = [
             n if _differentiated(n) else check(name, n) for n, (name, check) in zip(numbers, checks, strict=True)
         ]
-        ends = _reference(y, theta, lenses, _tensor_or_floats(centers), *checked)
+        formula = reference.lens_transport if lenses.ndim == 3 else reference.ensemble_transport
+        ends = formula(y, theta, lenses, _tensor_or_floats(centers), *checked)
     else:
         optics = (positive("sigma", sigma), finite("length", length), finite("scale", scale), backend)
         ends = _fused(y, theta, lenses, centers, optics, backward == "inverse")
@@ -179,22 +178,6 @@ def _differentiated(value: object) -> bool:
         traced = torch.compiler.is_compiling() and not value.ndim  # a number that must not be read while tracing
         return value.requires_grad or traced or library.transformed(value)
     return isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) and _differentiated(v) for v in value)
-
-
-def _reference(
-    y: Tensor,
-    theta: Tensor,
-    coefficients: Tensor,
-    centers: Centers,
-    sigma: Number,
-    length: Number,
-    scale: Number,
-) -> tuple[Tensor, Tensor]:
-    if coefficients.ndim == 3:
-        return reference.lens_transport(y, theta, coefficients, centers, sigma, length, scale)
-    members = zip(y, theta, coefficients, strict=True)
-    ends = [reference.lens_transport(*operands, centers, sigma, length, scale) for operands in members]
-    return torch.stack([y for y, _ in ends]), torch.stack([theta for _, theta in ends])
 
 
 def _tensor_or_floats(centers: Centers) -> Centers:

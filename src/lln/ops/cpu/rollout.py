@@ -1,12 +1,12 @@
-"""Closed-loop rollouts on the CPU, for NumPy arrays: all steps of all starts and members in one call."""
+"""Closed-loop rollouts on the CPU: all steps of all starts and members in one call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import Tensor
 
 from lln.ops.cpu.backend import Array, constants, forced_level
 from lln.ops.cpu.threads import run, scratch
@@ -14,95 +14,46 @@ from lln.ops.grid import Grid
 
 if TYPE_CHECKING:
     from lln.ops.cpu.loop import Loop
+    from lln.ops.rollout import Networks, Scaling
 
 # Below this many (element, layer) pairs a second thread costs more than it saves.
 _THREAD_WORK = 100_000
 
 
-@dataclass(frozen=True)
-class Network:
-    """The parameters of S lens networks from n components to n, stacked along the first dimension.
-
-    Attributes:
-        position_weight: W_y, (S, h, n).
-        position_bias: b_y, (S, h).
-        angle_weight: W_theta, (S, h, n); None starts all angles at zero.
-        angle_bias: b_theta, (S, h); None with `angle_weight`.
-        coefficients: (S, D, h, K).
-        readout_weight: W_o, (S, n, h).
-        readout_bias: b_o, (S, n).
-    """
-
-    position_weight: Array
-    position_bias: Array
-    angle_weight: Array | None
-    angle_bias: Array | None
-    coefficients: Array
-    readout_weight: Array
-    readout_bias: Array
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """What surrounds the network: it sees (x - mean) / deviation and its output counts as out * factor + shift.
-
-    Each is (n,) or (S, n).
-    """
-
-    mean: Array
-    deviation: Array
-    factor: Array
-    shift: Array
-
-
 def rollout(
-    network: Network,
-    starts: Array,
+    networks: Networks,
+    starts: Tensor,
     steps: int,
     grid: Grid,
-    length: float,
-    scale: float,
-    *,
     increments: bool = False,
     scaling: Scaling | None = None,
     threads: int = 1,
-) -> Array:
-    """Feed every output back as the next input.
-
-    Args:
-        network: the parameters.
-        starts: (S, B, n).
-        steps: how many.
-        grid: constants of the centres.
-        length: propagation distance L of one layer.
-        scale: lens scale s.
-        increments: whether the output is added to the state instead of replacing it.
-        scaling: units of input and output; None leaves them alone.
-        threads: at most this many.
-
-    Returns:
-        The states after every step, (S, steps, B, n).
-    """
+) -> Tensor:
+    """As `lln.ops.rollout`, on at most so many threads, with the constants of the centres in `grid`."""
     members, batch, size = starts.shape
-    depth, width = network.coefficients.shape[1:3]
-    states = np.empty((members, steps, batch, size), starts.dtype)
-    if not states.size:
+    depth, width = networks.coefficients.shape[1:3]
+    states = starts.new_empty(members, steps, batch, size)
+    if not states.numel():
         return states
-    loop, function = _compiled(
-        grid, batch, network.angle_weight is not None, increments, str(starts.dtype), forced_level()
-    )
+    precision = str(starts.dtype).removeprefix("torch.")
+    loop, function = _compiled(grid, batch, networks.angle_weight is not None, increments, precision, forced_level())
     units = width + -width % loop.width
     padded = size + -size % loop.lanes
-    position = _embedding(network.position_weight, network.position_bias, units)
-    angle = position
-    if network.angle_weight is not None and network.angle_bias is not None:
-        angle = _embedding(network.angle_weight, network.angle_bias, units)
-    lenses = _padded(network.coefficients, 2, units)
-    readout = _padded(network.readout_weight, 2, units)
-    arrays = (np.ascontiguousarray(starts), states, position, angle, lenses, readout)
-    table = _table(network.readout_bias, scaling, padded)
-    numbers = constants(grid, length, scale, loop.precision)
-    pointers = [array.ctypes.data for array in (*arrays, table, numbers)]
+
+    def array(tensor: Tensor) -> Array:
+        values: Array = tensor.detach().to(starts.dtype).contiguous().numpy()
+        return values
+
+    position = angle = _embedding(array(networks.position_weight), array(networks.position_bias), units)
+    if networks.angle_weight is not None and networks.angle_bias is not None:
+        angle = _embedding(array(networks.angle_weight), array(networks.angle_bias), units)
+    lenses = _padded(array(networks.coefficients), 2, units)
+    readout = _padded(array(networks.readout_weight), 2, units)
+    rows = [] if scaling is None else [scaling.mean, scaling.deviation, scaling.factor, scaling.shift]
+    table = _table(array(networks.readout_bias), [array(row) for row in rows], padded)
+    numbers = constants(grid, networks.length, networks.scale, loop.precision)
+    arrays = (array(starts), states.numpy(), position, angle, lenses, readout, table, numbers)
+    pointers = [values.ctypes.data for values in arrays]
     sizes = (batch, size, padded, units, depth, steps)
     room = starts.itemsize * loop.scratch(units, depth, padded)
 
@@ -161,13 +112,12 @@ def _padded(array: Array, axis: int, units: int) -> Array:
     return out
 
 
-def _table(bias: Array, scaling: Scaling | None, padded: int) -> Array:
-    """The rows of `cpu_loop`'s scaling; padding is scaled by one."""
+def _table(bias: Array, scaling: list[Array], padded: int) -> Array:
+    """The kernel's scaling, (S, 5, padded n): bias, mean, deviation, factor, shift; padding is scaled by one."""
     members, size = bias.shape
     out = np.zeros((members, 5, padded), bias.dtype)
     out[:, 2:4] = 1.0
     out[:, 0, :size] = bias
-    if scaling is not None:
-        for k, values in enumerate((scaling.mean, scaling.deviation, scaling.factor, scaling.shift), start=1):
-            out[:, k, :size] = values
+    for k, values in enumerate(scaling, start=1):
+        out[:, k, :size] = values
     return out
