@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.periodic import PeriodicField, neighbours
 
 
@@ -35,16 +34,13 @@ class AdvectionDiffusion(PeriodicField):
     """
 
     family: ClassVar[str] = "advecdiff"
+    conserves_mean: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
     points: int = 48
     c: float = 0.1
     nu: float = 0.05
     dt: float = 0.01
-
-    def __post_init__(self) -> None:
-        """Check the constants."""
-        self._check(c=self.c, nu=self.nu)
 
     def rhs(self, state: Array) -> Array:
         """f(u): (..., n) -> (..., n)."""
@@ -57,12 +53,3 @@ class AdvectionDiffusion(PeriodicField):
         x = self.grid
         field: Array = np.sin(x) + 0.5 * np.cos(2.0 * x)
         return field
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, c and nu."""
-        return {"n": self.points, "c": self.c, "nu": self.nu}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +27,13 @@ class System(ABC):
     Attributes:
         family: short name of the equation.
         linear: whether f is linear; then the solution is known in closed form and the tests compare with it.
+        conserves_mean: whether the mean over all coordinates stays the same.
         dt: time step of one transition.
     """
 
     family: ClassVar[str]
     linear: ClassVar[bool] = False
+    conserves_mean: ClassVar[bool] = False
     dt: float
 
     @property
@@ -68,7 +71,13 @@ class System(ABC):
 
     def invariants(self) -> Mapping[str, Functional]:
         """What the exact flow conserves: a name and a function (..., n) -> (...) for each."""
-        return {}
+        return {"mean": lambda state: state.mean(-1)} if self.conserves_mean else {}
+
+
+def constants(system: Any) -> dict[str, float]:
+    """The fields of a system's dataclass that stand in its equation: all but its grid and its steps."""
+    others = ("points", "length", "dt", "substeps")
+    return {field.name: getattr(system, field.name) for field in fields(system) if field.name not in others}
 
 
 class UserSystem(System):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.periodic import PeriodicField, neighbours
 
 
@@ -35,14 +34,11 @@ class Burgers(PeriodicField):
     """
 
     family: ClassVar[str] = "burgers"
+    conserves_mean: ClassVar[bool] = True
 
     points: int = 48
     nu: float = 0.02
     dt: float = 0.001
-
-    def __post_init__(self) -> None:
-        """Check the constants."""
-        self._check(nu=self.nu)
 
     def rhs(self, state: Array) -> Array:
         """f(u): (..., n) -> (..., n)."""
@@ -56,12 +52,3 @@ class Burgers(PeriodicField):
         x = self.grid
         field: Array = np.sin(x) + 0.5 * np.cos(2.0 * x)
         return field
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and nu."""
-        return {"n": self.points, "nu": self.nu}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from lln.core.checks import check_int, finite, positive
-from lln.systems.base import Array, System
+from lln.systems.base import Array, System, constants
 
 LENGTH = 2.0 * math.pi
 
@@ -22,10 +23,11 @@ class PeriodicField(System):
 
     points: int
 
-    def _check(self, **constants: float) -> None:
+    def __post_init__(self) -> None:
+        """Check the grid, the step and the constants."""
         check_int("points", self.points, 3)
         positive("dt", self.dt)
-        for name, value in constants.items():
+        for name, value in self.symbols.items():
             finite(name, value)
 
     @property
@@ -47,6 +49,11 @@ class PeriodicField(System):
     def coordinates(self) -> tuple[str, ...]:
         """u0, u1, ..."""
         return tuple(f"u{i}" for i in range(self.points))
+
+    @property
+    def symbols(self) -> Mapping[str, float]:
+        """Size n and the constants."""
+        return {"n": self.points, **constants(self)}
 
 
 def neighbours(u: Array) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,10 +38,6 @@ class ReactionDiffusion(PeriodicField):
     nu: float = 0.05
     dt: float = 0.002
 
-    def __post_init__(self) -> None:
-        """Check the constants."""
-        self._check(nu=self.nu)
-
     def rhs(self, state: Array) -> Array:
         """f(u): (..., n) -> (..., n)."""
         left, right = neighbours(state)
@@ -60,8 +55,3 @@ class ReactionDiffusion(PeriodicField):
         slope = (right - state) / self.spacing
         total: Array = self.spacing * (0.5 * self.nu * slope**2 + 0.25 * (1.0 - state**2) ** 2).sum(-1)
         return total
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and nu."""
-        return {"n": self.points, "nu": self.nu}

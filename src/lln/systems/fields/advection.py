@@ -38,6 +38,7 @@ class Advection(SpectralField):
     """
 
     family: ClassVar[str] = "advection"
+    conserves_mean: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
     points: int = 128
@@ -59,11 +60,6 @@ class Advection(SpectralField):
         """Five random modes, mean square one."""
         return self.joined(self.noise(np.random.default_rng(seed), 5))
 
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, c and L."""
-        return {"n": self.size, "c": self.c, "L": self.length}
-
     def invariants(self) -> Mapping[str, Functional]:
         """The mean and the mean square of u."""
-        return {"mean": lambda state: state.mean(-1), "mean square": lambda state: np.square(state).mean(-1)}
+        return {**super().invariants(), "mean square": lambda state: np.square(state).mean(-1)}

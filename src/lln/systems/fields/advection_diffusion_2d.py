@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.fields.etdrk import Spectrum
 from lln.systems.fields.spectral import SpectralField
 
@@ -40,6 +40,7 @@ class AdvectionDiffusion2D(SpectralField):
     """
 
     family: ClassVar[str] = "advecdiff-2d"
+    conserves_mean: ClassVar[bool] = True
     dimensions: ClassVar[int] = 2
     linear: ClassVar[bool] = True
 
@@ -71,7 +72,3 @@ class AdvectionDiffusion2D(SpectralField):
     def symbols(self) -> Mapping[str, float]:
         """Size n, c_x, c_y and nu."""
         return {"n": self.size, "c_x": self.wind[0], "c_y": self.wind[1], "nu": self.nu}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,8 +74,3 @@ class AllenCahn(SpectralField):
         slopes = sum(self.fields(d * hat) ** 2 for d in self.derivatives)
         total: Array = (0.5 * self.nu * slopes + 0.25 * (1.0 - u**2) ** 2).mean((-2, -1))
         return total
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and nu."""
-        return {"n": self.size, "nu": self.nu}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.fields.etdrk import Spectrum
 from lln.systems.fields.spectral import SpectralField
 
@@ -41,6 +40,7 @@ class Burgers1D(SpectralField):
     """
 
     family: ClassVar[str] = "burgers-1d"
+    conserves_mean: ClassVar[bool] = True
 
     points: int = 128
     nu: float = 0.1
@@ -65,12 +65,3 @@ class Burgers1D(SpectralField):
     def random_start(self, seed: int) -> Array:
         """Four random modes, root mean square 0.7."""
         return self.joined(0.7 * self.noise(np.random.default_rng(seed), 4))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, nu and L."""
-        return {"n": self.size, "nu": self.nu, "L": self.length}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

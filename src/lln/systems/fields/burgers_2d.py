@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,8 +71,3 @@ class Burgers2D(SpectralField):
         """Random modes up to 3 of both components, root mean square 0.7."""
         generator = np.random.default_rng(seed)
         return self.joined(0.7 * self.noise(generator, 3), 0.7 * self.noise(generator, 3))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and nu."""
-        return {"n": self.size, "nu": self.nu}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.fields.etdrk import Spectrum
 from lln.systems.fields.spectral import SpectralField
 
@@ -38,6 +37,7 @@ class Diffusion(SpectralField):
     """
 
     family: ClassVar[str] = "diffusion"
+    conserves_mean: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
     points: int = 128
@@ -58,12 +58,3 @@ class Diffusion(SpectralField):
     def random_start(self, seed: int) -> Array:
         """Eight random modes, mean square one."""
         return self.joined(self.noise(np.random.default_rng(seed), 8))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, nu and L."""
-        return {"n": self.size, "nu": self.nu, "L": self.length}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

@@ -39,6 +39,7 @@ class KortewegDeVries(SpectralField):
     """
 
     family: ClassVar[str] = "kdv"
+    conserves_mean: ClassVar[bool] = True
 
     points: int = 128
     length: float = 40.0
@@ -79,15 +80,10 @@ class KortewegDeVries(SpectralField):
         total: Array = (0.5 * slope**2 - u**3).mean(-1)
         return total
 
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and L."""
-        return {"n": self.size, "L": self.length}
-
     def invariants(self) -> Mapping[str, Functional]:
         """The mean and the mean square of u, and the energy."""
         return {
-            "mean": lambda state: state.mean(-1),
+            **super().invariants(),
             "mean square": lambda state: np.square(state).mean(-1),
             "energy": self.energy,
         }

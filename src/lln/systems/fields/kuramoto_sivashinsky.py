@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.fields.etdrk import Spectrum
 from lln.systems.fields.spectral import SpectralField
 
@@ -40,6 +39,7 @@ class KuramotoSivashinsky(SpectralField):
     """
 
     family: ClassVar[str] = "ks"
+    conserves_mean: ClassVar[bool] = True
     burn_in: ClassVar[int] = 400
     steps: ClassVar[int] = 2000
 
@@ -65,12 +65,3 @@ class KuramotoSivashinsky(SpectralField):
     def random_start(self, seed: int) -> Array:
         """Four random modes, mean square one."""
         return self.joined(self.noise(np.random.default_rng(seed), 4))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and L."""
-        return {"n": self.size, "L": self.length}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of u."""
-        return {"mean": lambda state: state.mean(-1)}

@@ -12,7 +12,7 @@ import numpy as np
 
 from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError
-from lln.systems.base import Array, System
+from lln.systems.base import Array, System, constants
 from lln.systems.fields.etdrk import Spectrum, etdrk4
 
 TWO_PI = 2.0 * math.pi
@@ -116,6 +116,11 @@ class SpectralField(System):
     def coordinates(self) -> tuple[str, ...]:
         """u0, u1, ..., v0, v1, ...: each channel through the grid in C order."""
         return tuple(f"{channel}{i}" for channel in self.channels for i in range(math.prod(self.space)))
+
+    @property
+    def symbols(self) -> Mapping[str, float]:
+        """Size n, the constants, and on a line its length L."""
+        return {"n": self.size, **constants(self), **({"L": self.lengths[0]} if self.dimensions == 1 else {})}
 
     @cached_property
     def wavenumbers(self) -> tuple[Array, ...]:

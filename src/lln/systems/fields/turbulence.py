@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
+from lln.systems.base import Array
 from lln.systems.fields.etdrk import Spectrum
 from lln.systems.fields.spectral import SpectralField
 
@@ -44,6 +43,7 @@ class DecayingTurbulence(SpectralField):
     """
 
     family: ClassVar[str] = "turbulence"
+    conserves_mean: ClassVar[bool] = True
     channels: ClassVar[tuple[str, ...]] = ("w",)
     dimensions: ClassVar[int] = 2
     steps: ClassVar[int] = 300
@@ -94,12 +94,3 @@ class DecayingTurbulence(SpectralField):
     def random_start(self, seed: int) -> Array:
         """Random modes up to 5, root mean square 2."""
         return self.joined(2.0 * self.noise(np.random.default_rng(seed), 5))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n and nu."""
-        return {"n": self.size, "nu": self.nu}
-
-    def invariants(self) -> Mapping[str, Functional]:
-        """The mean of w."""
-        return {"mean": lambda state: state.mean(-1)}
