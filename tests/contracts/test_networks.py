@@ -14,7 +14,7 @@ from lln.models.factory import name_of, options_of
 from lln.models.stacked import GenericEnsemble, stack
 from lln.train import TrainConfig, fit
 from lln.train.ensemble import fit_ensemble
-from lln.train.readout import ReadoutFit, last_states
+from lln.train.readout import ReadoutFit
 
 
 class Gated(StateNetwork):
@@ -101,7 +101,7 @@ def test_an_ensemble_computes_trains_and_reads_out_as_its_members_do(name):
     ensemble.eval()
     with torch.no_grad():
         torch.testing.assert_close(ensemble(x.expand(2, 40, 3))[1], ensemble.member(1).eval()(x), rtol=0, atol=1e-12)
-    states = last_states(ensemble, x)
+    states = ensemble.last_states(x.expand(len(ensemble), -1, -1))
     assert states.shape[:2] == (2, 40)
     before = (ensemble(x.expand(2, 40, 3)) - y).square().mean()
     ReadoutFit(ensemble, x, y, None, None).apply(1e-10)

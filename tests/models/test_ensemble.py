@@ -51,7 +51,7 @@ def test_a_member_comes_back_whole():
         (lambda: LensEnsemble([]), "an ensemble needs at least one member, got none"),
         (
             lambda: LensEnsemble([*members(1), lln.LensNetwork(3, 3)]),
-            "member 1 has another configuration than member 0",
+            "member 1 is not like member 0; an ensemble shares one class and configuration",
         ),
         (
             lambda: LensEnsemble(members())(torch.zeros(2, 5, 3)),

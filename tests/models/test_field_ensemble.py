@@ -59,7 +59,7 @@ def test_each_member_has_its_own_gradient():
 def test_what_does_not_fit_is_named():
     with pytest.raises(InputError, match="at least one member"):
         FieldEnsemble([])
-    with pytest.raises(InputError, match="member 1 has another configuration"):
+    with pytest.raises(InputError, match="member 1 is not like member 0"):
         FieldEnsemble([*members(1), *members(1, width=5)])
     with pytest.raises(InputError, match="no global inputs"):
         FieldEnsemble(members(1, inputs=2))

@@ -4,7 +4,7 @@ import torch
 
 from lln.fit.closed.linear import Units
 from lln.models import LensNetwork
-from lln.models.mlp import PlainMLP
+from lln.models.comparators import PlainMLP
 from lln.step.dense import DenseStep
 
 

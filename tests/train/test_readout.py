@@ -3,7 +3,7 @@ import torch
 
 from lln.fit.networks.sizes import shape_of
 from lln.train.ensemble import make_ensemble
-from lln.train.readout import ReadoutFit, last_states
+from lln.train.readout import ReadoutFit
 
 
 @pytest.mark.parametrize("model", ["lens", "mlp", "scaled-residual", "residual-batchnorm", "layerscale"])
@@ -15,7 +15,7 @@ def test_the_solved_readout_is_the_best_one(model):
     weights = torch.linspace(0.5, 1.5, 100)
     ReadoutFit(ensemble, x, y, weights, None).apply(1e-12)
     with torch.no_grad():
-        states = last_states(ensemble, x)
+        states = ensemble.last_states(x.expand(len(ensemble), -1, -1))
         for member in range(2):
             tall = torch.cat([states[member], torch.ones(100, 1)], dim=1).double() * weights.double().sqrt()[:, None]
             best = torch.linalg.lstsq(tall, y.double() * weights.double().sqrt()[:, None], driver="gelsd").solution

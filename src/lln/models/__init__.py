@@ -1,14 +1,13 @@
 """Networks: the lens network, the field network, the paper's five comparators, and those of other packages."""
 
 from lln.models.base import StateNetwork
+from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.counting import Cost, comparator_cost, field_cost, lens_cost
-from lln.models.ensemble import LensEnsemble
 from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, NETWORKS, build
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.models.files import load_model, save_model
 from lln.models.lens import LensNetwork, Rays
-from lln.models.mlp import PlainMLP
-from lln.models.residual import LayerScaleMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
+from lln.models.stacked import LensEnsemble
 from lln.models.universal import ridge_expansion, ridge_network
 
 __all__ = [

@@ -57,6 +57,39 @@ class StateNetwork(nn.Module, ABC):
             raise InputError(f"the input is {x.dtype} but the network is {dtype}; convert one with .to(...)")
 
 
+class NetworkEnsemble(nn.Module):
+    """S networks of one class and configuration with stacked parameters; each sees its own input.
+
+    Args:
+        members: the networks; their parameters and buffers are copied.
+    """
+
+    def __init__(self, members: Sequence[StateNetwork]) -> None:
+        super().__init__()
+        if not members:
+            raise InputError("an ensemble needs at least one member, got none")
+        first = members[0]
+        for index, member in enumerate(members):
+            if type(member) is not type(first) or member.config() != first.config():
+                raise InputError(f"member {index} is not like member 0; an ensemble shares one class and configuration")
+        self.kind, self.size, self._config = type(first), len(members), first.config()
+        self.n_in, self.n_out = first.n_in, first.n_out
+
+    def __len__(self) -> int:
+        return self.size
+
+    def _check(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[0] != self.size or x.shape[-1] != self.n_in:
+            got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise InputError(
+                f"the input must have shape ({self.size}, ..., {self.n_in}), one part for each member, got {got}"
+            )
+
+    def _check_index(self, index: int) -> None:
+        if not 0 <= index < self.size:
+            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+
+
 def seeded_linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
     """`nn.Linear` under PyTorch's default initialisation, drawn from `generator` on the CPU.
 

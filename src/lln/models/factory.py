@@ -26,10 +26,9 @@ from lln.core.checks import check_memory
 from lln.core.errors import InputError, choice, did_you_mean
 from lln.core.registry import Registry
 from lln.models.base import StateNetwork
+from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.field import FieldLensNetwork
 from lln.models.lens import LensNetwork
-from lln.models.mlp import PlainMLP
-from lln.models.residual import LayerScaleMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 
 COMPARATORS: dict[str, type[StateNetwork]] = {
     "mlp": PlainMLP,

@@ -8,30 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
+from lln.models.base import NetworkEnsemble
 from lln.models.convolution import convolve_members
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.ops import lens_transport
 
 
-class FieldEnsemble(nn.Module):
-    """S field networks with stacked parameters: every convolution and every transport serves all members.
-
-    Args:
-        members: networks of one configuration without global inputs; their parameters are copied.
-    """
+class FieldEnsemble(NetworkEnsemble):
+    """S field networks without global inputs: every convolution and every transport serves all members."""
 
     def __init__(self, members: Sequence[FieldLensNetwork]) -> None:
-        super().__init__()
-        if not members:
-            raise InputError("an ensemble needs at least one member, got none")
+        super().__init__(members)
         first = members[0]
-        for index, member in enumerate(members):
-            if member.config() != first.config():
-                raise InputError(f"member {index} has another configuration than member 0; an ensemble shares one")
         if first.inputs:
             raise InputError(f"an ensemble of fields takes no global inputs, but its members have {first.inputs}")
-        self.size, self.static, self._config = len(members), first.static, first.config()
-        self.n_in, self.n_out, self.kernel, self.boundary = first.n_in, first.n_out, first.kernel, first.boundary
+        self.static, self.kernel, self.boundary = first.static, first.kernel, first.boundary
         self.backend, self.count = first.backend, len(first.blocks)
         block = _block(first, 0)
         self._optics = (block.centers, block.sigma, block.length, block.lens_scale)
@@ -47,9 +38,6 @@ class FieldEnsemble(nn.Module):
             self.coefficients.append(_stacked(lenses))
             self.read_weight.append(_stacked([layer.weight for layer in reads]))
             self.read_bias.append(_stacked([layer.bias for layer in reads]))
-
-    def __len__(self) -> int:
-        return self.size
 
     def forward(self, x: Tensor, *, static: Tensor | None = None, ratio: Sequence[float] | None = None) -> Tensor:
         """(S, ..., *points, n_in) -> (S, ..., *points, n_out): member s sees x[s].
@@ -78,8 +66,7 @@ class FieldEnsemble(nn.Module):
 
     def member(self, index: int) -> FieldLensNetwork:
         """A copy of one member as a network of its own."""
-        if not 0 <= index < self.size:
-            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+        self._check_index(index)
         network = FieldLensNetwork(**self._config, generator=torch.Generator()).to(self.coefficients[0])
         network.backend = self.backend
         with torch.no_grad():

@@ -15,27 +15,81 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lln.core.checks import check_int
 from lln.core.errors import InputError
-from lln.models.base import StateNetwork
-from lln.models.ensemble import LensEnsemble
+from lln.models.base import NetworkEnsemble, StateNetwork
+from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.lens import LensNetwork
-from lln.models.mlp import PlainMLP
-from lln.models.residual import LayerScaleMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
+from lln.ops import Networks, Scaling, rollout
+
+_FIELDS = (
+    "position_weight",
+    "position_bias",
+    "angle_weight",
+    "angle_bias",
+    "coefficients",
+    "readout_weight",
+    "readout_bias",
+)
 
 
-class ComparatorEnsemble(nn.Module):
-    """S comparators with stacked parameters: each sees its own input, and every layer is one batched product.
+class LensEnsemble(NetworkEnsemble):
+    """S lens networks, which go through in one call."""
 
-    Args:
-        members: networks of one class and configuration; their parameters and running statistics are copied.
-    """
+    def __init__(self, members: Sequence[LensNetwork]) -> None:
+        super().__init__(members)
+        self.backend = members[0].backend
+        networks = [member.stacked() for member in members]
+        self._optics = (networks[0].centers, networks[0].sigma, networks[0].length, networks[0].scale)
+
+        for field in _FIELDS:
+            parts = [getattr(network, field) for network in networks]
+            stacked = None if parts[0] is None else nn.Parameter(torch.cat(parts).detach().clone())
+            self.register_parameter(field, stacked)
+
+    def stacked(self) -> Networks:
+        """The parameters, for the operators."""
+        fields: dict[str, Any] = {field: getattr(self, field) for field in _FIELDS}
+        centers, sigma, length, scale = self._optics
+        return Networks(centers=centers, sigma=sigma, length=length, scale=scale, backend=self.backend, **fields)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""
+        self._check(x)
+        rows = self.stacked()(x.reshape(self.size, -1, self.n_in))
+        return rows.reshape(*x.shape[:-1], self.n_out)
+
+    def last_states(self, x: Tensor) -> Tensor:
+        """The input of every member's readout: (S, B, n_in) -> (S, B, h)."""
+        return self.stacked().positions(x)
+
+    def rollout(self, x0: Tensor, steps: int, *, increments: bool = False, scaling: Scaling | None = None) -> Tensor:
+        """Every member's states after its own starts: (S, ..., n) -> (S, ..., steps, n). See `LensNetwork.rollout`."""
+        self._check(x0)
+        starts = x0.reshape(self.size, -1, self.n_in)
+        states = rollout(self.stacked(), starts, check_int("steps", steps, 0), increments=increments, scaling=scaling)
+        return states.movedim(1, -2).reshape(*x0.shape[:-1], steps, self.n_in)
+
+    def member(self, index: int) -> LensNetwork:
+        """A copy of one member as a network of its own."""
+        self._check_index(index)
+        parts = self.stacked()
+        network = LensNetwork(**self._config).to(parts.coefficients)
+        network.backend = self.backend
+        with torch.no_grad():
+            target = network.stacked()
+            for field in _FIELDS:
+                if (source := getattr(parts, field)) is not None:
+                    getattr(target, field).copy_(source[index : index + 1])
+        return network
+
+
+class ComparatorEnsemble(NetworkEnsemble):
+    """S comparators, of which every layer is one batched product."""
 
     def __init__(self, members: Sequence[PlainMLP]) -> None:
-        super().__init__()
-        first = members[0]
-        self.kind, self.size = type(first), len(members)
-        self.n_in, self.n_out, self.width, self.depth = first.n_in, first.n_out, first.width, first.depth
-        self._config = first.config()
+        super().__init__(members)
+        self.depth = members[0].depth
         self.embedding = _StackedLinear([member.embedding for member in members])
         self.hidden = nn.ModuleList(_StackedLinear(layers) for layers in _columns(members, "hidden"))
         self.readout = _StackedLinear([member.readout for member in members])
@@ -47,21 +101,18 @@ class ComparatorEnsemble(nn.Module):
         if issubclass(self.kind, ResidualBatchNormMLP):
             self.norms = nn.ModuleList(_StackedBatchNorm(norms) for norms in _columns(members, "norms"))
 
-    def __len__(self) -> int:
-        return self.size
-
     def forward(self, x: Tensor) -> Tensor:
         """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""
-        if x.ndim < 2 or x.shape[0] != self.size or x.shape[-1] != self.n_in:
-            raise InputError(
-                f"the input must have shape ({self.size}, ..., {self.n_in}), one part for each member, "
-                f"got {tuple(x.shape)}"
-            )
-        z = torch.relu(self.embedding(x.reshape(self.size, -1, self.n_in)))
+        self._check(x)
+        out: Tensor = self.readout(self.last_states(x.reshape(self.size, -1, self.n_in)))
+        return out.reshape(*x.shape[:-1], self.n_out)
+
+    def last_states(self, x: Tensor) -> Tensor:
+        """The input of every member's readout: (S, B, n_in) -> (S, B, h)."""
+        z = torch.relu(self.embedding(x))
         for index in range(self.depth):
             z = self._layer(index, z)
-        out: Tensor = self.readout(z)
-        return out.reshape(*x.shape[:-1], self.n_out)
+        return z
 
     def _layer(self, index: int, z: Tensor) -> Tensor:
         inner = self.hidden[index](z)
@@ -76,8 +127,7 @@ class ComparatorEnsemble(nn.Module):
 
     def member(self, index: int) -> PlainMLP:
         """A copy of one member as a network of its own."""
-        if not 0 <= index < self.size:
-            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+        self._check_index(index)
         network: Any = self.kind(**self._config).to(self.readout.weight)
         with torch.no_grad():
             self.embedding.write(network.embedding, index)
@@ -159,18 +209,12 @@ def _given(value: Tensor | None) -> Tensor:
     return value
 
 
-class GenericEnsemble(nn.Module):
-    """S networks of any registered class with stacked parameters, called through `torch.func.vmap`.
-
-    Args:
-        members: networks of one class and configuration; their parameters and buffers are copied.
-    """
+class GenericEnsemble(NetworkEnsemble):
+    """S networks of any registered class, called through `torch.func.vmap`."""
 
     def __init__(self, members: Sequence[StateNetwork]) -> None:
-        super().__init__()
+        super().__init__(members)
         first = members[0]
-        self.kind, self.size, self._config = type(first), len(members), first.config()
-        self.n_in, self.n_out = first.n_in, first.n_out
         stacked: Any = copy.deepcopy(first)
         states = [member.state_dict() for member in members]
         for path, module in stacked.named_modules():
@@ -184,16 +228,9 @@ class GenericEnsemble(nn.Module):
         # The module whose code runs; its own values are never used, so that it is kept out of the parameters.
         self._code = [copy.deepcopy(first).to("meta")]
 
-    def __len__(self) -> int:
-        return self.size
-
     def forward(self, x: Tensor) -> Tensor:
         """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""
-        if x.ndim < 2 or x.shape[0] != self.size or x.shape[-1] != self.n_in:
-            raise InputError(
-                f"the input must have shape ({self.size}, ..., {self.n_in}), one part for each member, "
-                f"got {tuple(x.shape)}"
-            )
+        self._check(x)
         return self._each(x, read=False)
 
     def last_states(self, x: Tensor) -> Tensor:
@@ -225,8 +262,7 @@ class GenericEnsemble(nn.Module):
 
     def member(self, index: int) -> StateNetwork:
         """A copy of one member as a network of its own."""
-        if not 0 <= index < self.size:
-            raise InputError(f"member must be from 0 to {self.size - 1}, got {index}")
+        self._check_index(index)
         weight = self.readout.weight
         network = self.kind(**self._config, generator=torch.Generator()).to(weight.device, weight.dtype)
         network.load_state_dict({name: tensor[index] for name, tensor in self.stacked.state_dict().items()})
@@ -238,16 +274,11 @@ Ensemble = LensEnsemble | ComparatorEnsemble | GenericEnsemble
 
 def stack(members: Sequence[StateNetwork]) -> Ensemble:
     """The ensemble of `members`, which must be of one class and one configuration."""
-    if not members:
-        raise InputError("an ensemble needs at least one member, got none")
-    first = members[0]
-    for index, member in enumerate(members):
-        if type(member) is not type(first) or member.config() != first.config():
-            raise InputError(f"member {index} is not like member 0; an ensemble shares one class and configuration")
-    if type(first) is LensNetwork:
-        return LensEnsemble([member for member in members if isinstance(member, LensNetwork)])
-    if type(first) in _STACKED:
-        return ComparatorEnsemble([member for member in members if isinstance(member, PlainMLP)])
+    kind = type(members[0]) if members else None
+    if kind is LensNetwork:
+        return LensEnsemble(cast("Sequence[LensNetwork]", members))
+    if kind in _STACKED:
+        return ComparatorEnsemble(cast("Sequence[PlainMLP]", members))
     return GenericEnsemble(members)
 
 

@@ -69,13 +69,16 @@ class Networks:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Every network on its own input: (S, B, n) -> (S, B, m)."""
+        return torch.baddbmm(self.readout_bias.unsqueeze(1), self.positions(x), self.readout_weight.mT)
+
+    def positions(self, x: Tensor) -> Tensor:
+        """Where the rays end, the input of the readout: (S, B, n) -> (S, B, h)."""
         y = torch.baddbmm(self.position_bias.unsqueeze(1), x, self.position_weight.mT)
         theta = torch.zeros_like(y)
         if self.angle_weight is not None and self.angle_bias is not None:
             theta = torch.tanh(torch.baddbmm(self.angle_bias.unsqueeze(1), x, self.angle_weight.mT))
         optics = (self.centers, self.sigma, self.length, self.scale)
-        y, _ = lens_transport(y, theta, self.coefficients, *optics, backend=self.backend)
-        return torch.baddbmm(self.readout_bias.unsqueeze(1), y, self.readout_weight.mT)
+        return lens_transport(y, theta, self.coefficients, *optics, backend=self.backend)[0]
 
 
 def rollout(

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lln.models import LensNetwork
-from lln.models.ensemble import LensEnsemble
+from lln.models import LensEnsemble, LensNetwork
 
 Mask = NDArray[np.bool_]
 

@@ -7,36 +7,11 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from lln.models.ensemble import LensEnsemble
-from lln.models.stacked import Ensemble, GenericEnsemble
-from lln.ops import lens_transport
+from lln.models.stacked import Ensemble, GenericEnsemble, LensEnsemble
 from lln.train.loop import one_thread
 
 _CHUNK = 4096
 _ALONE = 256  # rays up to which one thread finds eigenvectors as fast as several, and rounds the same for any number
-
-
-def last_states(model: Ensemble, features: Tensor) -> Tensor:
-    """The input of each member's readout for the same features: (B, F) -> (S, B, h)."""
-    if isinstance(model, LensEnsemble):
-        parts = model.stacked()
-        x = features.expand(len(model), *features.shape)
-        y = torch.baddbmm(parts.position_bias.unsqueeze(1), x, parts.position_weight.mT)
-        theta = torch.zeros_like(y)
-        if parts.angle_weight is not None and parts.angle_bias is not None:
-            theta = torch.tanh(torch.baddbmm(parts.angle_bias.unsqueeze(1), x, parts.angle_weight.mT))
-        optics = (parts.centers, parts.sigma, parts.length, parts.scale)
-        ends: Tensor = lens_transport(y, theta, parts.coefficients, *optics, backend=parts.backend)[0]
-        return ends
-    if isinstance(model, GenericEnsemble):
-        return model.last_states(features.expand(len(model), *features.shape))
-    seen: list[Tensor] = []
-    hook = model.readout.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    try:
-        model(features.expand(len(model), *features.shape))
-    finally:
-        hook.remove()
-    return seen[0]
 
 
 class ReadoutFit:
@@ -59,7 +34,7 @@ class ReadoutFit:
         with torch.no_grad():
             for first in range(0, len(features), _CHUNK):
                 rows = slice(first, first + _CHUNK)
-                x = last_states(model, features[rows]).double()
+                x = model.last_states(features[rows].expand(len(model), -1, -1)).double()
                 y = targets[rows].double()
                 share = (torch.ones_like(y[:, 0]) if weights is None else weights[rows].double()) / total
                 heavy = x * share[:, None]
