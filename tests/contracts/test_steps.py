@@ -52,8 +52,11 @@ def test_a_rollout_is_advance_again_and_again(step):
 def test_an_advance_is_the_state_and_the_increment_of_its_features(step):
     window, inputs = start_of(step)
     past, known = tensors(window, inputs)
+    logarithms = getattr(step.frame, "logarithm", None) is not None
     with torch.no_grad():
-        after = past[:, -1] + step.increment(step.features(past, known))
+        present = past[:, -1].log() if logarithms else past[:, -1]
+        after = present + step.increment(step.features(past, known))
+        after = after.exp() if logarithms else after
         for bound, clip in (("low", torch.maximum), ("high", torch.minimum)):
             if getattr(step, bound, None) is not None:
                 after = clip(after, getattr(step, bound))

@@ -49,6 +49,22 @@ def test_arrays_that_do_not_fit_are_named(name, values, message):
     refuse(record, arrays, message)
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("log_scale", lambda a: a * 0, "frame.log_scale and frame.log_floor should be above zero"),
+        ("log_floor", lambda a: -a, "frame.log_scale and frame.log_floor should be above zero"),
+        ("log_mean", lambda a: a[1:], "frame.log_mean should be float64 of shape"),
+    ],
+)
+def test_units_of_logarithms_that_do_not_fit_are_named(name, values, message):
+    record, arrays = stored("logarithms")
+    arrays[f"frame.{name}"] = values(arrays[f"frame.{name}"])
+    refuse(record, arrays, message)
+    del arrays[f"frame.{name}"]
+    refuse(record, arrays, f"frame.{name}")
+
+
 @pytest.mark.parametrize("name", ["low", "flow_offset", "flow_substeps", "polynomial_weights", "gain"])
 def test_half_a_part_is_refused(name):
     record, arrays = stored()

@@ -1,12 +1,14 @@
 """Small steps of every kind, whose rollouts stay bounded."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from exported_fields import field_of
 
 from lln.models import LensNetwork, build
 from lln.step.dense import DenseStep
-from lln.step.frame import Frame
+from lln.step.frame import Frame, Logarithm
 from lln.step.polynomial import Flow, Polynomial, monomial_table
 
 N = 3
@@ -70,6 +72,19 @@ def _dense(members=None, **options):
 
 
 BOTH = {"history": 3, "inputs": 2}
+
+
+def in_logarithms(step):
+    """The same step of the logarithms of states, which stay within a factor of two or so."""
+    frame = step.frame
+    narrow, mean = 0.3 * frame.scale, np.exp(frame.mean)
+    bounds = {
+        name: np.exp(0.3 * getattr(frame, name) + 0.7 * frame.mean) for name in ("low", "high") if frame.low is not None
+    }
+    units = Logarithm(frame.mean, narrow, 0.1 * mean)
+    return step.replace(replace(frame, mean=mean, scale=mean * narrow, logarithm=units, **bounds))
+
+
 STEPS = {
     "linear": _dense,
     "linear, history and inputs": lambda: _dense(**BOTH),
@@ -85,6 +100,8 @@ STEPS = {
     "everything": lambda: _dense(
         lambda frame: [solved(frame)], polynomial=True, flow=True, bounds=True, linear=True, **BOTH
     ),
+    "logarithms": lambda: in_logarithms(_dense()),
+    "everything, in logarithms": lambda: in_logarithms(STEPS["everything"]()),
     "field": field_of,
     "field, history and inputs": lambda: field_of(channels=2, history=2, inputs=1),
     "field without networks": lambda: field_of(members=0, conserve="mean"),

@@ -52,6 +52,9 @@ def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window:
     """From a window (B, H, n) and the inputs of the present (B, m) to the next state (B, n)."""
     frame = step.frame
     past = [nodes.add("Gather", window, nodes.keep(f"place_{k}", k, np.int64), axis=1) for k in range(frame.history)]
+    if frame.logarithm is not None:
+        floor = nodes.keep("log_floor", frame.logarithm.floor, np.float64)
+        past = [nodes.add("Log", nodes.add("Max", state, floor)) for state in past]
     features = _features(nodes, frame, past, inputs)
     change = nodes.keep("offset", frame.offset, np.float64)
     if frame.matrix.any():
@@ -68,7 +71,9 @@ def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window:
             total = nodes.add("Add", total, more)
         worth = nodes.add("Mul", total, nodes.keep("gain", frame.gain / len(outputs), np.float64))
         change = nodes.add("Add", change, worth)
-    after = nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.scale, np.float64)))
+    after = nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.units[1], np.float64)))
+    if frame.logarithm is not None:
+        after = nodes.add("Exp", after)
     if frame.low is not None:
         after = nodes.add("Max", after, nodes.keep("low", frame.low, np.float64))
     if frame.high is not None:
@@ -125,7 +130,7 @@ def standardised(nodes: Nodes, value: str, mean: Array, scale: Array, name: str)
 
 
 def _features(nodes: Nodes, frame: Frame, past: list[str], inputs: str) -> str:
-    z = [standardised(nodes, state, frame.mean, frame.scale, "") for state in past]
+    z = [standardised(nodes, state, *frame.units, "") for state in past]
     parts = [z[-1]]
     for j in range(1, frame.history):
         unit = nodes.keep(f"difference_scale_{j}", frame.difference_scale[j - 1], np.float64)

@@ -10,6 +10,7 @@ from typing import Any
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import folds
+from lln.fit.choice.logarithms import Logarithms, States
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms
 from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
@@ -42,6 +43,8 @@ def continue_fit(
     if not report.structure:
         return learn(dataset, recipe, field=field, progress=progress)
     given, dataset = dataset, with_input_lags(dataset, report.input_lags)
+    seen = Logarithms(dataset) if report.logarithms else States(dataset)
+    dataset = seen.dataset
     began, preparer = time.perf_counter(), Preparer(dataset)
     ready = preparer.prepare(None, report.history)
     if "kind" in report.structure:
@@ -56,23 +59,19 @@ def continue_fit(
     low, high = ((side - step.frame.mean) / step.frame.scale for side in (ready.low, ready.high))
     note = f"Solved again on {ready.pairs:,} pairs; scores and intervals are those of the earlier fit."
     notes = [one for one in report.notes if not one.startswith("Solved again")]
-    return Fit(
-        step,
-        recipe,
-        replace(
-            report,
-            trajectories=len(dataset.series),
-            pairs=ready.pairs,
-            left_out=ready.left_out,
-            region=(low.tolist(), high.tolist()),
-            training_rows=tuple((index, 0, len(one)) for index, one in enumerate(dataset.series)),
-            held_out_rows=(),
-            dataset=given.digest(),
-            source=dataset.source,
-            seconds=time.perf_counter() - began,
-            notes=(*notes, note),
-        ),
+    report = replace(
+        report,
+        trajectories=len(dataset.series),
+        pairs=ready.pairs,
+        left_out=ready.left_out,
+        region=(low.tolist(), high.tolist()),
+        training_rows=tuple((index, 0, len(one)) for index, one in enumerate(dataset.series)),
+        held_out_rows=(),
+        source=dataset.source,
+        notes=(*notes, note),
     )
+    fit = seen.fit(Fit(step, recipe, report))
+    return replace(fit, report=replace(fit.report, dataset=given.digest(), seconds=time.perf_counter() - began))
 
 
 def _silent(done: int, total: int, text: str) -> None:

@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
@@ -25,12 +23,13 @@ from lln.fit.choice.histories import linear_histories, nonlinear_histories
 from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
+from lln.fit.choice.logarithms import seen_by_fit
 from lln.fit.choice.network_choice import Choice, alike, judge, overlap, steady_score
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.networks.trials import Progress, Stage, Trials, Work
+from lln.fit.networks.trials import Progress, Stage, Trials, Work, check_device
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
@@ -105,7 +104,7 @@ def fit_many(
     """
     if not seeds:
         raise InputError("a fit needs at least one seed, got none")
-    _check_device(recipe.device)
+    check_device(recipe.device)
     if isinstance(checkpoint, Checkpoint):
         kept = checkpoint
     else:
@@ -150,7 +149,8 @@ class DenseFitting:
         limit: TimeLimit | None = None,
         known: LinearChoice | None = None,
     ) -> None:
-        self.mapper, self.known = mapper, known
+        self.mapper, self.known, self.seen = mapper, known, seen_by_fit(dataset)
+        dataset = self.seen.dataset
         self.dataset, self.recipe, self.seeds, self.progress, self.kept = dataset, recipe, seeds, progress, kept
         self.began, self.frames = time.perf_counter(), frames
         self.limit = limit or TimeLimit(recipe.time_limit)
@@ -457,11 +457,12 @@ class DenseFitting:
             seconds=time.perf_counter() - self.began,
             closed=decision.closed,
         )
-        learned = self._before_refit(surrogate, decision, group)
-        fold = replace(self.fold, steps=self.longest)
-        plain = DenseStep(self.preparer.linear(self.fold.train, linear.best))
-        skill = measure_skill(self.dataset, fold, self.scale, learned, plain, self._earlier(decision, group))
-        report = skill.into(fit.report, noisy=self.noise.matters)
+        fit, seen, fold = self.seen.fit(fit), self.seen, replace(self.fold, steps=self.longest)
+        learned = seen.step(self._before_refit(surrogate, decision, group))
+        plain = seen.step(DenseStep(self.preparer.linear(self.fold.train, linear.best)))
+        earlier = [(other, seen.step(step)) for other, step in self._earlier(decision, group)]
+        skill = measure_skill(seen.given, fold, seen.scale(self.scale), learned, plain, earlier)
+        report = seen.errors(skill.into(fit.report, noisy=self.noise.matters), skill, self.fold.steps)
         notes = (*report.notes, *self.limit.notes())
         return replace(fit, report=replace(report, notes=notes, seconds=time.perf_counter() - self.began))
 
@@ -487,13 +488,6 @@ class DenseFitting:
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
         return DenseStep(self.preparer.linear(train, decision.candidate))
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); try 'cpu'") from None
 
 
 def _quiet(event: Event) -> None:

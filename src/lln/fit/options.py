@@ -218,6 +218,7 @@ class FitReport:
         dataset: digest of the data.
         source: where it came from.
         input_lags: how many earlier values of each known input a step looks at, beside the present one.
+        logarithms: whether the step computes with logarithms of the states.
         last_inputs: known inputs at the last state of training, which drive the first step of a forecast, with their
             lags.
         notes: sentences for the user.
@@ -267,6 +268,7 @@ class FitReport:
     dataset: str = ""
     source: str = ""
     input_lags: int = 0
+    logarithms: bool = False
     last_inputs: list[float] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 

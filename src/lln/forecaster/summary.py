@@ -79,6 +79,7 @@ def _noise(report: FitReport) -> str:
 
 def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
+    looks = f"logarithms of {looks}" if report.logarithms else looks
     looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
     if report.part in ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive"):
         return f"looks at {looks}; {report.part} alone, no linear part"

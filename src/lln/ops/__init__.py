@@ -5,7 +5,7 @@ from lln.ops.cpu.threads import checked_threads
 from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
 from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track
-from lln.ops.step_rollout import roll, track
+from lln.ops.step_rollout import marked, roll, track
 from lln.ops.transport import lens_transport
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "drift",
     "explain",
     "lens_transport",
+    "marked",
     "reference",
     "roll",
     "rollout",

@@ -57,7 +57,7 @@ def track(
         return step.track(program, window, steps, inputs, count)
     with np.errstate(over="ignore", invalid="ignore"):
         states = step_torch.roll(program, window, steps, inputs, device=device, backend=backend)
-        return _marked(program, np.concatenate([window[:, -1:], states], axis=1))
+        return marked(np.concatenate([window[:, -1:], states], axis=1), program.watch_low, program.watch_high)
 
 
 def roll(
@@ -69,9 +69,14 @@ def roll(
     return found.states[:, 1:], never if found.marks is None else np.maximum(found.marks[0], 0) - 1
 
 
-def _marked(program: StepProgram, states: Array) -> Track:
-    """States (B, steps + 1, n) with their marks; NaN from where they diverge, in place."""
-    low, high = program.watch_low, program.watch_high
+def marked(states: Array, low: Array | None, high: Array | None) -> Track:
+    """States (B, steps + 1, n) with their marks; NaN from where they diverge, in place.
+
+    Args:
+        states: the start in front.
+        low: (n,); a mark tells when a state is below; None to watch nothing.
+        high: the same above.
+    """
     lost = np.asarray(~np.isfinite(states).all(axis=-1))
     lost[:, 0] = False  # a start is where it is
     dead = np.logical_or.accumulate(lost, axis=1)

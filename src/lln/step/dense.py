@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lln.core.errors import InputError
 from lln.models import LensNetwork
-from lln.ops import Flow, LensBlock, StepProgram, Track, track
+from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.step import serves
 from lln.step.base import Box, Step
@@ -39,6 +39,7 @@ class DenseStep(Step[Frame, Any]):
     kind = "dense"
     mean: Tensor
     scale: Tensor
+    floor: Tensor | None
     difference_scale: Tensor | None
     input_mean: Tensor
     input_scale: Tensor
@@ -50,10 +51,11 @@ class DenseStep(Step[Frame, Any]):
 
     def __init__(self, frame: Frame, members: Iterable[nn.Module] = ()) -> None:
         super().__init__(frame, members)
-        for name in (
-            "mean", "scale", "difference_scale", "input_mean", "input_scale", "matrix", "offset", "gain", "low", "high",
-        ):  # fmt: skip
+        for name, values in zip(("mean", "scale"), frame.units, strict=True):
+            self._keep(name, values)
+        for name in ("difference_scale", "input_mean", "input_scale", "matrix", "offset", "gain", "low", "high"):
             self._keep(name, getattr(frame, name))
+        self._keep("floor", None if frame.logarithm is None else frame.logarithm.floor)
         self.polynomial = None if frame.polynomial is None else PolynomialPart(frame.polynomial).to(self.device)
         self.flow = None if frame.flow is None else FlowPart(frame.flow).to(self.device)
         self.part = None if frame.part is None else copy.deepcopy(frame.part).to(self.device)
@@ -62,7 +64,7 @@ class DenseStep(Step[Frame, Any]):
 
     def features(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
         """Windows (..., H, n) and inputs (..., m) -> (..., F)."""
-        states = delay_features(window, self.mean, self.scale, self.difference_scale)
+        states = delay_features(self._seen(window), self.mean, self.scale, self.difference_scale)
         if not self.frame.inputs:
             return states
         if inputs is None:
@@ -71,11 +73,11 @@ class DenseStep(Step[Frame, Any]):
         return torch.cat([states, known.expand(*states.shape[:-1], -1)], dim=-1)
 
     def closed_form(self, features: Tensor) -> Tensor:
-        """The increment of the closed-form parts alone: (..., F) -> (..., n)."""
+        """The increment of the closed-form parts alone, of logarithms where there are: (..., F) -> (..., n)."""
         return self.scale * self._standard(features)
 
     def increment(self, features: Tensor) -> Tensor:
-        """The whole increment: (..., F) -> (..., n)."""
+        """The whole increment, of logarithms where there are: (..., F) -> (..., n)."""
         change = self._standard(features)
         if self.corrected:
             change = change + self.gain * self.correction(features)
@@ -90,8 +92,13 @@ class DenseStep(Step[Frame, Any]):
 
     def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
         """The next state, within the bounds: (..., H, n) and (..., m) -> (..., n)."""
-        after = super().advance(window, inputs)
+        after = self._seen(window[..., -1, :]) + self.increment(self.features(window, inputs))
+        after = after if self.floor is None else torch.exp(after)
         return after if self.low is None and self.high is None else torch.clamp(after, self.low, self.high)
+
+    def _seen(self, states: Tensor) -> Tensor:
+        """What the step computes with: the states, or their logarithms."""
+        return states if self.floor is None else torch.log(torch.maximum(states, self.floor))
 
     def merged(self) -> LensNetwork | None:
         """All lens members as one: the mean of S networks of width h is one network of width S h.
@@ -165,9 +172,14 @@ class DenseStep(Step[Frame, Any]):
             given = np.asarray(inputs)[..., :steps, :]
             whole = (*window.shape[:-2], *given.shape[-2:])
             known = np.broadcast_to(given, whole).reshape(-1, *given.shape[-2:])
-        if box is not None:
-            program = watching(program, box)
-        return track(program, window.reshape(-1, *window.shape[-2:]), steps, known)
+        start, logarithm = window.reshape(-1, *window.shape[-2:]), self.frame.logarithm
+        if logarithm is None:
+            return track(program if box is None else watching(program, box), start, steps, known)
+        found = track(program, logarithm.of(start), steps, known)
+        with np.errstate(over="ignore"):  # what overflows has diverged
+            states = np.exp(found.states)
+        states[:, 0] = start[:, -1]
+        return marked(states, None if box is None else box.low, None if box is None else box.high)
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
         return super(DenseStep, self.merged_step())._roll(window, steps, inputs)
@@ -203,14 +215,18 @@ def merge(lenses: list[LensNetwork]) -> LensNetwork:
 def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None:
     """The program of a frame and of lens networks whose mean corrects it; None if there is no such program."""
     lenses = [member for member in members if type(member) is LensNetwork]
+    (mean, scale), logarithm = frame.units, frame.logarithm
+    low, high = (
+        bound if bound is None or logarithm is None else logarithm.of(bound) for bound in (frame.low, frame.high)
+    )
     stacked = frame.matrix.ndim > 2 or frame.offset.ndim > 1 or frame.gain.ndim > 1
     if len(lenses) < len(members) or stacked or frame.part is not None:
         return None
     return StepProgram(
-        frame.mean, frame.scale, frame.matrix if frame.matrix.any() else None,
+        mean, scale, frame.matrix if frame.matrix.any() else None,
         frame.offset if frame.offset.any() else None, frame.history,
         frame.difference_scale if frame.history > 1 else None, frame.input_mean if frame.inputs else None,
-        frame.input_scale if frame.inputs else None, frame.low, frame.high,
+        frame.input_scale if frame.inputs else None, low, high,
         None if frame.polynomial is None else Monomials(frame.polynomial.table, frame.polynomial.weights),
         tuple(_lens(lens, frame.gain / len(lenses)) for lens in lenses), _flow(frame),
     )  # fmt: skip

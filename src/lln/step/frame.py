@@ -5,12 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lln.step.parts import ClosedFormPart
 from lln.step.polynomial import Array as Array
 from lln.step.polynomial import Flow, Polynomial, as_tensor, polynomial_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Logarithm:
+    """Units of the logarithms of states.
+
+    Attributes:
+        mean: of the logarithms, (n,).
+        scale: of the logarithms, (n,), above zero.
+        floor: (n,), above zero, in the units of the data: what is less counts as this.
+    """
+
+    mean: Array
+    scale: Array
+    floor: Array
+
+    def of(self, states: Array) -> Array:
+        """The logarithms of states (..., n); NaN stays NaN."""
+        return np.asarray(np.log(np.maximum(states, self.floor)))
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays under the names by which files store them."""
+        return {"log_mean": self.mean, "log_scale": self.scale, "log_floor": self.floor}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +49,8 @@ class Frame:
 
         x_{k+1} = clip(x_k + scale * (matrix f_k + offset + polynomial(f_k) + flow(z_k, u_k) + part(f_k)
                                + gain * net(f_k)))
+
+    For a step in logarithms, log x takes the place of x, and the units of `logarithm` that of `mean` and `scale`.
 
     Differences carry the past, because neighbouring states are nearly equal and their difference would be lost in
     rounding. A network that predicts the next state outright is the special case matrix = [-1 0 ... 0], offset = 0,
@@ -46,6 +72,7 @@ class Frame:
         part: a closed-form part of another package; None for none.
         low: (n,), in the units of the data: no state of a rollout is below; None for no bound.
         high: the same above.
+        logarithm: units of a step in logarithms; None for a step in states.
     """
 
     mean: Array
@@ -62,6 +89,12 @@ class Frame:
     low: Array | None = None
     high: Array | None = None
     part: ClosedFormPart | None = None
+    logarithm: Logarithm | None = None
+
+    @property
+    def units(self) -> tuple[Array, Array]:
+        """Mean and scale by which a step standardises: of the states, or of their logarithms."""
+        return (self.mean, self.scale) if self.logarithm is None else (self.logarithm.mean, self.logarithm.scale)
 
     @property
     def size(self) -> int:
@@ -88,7 +121,8 @@ class Frame:
         Returns:
             (..., F).
         """
-        states = delay_features(*map(as_tensor, (window, self.mean, self.scale, self.difference_scale)))
+        seen = window if self.logarithm is None else self.logarithm.of(window)
+        states = delay_features(*map(as_tensor, (seen, *self.units, self.difference_scale)))
         if inputs is not None and self.inputs:
             known = as_tensor((inputs - self.input_mean) / self.input_scale)
             states = torch.cat([states, known.expand(*states.shape[:-1], -1)], dim=-1)
@@ -101,6 +135,8 @@ class Frame:
         found = {name: getattr(self, name) for name in names}
         if self.low is not None and self.high is not None:
             found |= {"low": self.low, "high": self.high}
+        if self.logarithm is not None:
+            found |= self.logarithm.arrays()
         if self.part is not None:
             found |= {f"part_{name}": values for name, values in self.part.arrays().items()}
         return found | polynomial_arrays(self.polynomial, self.flow)

@@ -20,7 +20,7 @@ from lln.models.factory import build, name_of
 from lln.models.files import check_config_size
 from lln.step.base import AnyStep
 from lln.step.field_frame import CONSERVE, FieldFrame
-from lln.step.frame import Frame
+from lln.step.frame import Frame, Logarithm
 from lln.step.parts import PARTS, ClosedFormPart
 from lln.step.polynomial import Flow, Polynomial
 
@@ -49,7 +49,12 @@ def dense_frame(record: Mapping[str, Any], arrays: Arrays) -> Frame:
     given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
     if given & {"low", "high"}:
         shapes |= {"low": (n,), "high": (n,)}
-    polynomial = flow = None
+    polynomial = flow = logarithm = None
+    if given & {"log_mean", "log_scale", "log_floor"}:
+        logarithm = Logarithm(*(_checked(f"log_{name}", arrays, (n,)) for name in ("mean", "scale", "floor")))
+        if not ((logarithm.scale > 0) & (logarithm.floor > 0)).all():
+            raise ValueError("frame.log_scale and frame.log_floor should be above zero")
+        given -= {"log_mean", "log_scale", "log_floor"}
     if given & {"polynomial_table", "polynomial_weights"}:
         polynomial = _polynomial("polynomial", arrays, n, n * history + m)
         given -= {"polynomial_table", "polynomial_weights"}
@@ -62,7 +67,7 @@ def dense_frame(record: Mapping[str, Any], arrays: Arrays) -> Frame:
     part = _part(record, arrays, n * history + m, n)
     found = _all({name for name in given if not name.startswith("part_")}, arrays, shapes)
     _check_bounds(found)
-    return Frame(history=history, polynomial=polynomial, flow=flow, part=part, **found)
+    return Frame(history=history, polynomial=polynomial, flow=flow, part=part, logarithm=logarithm, **found)
 
 
 def _part(record: Mapping[str, Any], arrays: Arrays, features: int, size: int) -> ClosedFormPart | None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from browser import drive, needs_browser
 from exported import OPTIONS, SYSTEMS, bar, probe_of, states_of, surrogate_of
+from steps import STEPS, start_of
 
 from lln.data.series import Series
 from lln.export.parts import Probe
@@ -100,6 +101,17 @@ def test_polynomials_flows_and_bounds_roll_out_as_in_python(tmp_path):
     for one, right in zip(drive(tmp_path, "rollouts", {"pages": pages}), rights, strict=True):
         np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-8, atol=1e-8)
         assert np.abs(right - plain).max() > 1e-3
+
+
+def test_steps_of_logarithms_roll_out_as_in_python(tmp_path):
+    step = STEPS["everything, in logarithms"]()
+    window, inputs = start_of(step, count=2)
+    window[1, 0] = -1.0  # counts as the least that the step knows
+    probe = Probe(window, inputs, 20)
+    file = written(tmp_path, "logarithms", step, np.tile(step.frame.mean, (80, 1)))
+    told = drive(tmp_path, "rollouts", {"pages": [asked_for(file, probe)]})[0]
+    assert told["errors"] == []
+    np.testing.assert_allclose(np.array(told["states"]), step.rollout(window, 20, inputs), rtol=1e-9)
 
 
 def ablated(surrogate, part):

@@ -91,9 +91,10 @@ static void change({self.name} *m, const double *inputs)
 
 
 def _frame_tables(frame: Frame, corrected: bool) -> str:
+    what, (mean, scale) = "state" if frame.logarithm is None else "logarithm of the state", frame.units
     values = {
-        "mean": (frame.mean, "The state is standardised: z = (x - mean) / scale."),
-        "scale": (frame.scale, "In units of the data."),
+        "mean": (mean, f"The {what} is standardised: z = (x - mean) / scale."),
+        "scale": (scale, f"In units of the {what}."),
         "offset": (frame.offset, "Standardised change in one step, constant part."),
     }
     if frame.history > 1:
@@ -103,9 +104,11 @@ def _frame_tables(frame: Frame, corrected: bool) -> str:
         values["input_scale"] = (frame.input_scale, "In units of the inputs.")
     if frame.matrix.any():
         values["matrix"] = (frame.matrix.T, "Standardised change in one step, linear part: [feature][state].")
+    if frame.logarithm is not None:
+        values["least"] = (frame.logarithm.floor, "In units of the data: a state below counts as this.")
     for name, why in (("low", "No state is below."), ("high", "No state is above.")):
         if (bound := getattr(frame, name)) is not None:
-            values[name] = (bound, why)
+            values[name] = (bound if frame.logarithm is None else frame.logarithm.of(bound), why)
     if corrected:
         values["gain"] = (frame.gain, "What one unit of the network's output is worth.")
     return "\n".join(table(key, array, "double", why) for key, (array, why) in values.items())

@@ -54,6 +54,7 @@ def header(model: Model[Any], names: Sequence[str] = (), input_names: Sequence[s
         *model.sizes(),
     ]
     defines = "\n".join(f"#define {big}_{key} {value} /* {why} */" for key, value, why in sizes)
+    past = " (logarithms)" if getattr(frame, "logarithm", None) is not None else ""
     known = f"\n   Coordinates: {comment_words(names)}." if names else ""
     known += f"\n   Inputs: {comment_words(input_names)}." if input_names else ""
     return f"""\
@@ -72,7 +73,7 @@ extern "C" {{
 
 {defines}
 
-/* Everything that changes: one for each trajectory. Only `past`, oldest state first, lives on between steps. */
+/* Everything that changes: one for each trajectory. Only `past`{past}, oldest state first, lives on between steps. */
 typedef struct {{
     double past[{big}_HISTORY][{big}_STATES];
     double change[{big}_STATES];
@@ -100,6 +101,9 @@ def source(model: Model[Any]) -> str:
     name, big = model.name, model.name.upper()
     bounds = [f"state {sign} {bound}[i] ? {bound}[i] : " for sign, bound in (("<", "low"), (">", "high"))
               if getattr(model.frame, bound, None) is not None]  # fmt: skip
+    logarithms = getattr(model.frame, "logarithm", None) is not None
+    given = f"window[k * {big}_STATES + i]"
+    kept, shown = (f"log(fmax({given}, least[i]))", "exp(state)") if logarithms else (given, "state")
     clip = f"        state = {''.join(bounds)}state;\n" if bounds else ""
     return f"""\
 /* See {name}.h. */
@@ -115,7 +119,7 @@ void {name}_init({name} *m, const double *window)
 {{
     for (int k = 0; k < {big}_HISTORY; k++)
         for (int i = 0; i < {big}_STATES; i++)
-            m->past[k][i] = window[k * {big}_STATES + i];
+            m->past[k][i] = {kept};
 }}
 
 void {name}_step({name} *m, const double *inputs, double *next)
@@ -127,7 +131,7 @@ void {name}_step({name} *m, const double *inputs, double *next)
             m->past[k - 1][i] = m->past[k][i];
         m->past[{big}_HISTORY - 1][i] = state;
         if (next != NULL)
-            next[i] = state;
+            next[i] = {shown};
     }}
 }}
 

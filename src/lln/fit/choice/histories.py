@@ -60,7 +60,7 @@ def longest_history(dataset: Dataset, history: int | str = "auto") -> int:
 def seasons(dataset: Dataset, most: int = 3) -> list[int]:
     """Lags at which the changes of the data repeat, the strongest first, and seasons of seasons, such as weeks."""
     found: dict[int, float] = {}
-    for column in _longest_stretch(dataset):
+    for column in longest_stretch(dataset):
         peaks = _peaks(np.diff(column))
         if peaks and len(column) >= _FEWEST_SEASONS * peaks[0][0]:
             # The means over whole seasons may have a season themselves.
@@ -75,7 +75,7 @@ def seasons(dataset: Dataset, most: int = 3) -> list[int]:
 def slow_season(dataset: Dataset) -> int:
     """A season of more than `SLOW` steps in which the smoothed states repeat, such as the year of daily data; or 0."""
     strength, found = _STRONG, 0
-    for column in _longest_stretch(dataset):
+    for column in longest_stretch(dataset):
         width, longest = int(_SMOOTHED * len(column)), int(_LONGEST_PART * len(column))
         if width < 2 or longest <= SLOW:
             break
@@ -94,7 +94,7 @@ def slow_season(dataset: Dataset) -> int:
     return found
 
 
-def _longest_stretch(dataset: Dataset) -> Array:
+def longest_stretch(dataset: Dataset) -> Array:
     """The first columns of the longest stretch without a gap, (columns, rows); no columns if there is none."""
     stretches = dataset.stretches(8)
     if not stretches:

@@ -17,7 +17,7 @@ from lln.fit.choice.scores import LEAST, RolloutErrors, better_by
 from lln.fit.defaults import VALIDATION
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.fit.report.skill import MODEL
+from lln.fit.report.skill import LINEAR, MODEL
 
 LAGS = (1, 2, 3, 4, 6, 8, 12, 18, 24)
 _HISTORIES = (1, 2, 5)
@@ -27,7 +27,6 @@ _MOST_FEATURES = 200
 _OPERATIONS = 1e9  # of the normal equations of one map
 _FEWEST_ROWS = 40
 _SURE = 2.0  # standard errors
-_LINEAR = "linear map"  # in the skill of a report
 _EXACT = math.log(1e-12)  # a map that errs by less leaves nothing to find
 
 
@@ -46,7 +45,7 @@ def fit_with_input_lags(dataset: Dataset, recipe: Recipe, fit: Callable[[Dataset
     limit = recipe.time_limit
     each = recipe if limit is None or not lags else replace(recipe, time_limit=limit / 2)
     plain = fit(dataset, each)
-    if not lags or all(_gain(one.report, MODEL, one.report, _LINEAR) > gain for one in plain):
+    if not lags or all(_gain(one.report, MODEL, one.report, LINEAR) > gain for one in plain):
         return [replace(one, recipe=replace(one.recipe, time_limit=limit)) for one in plain]
     lagged = fit(with_input_lags(dataset, lags), each)
     chosen = []

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, load
@@ -276,3 +278,11 @@ def _title(candidate: FrameChoice) -> str:
     naive = "" if candidate.naive == "last" else f" {candidate.naive} {candidate.season}"
     level = "" if candidate.level else " changes"
     return f"H{candidate.history} reach {candidate.radius} ridge {candidate.ridge}{naive}{level}"
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine or this build of torch does not have."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); try 'cpu'") from None

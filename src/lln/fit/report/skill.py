@@ -19,7 +19,7 @@ from lln.fit.report.intervals import Intervals, measured_coverage
 from lln.step.base import Step
 from lln.step.frame import Array
 
-MODEL = "model"
+MODEL, LINEAR = "model", "linear map"
 _WINDOWS = 100
 _LONGEST = 200  # steps
 _LARGE = 2_000_000  # numbers in the rollouts of one model
@@ -67,7 +67,7 @@ class Skill:
             )
         score = own.score(noisy=noisy)
         for name, one in self.errors.items():
-            if name not in (MODEL, "linear map") and one.score(noisy=noisy) < score - 0.1:
+            if name not in (MODEL, LINEAR) and one.score(noisy=noisy) < score - 0.1:
                 notes.append(f"On held-out rows {name} errs less than this model; use it where that is enough.")
                 break
         return notes
@@ -105,7 +105,7 @@ def measure_skill(
     predicted = _rolled(model, windows)
     errors = {MODEL: windows.errors(predicted)}
     if linear is not None:
-        errors["linear map"] = windows.errors(_rolled(linear, windows))
+        errors[LINEAR] = windows.errors(_rolled(linear, windows))
     errors["persistence"] = windows.errors(np.broadcast_to(windows.start[:, -1:], windows.truth.shape))
     errors["the training mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
     if 1 < season <= longest:

@@ -19,7 +19,7 @@ Terms = dict[Powers, Array]
 
 
 def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
-    """The equations of a step for the page; None for a step that has networks, a past, inputs or many coordinates.
+    """The equations of a step for the page; None if it has networks, a past, inputs, logarithms or many coordinates.
 
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
     its terms, the largest first: the power of each coordinate and the weight in the units of the data. Terms of less
@@ -32,7 +32,7 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     if step.kind != "dense" or (step.members and step.frame.gain.any()):
         return None
     frame: Frame = step.frame
-    if frame.history > 1 or frame.inputs or frame.size > FEW:
+    if frame.history > 1 or frame.inputs or frame.size > FEW or frame.logarithm is not None:
         return None
     discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
     if discrete == (frame.flow is not None):

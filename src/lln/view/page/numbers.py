@@ -47,7 +47,7 @@ def numbers_of(
     frame, layout = surrogate.frame, forecaster.layout_
     model = [
         ("coordinates n", f"{frame.size}"),
-        ("states a step looks at", f"{frame.history}"),
+        ("states a step looks at", f"{frame.history}{', their logarithms' * forecaster.report_.logarithms}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
         ("time step", layout.step_length),

@@ -87,11 +87,13 @@ def model_part(surrogate: AnySurrogate) -> dict[str, Any]:
         space = {**surrogate.frame.record(), "channels": surrogate.frame.channels}
         network = _field_network(surrogate)
         return {"frame": {"kind": "field", **space, **known, "arrays": arrays}, "parts": [network] if network else []}
+    if frame.logarithm is not None:  # the page standardises the logarithms
+        arrays |= {name: arrays[f"log_{name}"] for name in ("mean", "scale")}
     units = {name: arrays[name] for name in _UNITS if name in arrays}
     return {"frame": {"kind": "plain", **known, "arrays": units}, "parts": _parts(surrogate, arrays)}
 
 
-_UNITS = ("mean", "scale", "difference_scale", "input_mean", "input_scale", "low", "high")
+_UNITS = ("mean", "scale", "difference_scale", "input_mean", "input_scale", "low", "high", "log_floor")
 
 
 def _parts(surrogate: AnyStep, arrays: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -83,9 +83,9 @@ export interface FramePayload {
   size: number;
   history: number;
   inputs: number;
-  /** low and high bound the state */
+  /** low and high bound the state; with log_floor, mean and scale are those of logarithms of what is at least that */
   arrays: Arrays<"mean" | "scale" | "difference_scale" | "input_mean" | "input_scale"> &
-    Partial<Arrays<"low" | "high">>;
+    Partial<Arrays<"low" | "high" | "log_floor">>;
 }
 
 export interface FieldFramePayload {

@@ -1,4 +1,5 @@
-// One step of a model of plain states, in float64: x <- clip(x + scale * (sum of parts of the features)).
+// One step of a model of plain states, in float64: x <- clip(x + scale * (sum of parts of the features)), or the same
+// of the logarithm of x.
 
 import { unpack, type FramePayload, type PartPayload } from "../payload";
 import { clamp, type Stepper, type Switches, type Trace } from "./blocks";
@@ -26,14 +27,15 @@ export class Model implements Stepper {
   }
 
   step(window: Float64Array[], inputs: ArrayLike<number> | null, switches: Switches): Float64Array {
-    const { scale, low, high } = this.constants as Record<string, Float64Array>;
-    const present = window[window.length - 1];
+    const { scale, low, high, log_floor } = this.constants as Record<string, Float64Array>;
+    const present = this.seen(window[window.length - 1]);
     const change = new Float64Array(this.size);
     this.fill(window, inputs);
     for (const part of this.parts) part.add(this.features, change, switches);
     const next = new Float64Array(this.size);
     for (let i = 0; i < this.size; i++) {
-      const value = present[i] + scale[i] * change[i];
+      const after = present[i] + scale[i] * change[i];
+      const value = log_floor ? Math.exp(after) : after;
       next[i] = low && high ? clamp(value, low[i], high[i]) : value;
     }
     return next;
@@ -45,7 +47,14 @@ export class Model implements Stepper {
     return null;
   }
 
-  private fill(window: Float64Array[], inputs: ArrayLike<number> | null): void {
+  /** What the step computes with: the state, or its logarithm. */
+  private seen(state: Float64Array): Float64Array {
+    const floor = this.constants.log_floor;
+    return floor ? state.map((value, i) => Math.log(Math.max(value, floor[i]))) : state;
+  }
+
+  private fill(given: Float64Array[], inputs: ArrayLike<number> | null): void {
+    const window = this.constants.log_floor ? given.map((state) => this.seen(state)) : given;
     const { mean, scale, difference_scale, input_mean, input_scale } = this.constants as Record<string, Float64Array>;
     const n = this.size;
     const last = window.length - 1;
