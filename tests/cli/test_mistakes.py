@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from forcing import delayed
 
 from lln.forecaster.forecaster import LensForecaster
 
@@ -107,3 +108,67 @@ def test_files_that_are_not_there(refused, room, tmp_path):
     refused(
         ["fit", tmp_path / "no" / "x.csv", "-o", tmp_path / "m.lln"], "no such file, and no folder", "check the path"
     )
+
+
+@pytest.fixture(scope="module")
+def forced(tmp_path_factory):
+    """A model whose steps look at three earlier inputs, and files that do not suit it."""
+    folder = tmp_path_factory.mktemp("forced")
+    states, inputs = delayed(400, 3)
+    rows = np.c_[np.arange(400.0), states, inputs]
+    data = csv(folder, "d.csv", "time,y,u", rows)
+    LensForecaster(parts="linear").fit(data, inputs="u").save(folder / "d.lln")
+    csv(folder, "bare.csv", "time,y", rows[:, :2])
+    csv(folder, "short.csv", "time,y,u", rows[:2])
+    csv(folder, "others.csv", "v,w", rows[:30, 1:])
+    csv(folder, "gap.csv", "u", np.where(np.arange(30) == 4, np.nan, inputs[:30, 0]))
+    np.save(folder / "two.npy", rows[:30, 1:])
+    np.save(folder / "one.npy", inputs[:30])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rollout d.lln --steps 10 -o r.csv", "needs its known inputs (u) at each step; give --future FILE"),
+        ("rollout d.lln --steps 40 --future one.npy -o r.csv", "holds 30 rows of inputs, but 40 steps need one each"),
+        ("rollout d.lln --steps 10 --future two.npy -o r.csv", "has 2 columns without names, but the known inputs"),
+        ("rollout d.lln --steps 10 --future others.csv -o r.csv", "no column 'u' for inputs; expected one of 'v', 'w'"),
+        ("rollout d.lln --steps 10 --future gap.csv -o r.csv", "gap.csv: its row 4 (counted from 0) has no finite"),
+        ("rollout d.lln --steps 10 --from bare.csv -o r.csv", "bare.csv: no column 'u' for inputs"),
+        ("rollout d.lln --steps 10 --from short.csv -o r.csv", "lln: short.csv: has 2 rows, but this model looks at 4"),
+        ("rollout d.lln --steps 900 --from d.csv -o r.csv", "lln: d.csv: has 400 rows, but this model needs its known"),
+        ("rollout d.lln --steps 10 --from d.csv --inputs u,y -o r.csv", "2 known inputs, but this model was fitted"),
+        ("evaluate d.lln bare.csv", "bare.csv: no column 'u' for inputs"),
+        ("evaluate d.lln short.csv", "no 5 neighbouring rows without a gap to score (3 of earlier inputs, 1 to start"),
+        ("page d.lln --data bare.csv -o p.html", "bare.csv: no column 'u' for inputs"),
+        ("page d.lln --data short.csv -o p.html", "no stretch of 5 rows without a gap"),
+        ("animate d.lln --data bare.csv -o a.gif", "bare.csv: no column 'u' for inputs"),
+        ("export d.lln --rollout -f torch -o e.pt2", "--rollout is for --format onnx"),
+        ("draw d.lln -o d.svg", "this model has no lens network to draw"),
+    ],
+)
+def test_inputs_that_a_model_with_earlier_inputs_cannot_use(refused, forced, monkeypatch, words, said):
+    monkeypatch.chdir(forced)
+    before = set(forced.iterdir())
+    refused(words.split(), said)
+    assert set(forced.iterdir()) == before
+
+
+def test_future_inputs_without_names_are_taken_in_their_order(lln, forced, tmp_path):
+    named = csv(tmp_path, "u.csv", "u", np.load(forced / "one.npy"))
+    for file, out in ((named, "a.npy"), (forced / "one.npy", "b.npy")):
+        done = lln("rollout", forced / "d.lln", "--steps", 10, "--future", file, "-o", tmp_path / out)
+        assert done.code == 0, done.err
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+
+
+@pytest.mark.parametrize("state", ["-1", "x", "1.5"])
+@pytest.mark.parametrize("words", ["compare good.csv --models mean", "simulate lorenz-28 -o s.nc"])
+def test_a_random_state_that_is_no_number(lln, room, monkeypatch, words, state):
+    monkeypatch.chdir(room)
+    before = set(room.iterdir())
+    done = lln(*words.split(), "--random-state", state)
+    assert (done.code, done.out) == (2, "")
+    assert "Invalid value for '--random-state'" in done.err
+    assert set(room.iterdir()) == before

@@ -181,7 +181,8 @@ class Layout:
         if len(dataset.input_names) != len(self.input_names):
             raise InputError(
                 f"{dataset.source}: it has {len(dataset.input_names)} known inputs, but this model was fitted with "
-                f"{len(self.input_names)}{_named(self.input_names)}; give inputs= as in fit",
+                f"{len(self.input_names)}{_named(self.input_names)}; name them with --inputs (in Python: "
+                "inputs=) as in fit",
                 topic="inputs-needed",
             )
         for what, found, own in (

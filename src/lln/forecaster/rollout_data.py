@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,22 +95,28 @@ def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple
             looks = "states at a time" if history == forecaster.history_ else "rows of inputs at a time"
             shorter = ", or fit with --history 1" if history == forecaster.history_ else ""
             raise InputError(
-                f"{given.source}: {one.name} has {len(one)} row but this model looks at {history} {looks}; give "
+                f"{_where(given, one)} has {len(one)} row{'s' * (len(one) != 1)}, but this model looks at {history} "
+                f"{looks}; give "
                 f"{history} consecutive rows{shorter}"
             )
         windows.append(one.rows(0, history))
         if forecaster.input_names_:
             if len(one) < steps:
-                raise _needs_inputs(forecaster, steps, f"{given.source}: {one.name} has {len(one)} rows, but ")
+                raise _needs_inputs(forecaster, steps, f"{_where(given, one)} has {len(one)} rows, but ")
             known.append(one.input_rows(history - 1 - lags, steps))
     window = np.stack(windows).astype(np.float64)
     if not np.isfinite(window).all():
         index = int(np.argwhere(~np.isfinite(window))[0, 0])
         raise InputError(
-            f"{given.source}: {given.series[index].name} begins with a gap (NaN); a rollout must start at "
+            f"{_where(given, given.series[index])} begins with a gap (NaN); a rollout must start at "
             "finite states, so cut the rows before the first whole one"
         )
     return window, np.stack(known) if known else None
+
+
+def _where(given: Dataset, one: Series) -> str:
+    """A trajectory of the data in words; one that is called like its file has no name of its own."""
+    return f"{given.source}:" if one.name == Path(given.source).name else f"{given.source}: {one.name}"
 
 
 def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Exception:

@@ -327,11 +327,9 @@ def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present
     names = layout.input_names
     try:
         found, columns = as_dataset(path, states=list(names), inputs=()), list(range(len(names)))
-    except InputError as first:  # a file of ours, whose columns are labels and no variables
+    except InputError:  # a file of ours, whose columns are labels and no variables
         found = as_dataset(path, inputs=())
-        if not set(names) <= set(found.names):
-            raise first from None
-        columns = [found.names.index(name) for name in names]
+        columns = _input_columns(path, tuple(found.names), names)
     ahead = 0 if present is None else _steps_ahead(found, layout, present)
     if ahead > 1 or (ahead == 1 and present is not None and not present.inputs):
         raise InputError(
@@ -348,9 +346,31 @@ def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present
     rows = []
     for one in found.series:
         known = np.asarray(one.rows(max(0, -ahead), steps - ahead), dtype=np.float64)[:, columns]
+        bad = np.argwhere(~np.isfinite(known))
+        if len(bad):
+            raise InputError(
+                f"{path}: its row {max(0, -ahead) + bad[0, 0]} (counted from 0) has no finite value of "
+                f"{names[bad[0, 1]]!r}; each step needs one, so fill the gap"
+            )
         now = [] if present is None or ahead < 1 else [present.inputs[: len(names)]]
         rows.append(np.concatenate([np.reshape(now, (-1, len(names))), known]))
     return rows[0] if len(rows) == 1 else np.stack(rows)
+
+
+def _input_columns(path: str | os.PathLike[str], found: tuple[str, ...], names: tuple[str, ...]) -> list[int]:
+    """Where the inputs `names` are among the columns `found` of a file; columns without names are in their order."""
+    if set(names) <= set(found):
+        return [found.index(name) for name in names]
+    if found != tuple(f"x{i}" for i in range(len(found))):
+        absent = next(name for name in names if name not in found)
+        raise InputError(f"{path}: no column {absent!r} for inputs{did_you_mean(absent, found)}", topic="unknown-name")
+    if len(found) != len(names):
+        raise InputError(
+            f"{path}: has {len(found)} columns without names, but the known inputs of this model are "
+            f"{', '.join(names)}; give one column for each, in that order",
+            topic="inputs-needed",
+        )
+    return list(range(len(names)))
 
 
 def _steps_ahead(found: Dataset, layout: Layout, present: Present) -> int:

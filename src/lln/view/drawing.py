@@ -137,7 +137,7 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
     axis.set_title(f"(b) one lens layer: ray {ray + 1}, layer {layer + 1} of this model")
     axis.set_ylim(meet - reach, meet + reach)
     axis.set_xlim(-0.08 * flight, 2.15 * flight)
-    axis.set_xticks([0, flight], ["behind the last lens", "lens"])
+    axis.set_xticks([0, flight], ["after the last lens", "lens"])
     for label in axis.get_xticklabels():
         label.set_bbox({"fc": "w", "ec": "none", "pad": 1.5})
     axis.set_ylabel("position y")
@@ -155,7 +155,8 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
     )
     for x, above, ink, words, side in notes:
         at, edge = (0.95, "top") if above else (0.05, "bottom")
-        axis.text(x, at, words, transform=axis.transAxes, color=ink, ha=side, va=edge, fontsize=8.5)
+        box = {"fc": "w", "ec": "none", "pad": 1.5, "alpha": 0.85}
+        axis.text(x, at, words, transform=axis.transAxes, color=ink, ha=side, va=edge, fontsize=8.5, bbox=box)
     return layer
 
 
@@ -202,7 +203,7 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
         axis.text(x, middle, words, ha="center", va="center", fontsize=8)
     axis.set_title("(c) the stack")
     axis.set_xlabel(
-        f"layer;  {len(rays)} of {bench.width} rays through {depth} lenses of {bench.basis} control points, as wide as "
+        f"layer; {len(rays)} of {bench.width} rays through {depth} lenses of {bench.basis} control points, as wide as "
         "they are strong; every layer keeps volume, det J = 1"
     )
     axis.set_ylabel("position y")

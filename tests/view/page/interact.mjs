@@ -137,6 +137,8 @@ async function violations(page) {
   const { page, seen, context } = await open(opened, asked.field, { colorScheme: "dark" });
   told.fieldFirst = await view(page);
   told.dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  told.fieldPair = await page.evaluate(() =>
+    ["#start-curve", "#present-curve"].map((one) => document.querySelector(one).getBoundingClientRect().left));
   told.fieldDragged = await changed(page, () => drag(page, "#start-curve", [0.5, 0.5], [0.5, 0.3]));
   told.fieldReset = await changed(page, () => page.locator("#reset").click());
   await page.locator("#start-curve").focus();

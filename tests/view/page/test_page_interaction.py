@@ -125,6 +125,11 @@ def test_a_field_is_pulled_by_mouse_and_keys(told):
     assert told["fieldScrub"]["now"] > 0
 
 
+def test_start_and_present_of_a_field_are_side_by_side(told):
+    start, present = told["fieldPair"]
+    assert present > start + 300
+
+
 def test_light_and_dark(told):
     assert told["dark"] == "rgb(18, 21, 24)"
     assert told["theme"] == [

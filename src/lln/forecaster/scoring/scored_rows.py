@@ -54,10 +54,12 @@ def windows_of(
     if not found and shown:
         found, kind = _cut(dataset, [np.zeros_like(rows) for rows in trained], history, steps), TRAINING
     if not found:
-        least = history + (1 if steps is None else steps)
+        lags = dataset.input_lags
+        least = history + lags + (1 if steps is None else steps)
+        before = f"{lags} of earlier inputs, " if lags else ""
         raise InputError(
-            f"{dataset.source}: no {least} neighbouring rows without a gap to score ({history} to start from, then the "
-            "truth); give longer data or fewer steps"
+            f"{dataset.source}: no {least} neighbouring rows without a gap to score ({before}{history} to start from, "
+            "then the truth); give longer data or fewer steps"
         )
     return _thinned(found, most), kind
 

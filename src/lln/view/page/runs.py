@@ -59,7 +59,8 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
     parts = data.stretches(history + 1)
     if not parts:
         raise InputError(
-            f"{data.source}: no stretch of {history + 1} rows without a gap, which one step needs; give other data"
+            f"{data.source}: no stretch of {data.input_lags + history + 1} rows without a gap, which one step needs; "
+            "give other data"
         )
     kinds = _kinds(data, training)
     known = any((kind != 0).any() for kind in kinds)
