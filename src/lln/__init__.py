@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lln.systems import preset as preset
     from lln.tuning.search import search as search
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Dataset": "lln.data.dataset",

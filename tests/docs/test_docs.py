@@ -230,3 +230,11 @@ def test_the_tree_of_the_architecture_names_the_folders_that_exist():
     rows = [re.split(r"\s{2,}", line)[0] for line in drawing.strip().splitlines() if not line.startswith(" ")]
     drawn = {room for row in rows for room in row.split(" | ")}
     assert drawn == {p.name for p in (ROOT / "src" / "lln").iterdir() if (p / "__init__.py").exists()}
+
+
+def test_the_changelog_and_the_citation_name_the_version():
+    from lln import __version__
+
+    heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert heading[1] == cited[1] == __version__

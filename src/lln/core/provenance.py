@@ -10,6 +10,8 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
+from lln import __version__
+
 
 def version_of(package: str) -> str | None:
     """Installed version of `package`, or None."""
@@ -56,6 +58,6 @@ def provenance(*packages: str) -> dict[str, str | int | None]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "commit": commit(),
-        "lln": version_of("lln"),
+        "lln": __version__,
         **{name: version_of(name) for name in packages},
     }
