@@ -79,7 +79,14 @@ class Depth40Row(_Row):
     flop_ratio_percent: Decimal
 
 
-class AllDepthsRow(_Row):
+class _ScoresRow(_Row):
+    def scores(self) -> dict[str, MeanAndDeviation]:
+        """The score of every network or variant, by its name in the file and in the printed order."""
+        cells = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
+        return {name: cell for name, cell in cells.items() if isinstance(cell, MeanAndDeviation)}
+
+
+class AllDepthsRow(_ScoresRow):
     """One depth and system of the all-depth table."""
 
     depth: int
@@ -94,19 +101,8 @@ class AllDepthsRow(_Row):
     parameter_ratio: Decimal
     flop_ratio: Decimal
 
-    def scores(self) -> dict[str, MeanAndDeviation]:
-        """The score of every network, by the name under which `lln.models.build` knows it."""
-        return {
-            "lens": self.lens,
-            "mlp": self.mlp,
-            "residual": self.residual,
-            "scaled-residual": self.scaled_residual,
-            "residual-batchnorm": self.residual_batchnorm,
-            "layerscale": self.layerscale,
-        }
 
-
-class GradientRow(_Row):
+class GradientRow(_ScoresRow):
     """One system of the gradient table: log10(g_1 / g_40)."""
 
     system: str
@@ -115,17 +111,8 @@ class GradientRow(_Row):
     scaled_residual: PrintedScore = Field(alias="scaled-residual")
     lens: PrintedScore
 
-    def scores(self) -> dict[str, MeanAndDeviation]:
-        """The score of every network, in the printed order."""
-        return {
-            "mlp": self.mlp,
-            "residual": self.residual,
-            "scaled-residual": self.scaled_residual,
-            "lens": self.lens,
-        }
 
-
-class AblationRow(_Row):
+class AblationRow(_ScoresRow):
     """One system of the ablation table."""
 
     system: str
@@ -133,15 +120,6 @@ class AblationRow(_Row):
     no_lens: AblationScore = Field(alias="no-lens")
     zero_angle: AblationScore = Field(alias="zero-angle")
     no_propagation: AblationScore = Field(alias="no-propagation")
-
-    def scores(self) -> dict[str, MeanAndDeviation]:
-        """The score of every variant, in the printed order."""
-        return {
-            "full": self.full,
-            "no-lens": self.no_lens,
-            "zero-angle": self.zero_angle,
-            "no-propagation": self.no_propagation,
-        }
 
 
 class MultiTrajectoryRow(_Row):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lln.core.safe_files import output_folder, whole_file
 from lln.core.table import Table
@@ -35,7 +36,6 @@ from lln.paper.report.other_tables import (
     profile_tables,
 )
 from lln.paper.report.rollout_tables import (
-    RatioCell,
     Ratios,
     all_depths_tables,
     cells_agreeing,
@@ -45,6 +45,9 @@ from lln.paper.report.rollout_tables import (
     one_step_table,
     reference_table,
 )
+
+if TYPE_CHECKING:
+    from lln.paper.theory.audit import Ratio
 
 PROTOCOLS = {
     "R0": "original-grid rollouts: depth 40, all depths, depth sweep",
@@ -64,7 +67,7 @@ TRIAL = (
 )
 
 
-def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequence[RatioCell] = ()) -> list[Path]:
+def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequence[Ratio] = ()) -> list[Path]:
     """Write `summary.md`, `report.md`, `report.tex`, `report.html` and the figures from the records in `folder`.
 
     Args:
@@ -91,7 +94,7 @@ def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequ
     return [*(target / name for name in files), *pictures]
 
 
-def build_document(evidence: Evidence, ratios: Sequence[RatioCell] = (), folder: Path | None = None) -> Document:
+def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Path | None = None) -> Document:
     """The whole report as data: what is identified, then the tables, then the claims.
 
     Args:

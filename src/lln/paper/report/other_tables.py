@@ -32,7 +32,7 @@ from lln.paper.report.names import (
     plain_number,
     power,
 )
-from lln.paper.report.rollout_tables import SEEDS, missing_note, ratio_to
+from lln.paper.report.rollout_tables import SEEDS, lowest, missing_note, ratio_to
 
 GRADIENT_MODELS = ("mlp", "residual", "scaled-residual", "lens")
 
@@ -98,7 +98,7 @@ def ablation_table(evidence: Evidence, *, trial: bool) -> Compared:
         here = ablation_scores(evidence, printed.system)
         verdict = judge(here, printed.scores(), count=SEEDS)
         verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
-        best += _best_variants(here, printed, len(rows))
+        best += lowest(here, printed.scores(), len(rows))
         rows += _ablation_lines(printed, here, verdicts[-1])
     columns = ("System", "", *VARIANT_NAMES.values(), "Verdict")
     notes = [
@@ -120,14 +120,6 @@ def _ablation_lines(printed: AblationRow, here: Mapping[str, Summary | None], ve
         ["", "printed", *(as_printed(value) for value in paper.values()), ""],
         ["", "factor", *(ratio_to(here[name], paper[name]) for name in paper), ""],
     ]
-
-
-def _best_variants(here: Mapping[str, Summary | None], printed: AblationRow, line: int) -> list[tuple[int, int]]:
-    ours = {name: summary.mean for name, summary in here.items() if summary is not None and not diverged(summary.mean)}
-    paper = {name: value.mean for name, value in printed.scores().items()}
-    names = list(VARIANT_NAMES)
-    marks = [(line, 2 + names.index(min(ours, key=lambda name: ours[name])))] if ours else []
-    return [*marks, (line + 1, 2 + names.index(min(paper, key=lambda name: paper[name])))]
 
 
 def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, float, Interval] | None:

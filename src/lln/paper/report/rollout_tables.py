@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY, Table
@@ -29,29 +29,17 @@ from lln.paper.report.names import (
     quotient,
 )
 
+if TYPE_CHECKING:
+    from lln.paper.theory.audit import Ratio  # whose module needs torch, which a report does not
+
 DEPTHS = (5, 10, 20, 40)
 SEEDS = 10
-
-
-class RatioCell(Protocol):
-    """One parameter or operation ratio, computed from the counts of the printed row's networks."""
-
-    @property
-    def table(self) -> str: ...  # noqa: D102
-    @property
-    def depth(self) -> int: ...  # noqa: D102
-    @property
-    def system(self) -> str: ...  # noqa: D102
-    @property
-    def column(self) -> str: ...  # noqa: D102
-    @property
-    def computed(self) -> Decimal: ...  # noqa: D102
 
 
 class Ratios:
     """The computed ratios by table, depth, system and column; a dash where they were not handed over."""
 
-    def __init__(self, cells: Sequence[RatioCell] = ()) -> None:
+    def __init__(self, cells: Sequence[Ratio] = ()) -> None:
         self._cells = {(cell.table, cell.depth, cell.system, cell.column): str(cell.computed) for cell in cells}
 
     def text(self, table: str, depth: int, system: str, column: str) -> str:
@@ -183,7 +171,7 @@ def all_depths_tables(evidence: Evidence, ratios: Ratios, *, trial: bool) -> lis
             other = printed.scores()[comparators[depth, printed.system]]
             verdict = judge_pair(pair, printed.lens, other)
             verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
-            best += _bold(scores, printed, len(rows))
+            best += lowest(scores, printed.scores(), len(rows))
             rows += _all_depths_lines(printed, scores, pair, ratios, verdicts[-1])
         columns = ("System", "", *SHORT_NAMES.values(), "MSE r.", "Param r.", "FLOP r.", "Verdict")
         title = f"All-depth rollout comparison, D = {depth}"
@@ -205,15 +193,14 @@ def _all_depths_lines(
     ]  # fmt: skip
 
 
-def _bold(scores: Mapping[str, Summary | None], printed: AllDepthsRow, line: int) -> list[tuple[int, int]]:
-    """The lowest finite mean of ours and of the printed ones."""
-    ours = {
-        name: summary.mean for name, summary in scores.items() if summary is not None and not diverged(summary.mean)
-    }
-    paper = {name: score.mean for name, score in printed.scores().items()}
-    places = {name: column for column, name in enumerate(SHORT_NAMES, start=2)}
+def lowest(
+    here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation], line: int
+) -> list[tuple[int, int]]:
+    """The cells to set in bold: the lowest finite mean of ours in `line`, the lowest printed one in the next."""
+    places = {name: column for column, name in enumerate(here, start=2)}
+    ours = {name: summary.mean for name, summary in here.items() if summary is not None and not diverged(summary.mean)}
     marks = [(line, places[min(ours, key=lambda name: ours[name])])] if ours else []
-    return [*marks, (line + 1, places[min(paper, key=lambda name: paper[name])])]
+    return [*marks, (line + 1, places[min(printed, key=lambda name: printed[name].mean)])]
 
 
 def _depth_notes(evidence: Evidence, depth: int) -> list[str]:
@@ -239,16 +226,13 @@ class Cells:
 
 
 def cells_agreeing(
-    evidence: Evidence,
-    models: Sequence[str] = tuple(SHORT_NAMES),
-    depths: Sequence[int] = DEPTHS,
-    systems: Sequence[str] = tuple(SYSTEM_NAMES),
+    evidence: Evidence, models: Sequence[str] = tuple(SHORT_NAMES), systems: Sequence[str] = tuple(SYSTEM_NAMES)
 ) -> Cells:
-    """Count the single scores of these networks, depths and systems."""
+    """Count the single scores of these networks and systems."""
     found = [
         (evidence.row_score(row.system, row.depth, name), row.scores()[name])
         for row in all_depths()
-        if row.depth in depths and row.system in systems
+        if row.system in systems
         for name in models
     ]
     known = [(here, paper) for here, paper in found if here is not None]
