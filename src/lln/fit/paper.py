@@ -19,8 +19,8 @@ from lln.models import build
 from lln.models.stacked import stack
 from lln.step.dense import DenseStep
 from lln.train.checkpoint import Checkpoint
-from lln.train.config import TrainConfig
 from lln.train.ensemble import Shape, fit_ensemble
+from lln.train.fit import TrainConfig
 
 _LENS = {"width": 128, "depth": 40, "basis": 12, "optical_length": 1.0}
 _PLAIN = {"width": 128, "depth": 40}

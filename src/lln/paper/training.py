@@ -13,32 +13,21 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from lln.train.fit import Recipe
 
-class TrainingRecipe(BaseModel):
+
+class TrainingRecipe(Recipe):
     """How a network is trained.
 
     Attributes:
-        epochs: passes over the training pairs.
-        batch_size: pairs in one update; the last batch of an epoch takes what is left.
-        learning_rate: at the start.
-        optimizer: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
-        weight_decay: its strength.
-        clip: largest norm of the whole gradient; None leaves it as it is.
         schedule: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once
             an epoch.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
-    epochs: int = Field(default=6, ge=1)
     batch_size: int = Field(default=1024, ge=1)
-    learning_rate: float = Field(default=1e-3, gt=0)
-    optimizer: Literal["adam", "adamw"] = "adam"
-    weight_decay: float = Field(default=0.0, ge=0)
-    clip: float | None = Field(default=None, gt=0)
     schedule: Literal["constant", "cosine-to-tenth"] = "constant"
 
     def rate(self, epoch: int) -> float:

@@ -24,8 +24,7 @@ from lln.models.base import StateNetwork
 from lln.models.stacked import Ensemble, stack
 from lln.train.batches import Batches, EpochBatches
 from lln.train.checkpoint import Checkpoint
-from lln.train.config import TrainConfig
-from lln.train.fit import options_of, schedule_of
+from lln.train.fit import TrainConfig, options_of, schedule_of
 from lln.train.locality import LocalityMask, gradient_mask
 from lln.train.loop import Progress, Schedule, State, Trainer
 from lln.train.update import UpdateOptions
