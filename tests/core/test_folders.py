@@ -1,7 +1,8 @@
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.safe_files import cache_folder, output_folder
+from lln.core.safe_files import output_folder
+from lln.core.user_cache import UserCache
 
 
 def test_a_missing_folder_is_made(tmp_path):
@@ -22,7 +23,7 @@ def cache(monkeypatch, tmp_path):
 
 
 def test_a_cache_is_this_users_alone(cache):
-    assert cache_folder("things") == cache
+    assert UserCache("things").location() == cache
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
@@ -30,15 +31,15 @@ def test_a_cache_is_this_users_alone(cache):
 def test_a_cache_that_others_may_write_to_is_not_used(cache, mode):
     cache.mkdir(parents=True)
     cache.chmod(mode)
-    assert (cache_folder("things") is None) == bool(mode & 0o022)
+    assert (UserCache("things").location() is None) == bool(mode & 0o022)
 
 
 def test_a_cache_of_somebody_else_is_not_used(cache, monkeypatch):
-    assert cache_folder("things") == cache
+    assert UserCache("things").location() == cache
     monkeypatch.setattr("os.getuid", lambda: cache.stat().st_uid + 1)
-    assert cache_folder("things") is None
+    assert UserCache("things").location() is None
 
 
 def test_no_place_for_a_cache_is_no_trouble(cache):
     cache.parent.parent.write_text("in the way")
-    assert cache_folder("things") is None
+    assert UserCache("things").location() is None

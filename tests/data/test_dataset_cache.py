@@ -1,12 +1,15 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import lln.systems
 from lln.data import cache, simulated
 from lln.systems import Lorenz, UserSystem, preset, simulate
 
@@ -126,7 +129,7 @@ from lln.systems import Lorenz
 for k in range(100000):
     cache.simulated_states(Lorenz(rho=20.0 + k % 7), 200)
     cache._held.clear()
-    for path in cache.cache_folder().glob("*.npy"):
+    for path in cache.disk.location().glob("*.npy"):
         if k % 3 == 0:
             path.unlink(missing_ok=True)
     print("ok", flush=True)
@@ -159,14 +162,24 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_the_cache_in_memory_forgets_what_was_used_longest_ago(monkeypatch):
+def test_the_cache_in_memory_forgets_what_was_used_longest_ago(monkeypatch, tmp_path):
     system, made = preset("lorenz-28"), []
-    monkeypatch.setattr(cache, "cache_folder", lambda: None)
+    (tmp_path / "file").write_text("in the place of the folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(cache, "MEMORY", int(1.5 * simulate(system, 50).nbytes))
     monkeypatch.setattr(cache, "simulate", lambda *args, **options: made.append(args) or simulate(*args, **options))
     for steps in (50, 49, 49, 50):
         simulated(system, steps)
     assert [args[1] for args in made] == [50, 49, 50]
+
+
+def test_a_changed_equation_of_a_field_is_simulated_again(monkeypatch, tmp_path):
+    folder = shutil.copytree(Path(lln.systems.__file__).parent, tmp_path / "systems")
+    monkeypatch.setattr(lln.systems, "__file__", str(folder / "__init__.py"))
+    before = cache._code.__wrapped__()
+    with (folder / "fields" / "wave.py").open("a") as file:
+        file.write("# another equation\n")
+    assert cache._code.__wrapped__() != before
 
 
 class Trap:

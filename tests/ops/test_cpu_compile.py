@@ -15,8 +15,8 @@ from lln.ops.grid import even_grid
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu import cache
 from lln.ops.cpu import compile as cpu_compile
+from lln.ops.cpu.compile import cache
 from lln.ops.cpu.functions import EXP2
 
 RUN = """

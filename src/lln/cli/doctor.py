@@ -43,9 +43,9 @@ def examine() -> dict[str, Any]:
     unusable = cpu_backend.unavailable()
     folder = None
     if unusable is None:
-        from lln.ops.cpu.compile import cache_folder
+        from lln.ops.cpu.compile import cache
 
-        folder = cache_folder()
+        folder = cache.location()
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     facts = {
         "versions": provenance(*PACKAGES, *OPTIONAL),

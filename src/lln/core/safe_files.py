@@ -206,20 +206,6 @@ def check_target(path: Path) -> None:
         )
 
 
-def cache_folder(name: str) -> Path | None:
-    """This user's own folder for what can be made again, under `name`; None where others may write to it."""
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "lln" / name
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
-    return folder
-
-
 def sealed(content: bytes) -> bytes:
     """A file that was made with `BLANK` in the place of its digest, with the digest and its metadata in order."""
     content = _in_order(content)

@@ -14,7 +14,6 @@ import io
 import json
 import os
 import platform
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,11 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import lln.systems
-from lln.core import safe_files as folders
 from lln.core.provenance import processor
+from lln.core.user_cache import PARTIAL, UserCache
 from lln.systems import System, simulate
 from lln.systems.base import Array
 
+disk = UserCache("trajectories")
 MEMORY = 1 << 27  # bytes kept in this process
 DISK = 1 << 30  # bytes kept in the folder
 LARGEST = 1 << 26  # bytes of a trajectory that is worth keeping
@@ -52,11 +52,6 @@ def simulated_states(
 
     name = _name(system, steps, starts, dtype, dt)
     return compute() if name is None else _remembered(name, compute)
-
-
-def cache_folder() -> Path | None:
-    """Where trajectories are kept on the disk, or None if it cannot be made or others may write to it."""
-    return folders.cache_folder("trajectories")
 
 
 def _name(system: System, steps: int, starts: ArrayLike | None, dtype: str, dt: float | None) -> str | None:
@@ -85,7 +80,7 @@ def _name(system: System, steps: int, starts: ArrayLike | None, dtype: str, dt: 
 def _code() -> str:
     """A hash of the source text of the systems."""
     folder = Path(lln.systems.__file__).parent
-    text = b"".join(path.name.encode() + path.read_bytes() for path in sorted(folder.glob("*.py")))
+    text = b"".join(path.name.encode() + path.read_bytes() for path in sorted(folder.rglob("*.py")))
     return hashlib.sha256(text).hexdigest()
 
 
@@ -117,48 +112,29 @@ if hasattr(os, "register_at_fork"):
 
 
 def _load(name: str) -> Array | None:
-    folder = cache_folder()
-    if folder is None:
+    content = disk.read(f"{name}.npy")
+    if content is None:
         return None
-    path = folder / f"{name}.npy"
     try:
-        with path.open("rb") as file:
-            digest = file.read(32)
-            begin = file.tell()
-            if hashlib.file_digest(file, "sha256").digest() != digest:
-                raise ValueError("damaged")
-            file.seek(begin)
-            states: Array = np.lib.format.read_array(file, allow_pickle=False)
-    except FileNotFoundError:
+        states: Array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    except ValueError:
         return None
-    except (OSError, ValueError):
+    folder = disk.location()
+    if folder is not None:
         with contextlib.suppress(OSError):
-            path.unlink()
-        return None
-    with contextlib.suppress(OSError):
-        os.utime(path)  # the least recently used goes first
+            os.utime(folder / f"{name}.npy")  # the least recently used goes first
     return states
 
 
 def _save(name: str, states: Array) -> None:
     """Keep `states` on the disk if that is possible; nothing depends on it."""
-    folder = cache_folder()
+    folder = disk.location()
     if folder is None or states.nbytes > LARGEST:
         return
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, states, allow_pickle=False)
-    content = buffer.getvalue()
-    partial = None
-    with contextlib.suppress(OSError):
-        # A name of its own for each writer: two processes may compute the same at once.
-        handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name[:16]}.", suffix=".partial")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-        Path(partial).replace(folder / f"{name}.npy")
-        partial = None
-        _tidy(folder)
-    if partial is not None:
-        Path(partial).unlink(missing_ok=True)
+    disk.write(f"{name}.npy", buffer.getvalue())
+    _tidy(folder)
 
 
 def _tidy(folder: Path) -> None:
@@ -170,7 +146,7 @@ def _tidy(folder: Path) -> None:
     newest = max((when for when, _, _ in entries), default=0.0)
     total = sum(size for _, size, _ in entries)
     for when, size, path in sorted(entries):
-        left_behind = path.suffix == ".partial" and when < newest - 3600
+        left_behind = path.suffix == PARTIAL and when < newest - 3600
         if total > DISK or left_behind:
             with contextlib.suppress(OSError):
                 path.unlink()

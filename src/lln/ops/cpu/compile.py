@@ -1,7 +1,7 @@
 """From a kernel's text to a function that Python can call: LLVM, a cache of machine code on disk, ctypes.
 
 ctypes releases the interpreter lock while the function runs, so threads run kernels side by side. Machine code is
-stored (see `cache.py`) under a name that hashes everything it depends on.
+stored under a name that hashes everything it depends on.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite
 from llvmlite import binding, ir
 
 from lln.core.errors import choice
-from lln.ops.cpu import cache
+from lln.core.user_cache import UserCache
 from lln.ops.cpu.simd import Target
 
+cache = UserCache("kernels")
 LEVELS = ("avx512", "avx2", "baseline")
 
 _lock = threading.RLock()
@@ -99,11 +99,6 @@ def _optimise(text: str, machine: Any) -> bytes:
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
-
-
-def cache_folder() -> Path | None:
-    """The folder of machine code; None where there is none that only this user can write to."""
-    return cache.location()
 
 
 def signature(pointers: int, sizes: int, result: Any = None) -> Any:
