@@ -1,5 +1,7 @@
 """Models of calendar steps: forecasts carry the dates that follow the data."""
 
+from datetime import timedelta, timezone
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ import lln
 from lln.core.errors import InputError
 from lln.data import as_dataset
 from lln.data.read.formats import write
+from lln.forecaster.layout import Layout
+from lln.forecaster.model_file import load
 
 QUICK = {"members": 1, "epochs": 1, "history": 1, "width": 8, "depth": 2, "basis": 6}
 
@@ -54,3 +58,46 @@ def test_known_inputs_from_a_file_of_inputs_alone(tmp_path):
         model.rollout(steps=9, inputs=str(tmp_path / "known.csv"))
     write(tmp_path / "known.nc", as_dataset(known[["b"]]))
     np.testing.assert_array_equal(model.rollout(steps=6, inputs=tmp_path / "known.nc").array, found.array)
+
+
+def zoned(zone, periods=60):
+    """Hours over the end of summer time, in which one hour comes twice."""
+    dates = pd.date_range("2024-10-25", periods=periods, freq="h", tz=zone, name="time")
+    return pd.DataFrame({"load": np.sin(2 * np.pi * np.arange(periods) / 24) + 3}, index=dates)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "UTC+02:00"])
+def test_forecasts_of_a_table_in_a_time_zone_come_back_in_it(tmp_path, zone):
+    data = zoned(timezone(timedelta(hours=2)) if "+" in zone else zone)
+    model = lln.LensForecaster(parts="linear", history=1).fit(data)
+    after = pd.date_range(data.index[-1], periods=25, freq="h").as_unit("ns")
+    run = model.rollout(steps=24, level=0.9)
+    assert run.times.dtype.kind == "f"
+    assert run.dates[0] == data.index[-1].tz_convert("UTC").tz_localize(None)  # plots and xarray stay in UTC
+    assert run.to_pandas().index.equals(after)
+    model.save(tmp_path / "m.lln")
+    loaded = load(tmp_path / "m.lln")
+    assert loaded.layout_.time_zone == zone
+    assert loaded.rollout(steps=24).to_pandas().index.equals(after)
+    states = loaded.rollout(data.iloc[-1:], steps=24).states
+    assert states.index.equals(after)
+    many = loaded.rollout(data.iloc[-3:], steps=2).to_pandas()
+    assert list(many.loc[2].index) == list(after[:3])
+
+
+def test_a_start_without_a_time_zone_is_answered_without_one():
+    data = zoned("Europe/Berlin")
+    model = lln.LensForecaster(parts="linear", history=1).fit(data)
+    start = data.iloc[-1:].tz_convert("UTC").tz_localize(None)
+    found = model.rollout(start, steps=3)
+    assert found.states.index.tz is found.to_pandas().index.tz is None
+    assert found.states.index[0] == start.index[-1]
+
+
+@pytest.mark.parametrize("zone", ["", "nowhere", "../../etc/passwd", "/etc/passwd", "Europe", "UTC+99:00", "a" * 5000])
+def test_a_stored_time_zone_that_is_none_is_left_out(zone):
+    record = Layout.of(as_dataset(zoned("Europe/Berlin"))).record()
+    assert Layout.from_record(record).time_zone == "Europe/Berlin"
+    assert Layout.from_record({**record, "time_zone": zone}).time_zone == ""
+    del record["time_zone"]  # as older files are
+    assert Layout.from_record(record).time_zone == ""

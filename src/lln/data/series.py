@@ -155,6 +155,7 @@ class Dataset:
         frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
             length. Times then count such steps.
         input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.input_lags`.
+        time_zone: name of the zone in which a table gave its dates, which are UTC here; empty if they had none.
     """
 
     series: tuple[Series, ...]
@@ -171,6 +172,7 @@ class Dataset:
     system: str = ""
     frequency: str | None = None
     input_lags: int = 0
+    time_zone: str = ""
 
     def __post_init__(self) -> None:
         """Check that the parts fit together, and make up names that are missing."""

@@ -13,7 +13,7 @@ import numpy as np
 from lln.core.errors import InputError
 from lln.core.text import human_time
 from lln.data.dataset import Dataset, as_dataset
-from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, unit_of
+from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
 from lln.step.frame import Array
 
 _SHOWN = 6
@@ -34,6 +34,7 @@ class Layout:
         units: by name of coordinate, channel, direction or time, where the data told them.
         source: what the data came from, in words.
         frequency: step of the calendar as a pandas offset alias, None for steps of equal length.
+        time_zone: name of the zone in which tables of a forecast give their dates; empty for dates without one, in UTC.
     """
 
     names: tuple[str, ...]
@@ -46,6 +47,7 @@ class Layout:
     units: Mapping[str, str] = field(default_factory=dict)
     source: str = "array"
     frequency: str | None = None
+    time_zone: str = ""
 
     @property
     def size(self) -> int:
@@ -100,6 +102,7 @@ class Layout:
             {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
             str(dataset.source),
             dataset.frequency,
+            dataset.time_zone,
         )
 
     def read(self, x: Any, **words: Any) -> Dataset:
@@ -223,11 +226,13 @@ class Layout:
             "units": dict(self.units),
             "source": self.source,
             "frequency": self.frequency,
+            **({"time_zone": self.time_zone} if self.time_zone else {}),
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Layout:
         """The layout that `record` wrote down."""
+        zone = str(record.get("time_zone", ""))
         return cls(
             tuple(map(str, record["names"])),
             float(record["dt"]),
@@ -239,6 +244,7 @@ class Layout:
             {str(key): str(unit) for key, unit in record["units"].items()},
             str(record["source"]),
             checked_alias(record["frequency"]) if record.get("frequency") else None,
+            zone if time_zone(zone) else "",
         )
 
 

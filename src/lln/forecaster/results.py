@@ -10,7 +10,7 @@ import numpy as np
 
 from lln.core.checks import finite
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import dates_after
+from lln.data.interpret.calendar import dates_after, time_zone
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Rollout
 from lln.fit.report.intervals import Intervals
@@ -97,13 +97,15 @@ class Forecast(Rollout):
         """The states as a table: one column for each coordinate, one row for each time.
 
         An interval adds columns named "<name> lower" and "<name> upper". Several rollouts have an index with a level
-        for the starts in front of the time.
+        for the starts in front of the time. Dates are in the time zone of the start, if that is a table, otherwise of
+        the training data.
         """
         import pandas as pd
 
-        tables: list[pandas.DataFrame] = [_table(self.array, self.dates, self.layout, self.extra)]
+        tables: list[pandas.DataFrame] = [_table(self.array, self.dates, self.start, self.layout, self.extra)]
         for suffix, values in display.bound_columns(self).items():
-            tables.append(_table(values, self.dates, self.layout, self.extra).add_suffix(f" {suffix}"))
+            table = _table(values, self.dates, self.start, self.layout, self.extra)
+            tables.append(table.add_suffix(f" {suffix}"))
         return pd.concat(tables, axis=1) if len(tables) > 1 else tables[0]
 
     def plot(
@@ -202,7 +204,7 @@ def shaped(states: Array, times: Any, start: Start, layout: Layout, extra: tuple
     if start.kind == "field":
         return states.reshape(*states.shape[:-1], *layout.shape)
     if start.kind == "table":
-        return _table(states, times, layout, extra)
+        return _table(states, times, start, layout, extra)
     return _labelled(states, times, start, layout, extra)
 
 
@@ -241,17 +243,24 @@ def _labelled(states: Array, times: Any, start: Start, layout: Layout, extra: tu
     return whole.assign({name: whole[name].assign_attrs(_units(layout, name)) for name in layout.variables})
 
 
-def _table(states: Array, times: Any, layout: Layout, extra: tuple[str, ...]) -> Any:
+def _table(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...]) -> Any:
     import pandas as pd
+
+    zone = time_zone(layout.time_zone if start.zone is None else start.zone)
+
+    def local(moments: Any) -> Any:
+        """In the time zone, where they are dates and there is one."""
+        index = pd.Index(moments)
+        return index if zone is None or moments.dtype.kind != "M" else index.tz_localize("UTC").tz_convert(zone)
 
     columns = list(layout.names)
     if states.ndim == 2:
-        return pd.DataFrame(states, columns=columns, index=pd.Index(times, name=layout.time_name))
+        return pd.DataFrame(states, columns=columns, index=local(times).rename(layout.time_name))
     lead = states.shape[:-2]
     names = [*_lead_names(len(lead), extra), layout.time_name]
     whole = (*lead, states.shape[-2])
     starts = np.indices(whole).reshape(len(whole), -1)[:-1]
-    index = pd.MultiIndex.from_arrays([*starts, np.broadcast_to(times, whole).ravel()], names=names)
+    index = pd.MultiIndex.from_arrays([*starts, local(np.broadcast_to(times, whole).ravel())], names=names)
     return pd.DataFrame(states.reshape(-1, layout.size), columns=columns, index=index)
 
 

@@ -37,6 +37,7 @@ class Start:
         template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
             state's; for a table None.
         name: of the single variable of an xarray Dataset that holds the whole state.
+        zone: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
     """
 
     window: Array
@@ -44,6 +45,7 @@ class Start:
     time: Any = None
     template: Any = None
     name: str | None = None
+    zone: str | None = None
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -232,14 +234,17 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     values = numbers("x0", table[chosen].to_numpy())
     if len(table) != history and history > 1:
         raise InputError(_too_few(values.shape, layout, history))
-    times: Any = None
+    given: Any = None
     if layout.time_name in columns:
-        times = _clock(table[table.columns[columns.index(layout.time_name)]].to_numpy(), layout.time_name)
+        given = table[table.columns[columns.index(layout.time_name)]]
     elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
-        times = _clock(table.index.to_numpy(), layout.time_name)
+        given = table.index
+    times = None if given is None else _clock(given.to_numpy(), layout.time_name)
+    zone = None if given is None else getattr(given.dtype, "tz", None)
+    named = "" if zone is None else str(zone)
     if len(table) == history:
-        return Start(values, "table", None if times is None else times[-1])
-    return Start(values[:, None, :], "table", times)
+        return Start(values, "table", None if times is None else times[-1], zone=named)
+    return Start(values[:, None, :], "table", times, zone=named)
 
 
 def _clock(times: Any, name: str) -> Any:

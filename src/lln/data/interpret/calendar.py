@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +134,20 @@ def decoded_dates(times: NDArray[Any], unit: str, calendar: str) -> Dates | None
     except (ValueError, OverflowError, ImportError, TypeError, KeyError, AttributeError):
         return None
     return found.astype("M8[ns]") if found.dtype.kind == "M" else None
+
+
+def time_zone(name: str) -> tzinfo | None:
+    """The time zone of that name, such as Europe/Berlin or UTC+02:00; None if it names none."""
+    if name == "UTC":
+        return UTC
+    offset = re.fullmatch(r"UTC([+-])(\d\d):(\d\d)", name)
+    try:
+        if offset is None:
+            return ZoneInfo(name) if name else None
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(ahead if offset[1] == "+" else -ahead)
+    except (ValueError, KeyError, OSError):  # what zoneinfo raises for an unknown name, a path, and a folder
+        return None
 
 
 def _length(frequency: str) -> int:

@@ -93,6 +93,7 @@ class Description:
         calendar: of times that count from a date, as CF names it.
         frequency: calendar step that a file states, as a pandas offset alias.
         turnable: whether rows and columns may have been exchanged.
+        time_zone: name of the zone of the dates before they became UTC; empty if they had none.
     """
 
     source: str
@@ -110,6 +111,7 @@ class Description:
     calendar: str = ""
     frequency: str | None = None
     turnable: bool = False
+    time_zone: str = ""
 
 
 SMOOTHER = 4.0  # how much smoother the other axis must be before time and state are said to be exchanged

@@ -58,5 +58,6 @@ def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
         (*found.notes, *steps.notes),
         found.system,
         steps.frequency or found.frequency,
+        time_zone=found.time_zone,
     )
     return examined(data)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
+from lln.data.interpret.calendar import time_zone
 from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
 from lln.data.interpret.description import Choices, Description, Part, grid_of
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
@@ -56,6 +57,7 @@ class _Columns:
         self.table, self.choices, self.index = given.table, given.choices, given.clock
         self.source, self.headed, self.first_row = table.source, table.headed, table.first_row
         self.notes, self.last_notes = [*notes, *given.notes], table.notes
+        self.zone = ""
         self.columns = [str(name) for name in self.table.columns]
 
     def description(self) -> Description:
@@ -97,6 +99,7 @@ class _Columns:
             coords,
             time[0] if time and self.headed and base(time[0]) in TIME_NAMES else "time",
             notes=(*self.notes, *self.last_notes),
+            time_zone=self.zone,
         )
 
     def _asked(self, what: str, names: Any) -> list[str]:
@@ -246,8 +249,10 @@ class _Columns:
 
         column = self.table[name]
         if pd.api.types.is_datetime64_any_dtype(column):
-            if column.dt.tz is not None and str(column.dt.tz) != "UTC":
-                self.notes.append(f"{self.source}: the times of {name!r} in {column.dt.tz} are converted to UTC")
+            zone = "" if column.dt.tz is None else str(column.dt.tz)
+            self.zone = zone if time_zone(zone) else ""
+            if zone not in ("", "UTC"):
+                self.notes.append(f"{self.source}: the times of {name!r} in {zone} are converted to UTC")
             return np.asarray(in_utc(pd.DatetimeIndex(column)), "datetime64[ns]")
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
             return np.asarray(column.to_numpy())
