@@ -28,18 +28,6 @@ Array = NDArray[np.floating[Any]]
 Metric = Callable[[Array, Array, Array, float], float]
 
 
-def _nmse(predicted: Array, truth: Array, scale: Array, _: float) -> float:
-    return normalized_mse(predicted, truth, scale)
-
-
-def _rmse(predicted: Array, truth: Array, scale: Array, _: float) -> float:
-    return normalized_rmse(predicted, truth, scale)
-
-
-def _mean_absolute_error(predicted: Array, truth: Array, scale: Array, _: float) -> float:
-    return float(np.mean(np.abs(predicted - truth) / scale))
-
-
 def _distribution(predicted: Array, truth: Array, scale: Array, _: float) -> float:
     return float(np.mean([distribution_distance(a, b, scale) for a, b in zip(predicted, truth, strict=True)]))
 
@@ -56,9 +44,9 @@ METRICS: Registry[Metric] = Registry(
     "metric",
     "lln.metrics",
     {
-        "nmse": _nmse,
-        "rmse": _rmse,
-        "mae": _mean_absolute_error,
+        "nmse": lambda predicted, truth, scale, _: normalized_mse(predicted, truth, scale),
+        "rmse": lambda predicted, truth, scale, _: normalized_rmse(predicted, truth, scale),
+        "mae": lambda predicted, truth, scale, _: float(np.mean(np.abs(predicted - truth) / scale)),
         "distribution": _distribution,
         "sliced-distribution": _sliced,
         "spectrum": _spectrum,

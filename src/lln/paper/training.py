@@ -17,6 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lln.train.fit import Recipe
+from lln.train.update import clip_by_member
 
 
 class TrainingRecipe(Recipe):
@@ -84,7 +85,7 @@ def train_members(
             loss = (model(inputs[batch]) - targets[batch]).square().mean(dim=(1, 2))
             loss.sum().backward()
             if recipe.clip is not None:
-                _clip([p.grad for p in model.parameters() if p.grad is not None], recipe.clip)
+                clip_by_member([p.grad for p in model.parameters() if p.grad is not None], recipe.clip)
             optimizer.step()
             total += loss.detach().double() * batch.shape[1]
     model.eval()
@@ -94,12 +95,3 @@ def train_members(
 def _batches(pairs: int, size: int, generators: Sequence[torch.Generator]) -> Iterator[Tensor]:
     """The indices of one epoch's batches, (S, B) each."""
     yield from torch.split(torch.stack([loader_order(pairs, one) for one in generators]), size, dim=1)
-
-
-def _clip(gradients: Sequence[Tensor], limit: float) -> None:
-    """Scale the gradients in place so that no member's whole norm exceeds `limit`, as `clip_grad_norm_` does."""
-    parts = [torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients]
-    norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
-    factors = (limit / (norms + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))

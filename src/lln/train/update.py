@@ -56,6 +56,9 @@ class Update:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
+        return self._step(batch)
+
+    def _step(self, batch: Batch) -> Tensor:
         loss = self._backward(batch)
         if self.options.clip is not None:
             self._clip(self.options.clip)
@@ -117,7 +120,7 @@ class CapturedUpdate(Update):
         self.optimizer.zero_grad(set_to_none=True)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.captured = self._whole(self.given)
+            self.captured = self._step(self.given)
         self.graph.replay()  # a capture alone runs nothing
         return self.captured.clone()
 
@@ -127,15 +130,8 @@ class CapturedUpdate(Update):
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self.optimizer.zero_grad(set_to_none=True)
-            loss = self._whole(batch)
+            loss = self._step(batch)
         torch.cuda.current_stream().wait_stream(stream)
-        return loss
-
-    def _whole(self, batch: Batch) -> Tensor:
-        loss = self._backward(batch)
-        if self.options.clip is not None:
-            self._clip(self.options.clip)
-        self.optimizer.step()
         return loss
 
     def _clip(self, limit: float) -> None:

@@ -58,7 +58,7 @@ def decode(name: str, array: Any, attrs: Mapping[str, Any], source: str) -> Any:
 
 def _checked(kind: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Bring the attributes to the types that CF asks for: one number for a scale, stored values for fills."""
-    unsigned = str(_plain(attrs.get("_Unsigned", ""))).lower() == "true"
+    unsigned = str(plain(attrs.get("_Unsigned", ""))).lower() == "true"
     found: dict[str, Any] = {"_Unsigned": "true"} if unsigned else {}
     for key, value in attrs.items():
         numbers = _numbers(value)
@@ -67,7 +67,7 @@ def _checked(kind: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
                 raise ValueError(f"{key} holds {numbers.size} numbers")
             found[key] = float(numbers[0])
         elif key in SCALES and numbers is None:
-            raise ValueError(f"{key} is {str(_plain(value))[:40]!r}, not a number")
+            raise ValueError(f"{key} is {str(plain(value))[:40]!r}, not a number")
         elif key in FILLS and numbers is not None:
             fills = _stored(numbers, np.dtype(kind), unsigned)
             if fills.size:
@@ -80,7 +80,7 @@ def _numbers(value: Any) -> NDArray[Any] | None:
     array = np.atleast_1d(np.asarray(value)).reshape(-1)
     if array.dtype.kind in "OSU":
         try:
-            array = np.array([float(_plain(one)) for one in array.tolist()])
+            array = np.array([float(plain(one)) for one in array.tolist()])
         except (TypeError, ValueError):
             return None
     return array if array.dtype.kind in "fiu" else array.astype(int) if array.dtype.kind == "b" else None
@@ -100,5 +100,6 @@ def _stored(values: NDArray[Any], kind: np.dtype[Any], unsigned: bool) -> NDArra
     return np.array(bits, dtype=f"u{kind.itemsize}").view(kind.newbyteorder("="))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Convert bytes to text; leave other values."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.read import store as lazy
-from lln.data.read.decode import decode
-from lln.data.read.store import Store, Variable, check_claimed_size, xarray_store
+from lln.data.read.decode import decode, plain
+from lln.data.read.store import Store, Variable, check_claimed_size, open_store, xarray_store
 
 HEAPS = 1 << 26  # bytes at the start of an HDF5 file in which its texts are looked for
 KEPT = ("units", "standard_name", "calendar")  # attributes of a variable that are used
@@ -34,7 +32,7 @@ def open_hdf5(path: Path) -> Store:
     variables = {name: _variable(name, array, located, str(path)) for name, array in arrays.items()}
     check_claimed_size({name: one.array for name, one in variables.items()}, path.stat().st_size, str(path))
     attrs = {key: plain(file.attrs[key]) for key in file.attrs}
-    return Store(str(path), variables, attrs, partial(_reopen_hdf5, path))
+    return open_store(str(path), variables, attrs)
 
 
 def open_netcdf(path: Path) -> Store:
@@ -47,12 +45,7 @@ def open_netcdf(path: Path) -> Store:
         raise InputError(f"{path}: not a NetCDF file; give it the suffix of what it is, or write it again")
     data = _netcdf3(path)
     check_claimed_size(data.variables, path.stat().st_size, str(path))
-    return xarray_store(data, str(path), partial(_reopen_netcdf3, path))
-
-
-def plain(value: Any) -> Any:
-    """Convert bytes to text; leave other values."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    return xarray_store(data, str(path))
 
 
 def _check_heaps(path: Path) -> None:
@@ -69,10 +62,6 @@ def _check_heaps(path: Path) -> None:
                     raise InputError(f"{path}: HDF5 data that is damaged at byte {here}; write or copy it again")
                 break
             here += 16 + (size + 7) // 8 * 8
-
-
-def _reopen_hdf5(path: Path) -> Mapping[str, Any]:
-    return {name: one.array for name, one in open_hdf5(path).variables.items()}
 
 
 def _arrays(group: Any, prefix: str = "", seen: set[Any] | None = None) -> dict[str, Any]:
@@ -131,7 +120,3 @@ def _netcdf3(path: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return xarray.open_dataset(source, engine="scipy", decode_times=False, decode_timedelta=False)
-
-
-def _reopen_netcdf3(path: Path) -> Mapping[str, Any]:
-    return dict(_netcdf3(path).variables)

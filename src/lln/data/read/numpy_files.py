@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.read import store as lazy
-from lln.data.read.store import CLAIMED_ALWAYS, CLAIMED_RATIO, Store, Variable, held, size_of
+from lln.data.read.store import CLAIMED_ALWAYS, CLAIMED_RATIO, Store, Variable, open_store, size_of
 
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text
 ZIP_MAGIC, NPY_MAGIC = b"PK", b"\x93NUMPY"
@@ -68,20 +66,15 @@ def open_npy(path: Path) -> Store:
             "follow; it was cut short or is damaged, so write it again"
         )
     if size > lazy.LAZY_BYTES and dtype.kind in "fiu" and not fortran:
-        arrays = {"states": FileRows(path, begin, shape, dtype)}
-        return Store(str(path), {"states": Variable(arrays["states"])}, {}, partial(_same, arrays))
+        return open_store(str(path), {"states": Variable(FileRows(path, begin, shape, dtype))})
     lazy.check_memory(size, str(path))
     with path.open("rb") as file:
-        return held(str(path), {"states": np.lib.format.read_array(file, allow_pickle=False)})
-
-
-def _same(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    return arrays
+        return open_store(str(path), {"states": Variable(np.lib.format.read_array(file, allow_pickle=False))})
 
 
 def open_npz(path: Path) -> Store:
     """Open every array of a zip of npy files."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Variable] = {}
     with zipfile.ZipFile(path) as archive:
         members = [one for one in archive.infolist() if one.filename.endswith(".npy")]
         total = 0
@@ -99,8 +92,9 @@ def open_npz(path: Path) -> Store:
                 )
         for member in members:
             with archive.open(member) as file:
-                arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-    return held(str(path), arrays)
+                values = np.lib.format.read_array(file, allow_pickle=False)
+                arrays[member.filename.removesuffix(".npy")] = Variable(values)
+    return open_store(str(path), arrays)
 
 
 def _header(file: Any, source: str) -> tuple[tuple[int, ...], np.dtype[Any], bool, int]:

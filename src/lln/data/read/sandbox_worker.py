@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
-from lln.data.read.hdf5 import KEPT, TEXTS, open_hdf5, open_netcdf, plain
+from lln.data.read.decode import plain
+from lln.data.read.hdf5 import KEPT, TEXTS, open_hdf5, open_netcdf
 from lln.data.read.store import Store, Variable
 from lln.data.read.zarr import open_zarr
 

@@ -102,18 +102,18 @@ class Held:
         return self.arrays
 
 
-def held(source: str, arrays: Mapping[str, NDArray[Any]]) -> Store:
-    """Make a store of arrays in memory."""
-    return Store(source, {name: Variable(array) for name, array in arrays.items()}, {}, Held(arrays))
+def open_store(source: str, variables: Mapping[str, Variable], attrs: Mapping[str, Any] | None = None) -> Store:
+    """Make a store of arrays that are in memory or open in this process."""
+    return Store(source, variables, attrs or {}, Held({name: one.array for name, one in variables.items()}))
 
 
-def xarray_store(data: Any, source: str, reopen: Callable[[], Mapping[str, Any]] | None = None) -> Store:
+def xarray_store(data: Any, source: str) -> Store:
     """Make a store of an xarray.Dataset; arrays of Dask stay lazy."""
     variables = {
         str(name): Variable(one, tuple(map(str, one.dims)), dict(one.attrs), name in data.coords)
         for name, one in data.variables.items()
     }
-    return Store(source, variables, dict(data.attrs), reopen or Held(dict(data.variables)))
+    return open_store(source, variables, dict(data.attrs))
 
 
 def size_of(shape: Sequence[int], dtype: Any) -> int:

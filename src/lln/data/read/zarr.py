@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.read.decode import decode
-from lln.data.read.store import Store, Variable, check_claimed_size
+from lln.data.read.store import Store, Variable, check_claimed_size, open_store
 
 MISSING_CHUNKS = 100  # largest ratio of claimed chunks to files
 DEPTH = 8  # of nested groups
@@ -38,7 +36,7 @@ def open_zarr(path: Path) -> Store:
                 "damaged or was never filled, so write it again"
             )
     variables = {name: _variable(name, array, str(path)) for name, array in arrays.items()}
-    return Store(str(path), variables, attrs, partial(_reopen, path))
+    return open_store(str(path), variables, attrs)
 
 
 def _checked_files(path: Path) -> tuple[int, int]:
@@ -84,10 +82,6 @@ def _walk(group: Any, prefix: str = "", depth: int = DEPTH) -> dict[str, Any]:
         for name, inner in group.groups():
             found |= _walk(inner, f"{prefix}{name}/", depth - 1)
     return found
-
-
-def _reopen(path: Path) -> Mapping[str, Any]:
-    return {name: one.array for name, one in open_zarr(path).variables.items()}
 
 
 def _variable(name: str, array: Any, source: str) -> Variable:
