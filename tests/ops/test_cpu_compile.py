@@ -17,7 +17,7 @@ if cpu_backend.unavailable():
 
 from lln.ops.cpu import compile as cpu_compile
 from lln.ops.cpu.compile import cache
-from lln.ops.cpu.functions import EXP2
+from lln.ops.cpu.simd import EXP2
 
 RUN = """
 import numpy as np

@@ -94,13 +94,8 @@ def convolve_members(
 ) -> Tensor:
     """One convolution for each of S members: (S, ..., *points, channels) -> (S, ..., *points, out).
 
-    Args:
-        x: the members' fields; a first dimension of 1 is shared by all.
-        weight: (S, out, kernel points * channels).
-        bias: (S, out).
-        kernel: points of the kernel along each axis.
-        boundary: what lies beyond each side.
-        ratio: points that a step of the kernel spans along each axis; None is 1 everywhere.
+    The weight is (S, out, kernel points * channels), the bias (S, out). A first dimension of 1 of `x` is shared by all
+    members. The other arguments are those of `convolve`.
     """
     members, out, _ = weight.shape
     if x.shape[0] == 1:  # all see the same: one convolution with all outputs

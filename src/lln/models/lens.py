@@ -199,19 +199,9 @@ class LensNetwork(StateNetwork):
 
     def config(self) -> dict[str, Any]:
         """The arguments that rebuild this network."""
-        return {
-            "n_in": self.n_in,
-            "n_out": self.n_out,
-            "width": self.width,
-            "depth": self.depth,
-            "basis": self.basis,
-            "optical_length": self.optical_length,
-            "lens_scale": self.lens_scale,
-            "control_range": self.control_range,
-            "sigma": self.sigma,
-            "initial_angle": self.initial_angle,
-            "propagation": self.length,
-        }
+        sizes = ("n_in", "n_out", "width", "depth", "basis")
+        optics = ("optical_length", "lens_scale", "control_range", "sigma", "initial_angle")
+        return {name: getattr(self, name) for name in (*sizes, *optics)} | {"propagation": self.length}
 
     def _optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
         return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from lln.ops.cpu.functions import EXP2, polynomial
-from lln.ops.cpu.simd import Code, Tile
+from lln.ops.cpu.simd import EXP2, Code, Tile, polynomial
 from lln.ops.grid import Grid
 
 # A kernel's array of constants begins with: L, kappa, gamma, its remainder, C, the clamp (of y - anchor), 2 kappa ln 2

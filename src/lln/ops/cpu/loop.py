@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from lln.ops.cpu.functions import tanh
 from lln.ops.cpu.kernels import Block, Form
 from lln.ops.cpu.lens import Shape
 from lln.ops.cpu.pack import pack
-from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
+from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable, tanh
 
 POINTERS = (
     "starts",  # (S, B, n)

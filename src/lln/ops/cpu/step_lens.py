@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from lln.ops.cpu.functions import tanh
 from lln.ops.cpu.kernels import Block
-from lln.ops.cpu.simd import Code, Tile, Variable
+from lln.ops.cpu.simd import Code, Tile, Variable, tanh
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import StepShape
