@@ -75,8 +75,3 @@ def test_geometric_band():
     assert low[0] < 2.0 < high[0]
     assert (low[1], high[1]) == pytest.approx((2.0, 2.0))
     assert np.isinf(geometric_band([[1.0], [math.inf]])[0]).all()
-
-
-def test_the_level_lies_between_zero_and_one():
-    with pytest.raises(InputError, match="between 0 and 1, got 95"):
-        cluster_ratio([[1.0]], [[1.0]], level=95)

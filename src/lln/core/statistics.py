@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import check_int
 from lln.core.errors import InputError
 
 Array = NDArray[np.floating[Any]]
 
-LEVEL = 0.95
-RESAMPLES = 10_000
+LEVEL = 0.95  # of every interval and band
+RESAMPLES, BAND_RESAMPLES = 10_000, 2000  # sets of seeds that are drawn, always the same ones
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,7 @@ def geometric_mean(values: ArrayLike) -> float:
         return float(np.exp(np.log(sample).mean()))
 
 
-def cluster_ratio(
-    ours: ArrayLike, other: ArrayLike, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def cluster_ratio(ours: ArrayLike, other: ArrayLike) -> Interval:
     """Ratio of geometric means with an interval that resamples training seeds as clusters.
 
     The log ratios of one training seed are averaged first, so that its windows never count as independent runs.
@@ -90,9 +87,6 @@ def cluster_ratio(
     Args:
         ours: errors, (seeds, windows).
         other: errors of the comparator under the same seeds and windows, (seeds, windows).
-        level: of the interval.
-        resamples: number of resampled seed sets.
-        seed: of the resampling.
 
     Returns:
         Estimate and interval; NaN where both sides diverged on one window, since nothing can be said then.
@@ -102,21 +96,17 @@ def cluster_ratio(
         raise InputError(f"both sides of a ratio must be (seeds, windows), got {top.shape} and {bottom.shape}")
     with np.errstate(divide="ignore", invalid="ignore"):
         by_seed = (np.log(top) - np.log(bottom)).mean(axis=1)
-        draws = _resampled_means(by_seed[:, None], resamples, seed)[:, 0]
-        low, high = _quantiles(draws, level)
+        low, high = _central(_resampled_means(by_seed[:, None], RESAMPLES)[:, 0])
         return Interval(float(np.exp(by_seed.mean())), float(np.exp(low)), float(np.exp(high)))
 
 
-def geometric_band(
-    curves: ArrayLike, *, level: float = LEVEL, resamples: int = 2000, seed: int = 0
-) -> tuple[Array, Array, Array]:
+def geometric_band(curves: ArrayLike) -> tuple[Array, Array, Array]:
     """Geometric mean over seeds at every step, and its seed-bootstrap band.
+
+    The resampled seed sets are shared by all steps, so that the band is as smooth as the curves.
 
     Args:
         curves: errors above zero, (seeds, steps).
-        level: of the band.
-        resamples: number of resampled seed sets, shared by all steps so that the band is as smooth as the curves.
-        seed: of the resampling.
 
     Returns:
         Mean, low and high, each (steps,); infinite where a curve is.
@@ -126,34 +116,27 @@ def geometric_band(
         raise InputError(f"curves must be (seeds, steps), got {errors.shape}")
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(errors)
-        draws = _resampled_means(logs, resamples, seed)
-        low, high = _quantiles(draws, level)
+        low, high = _central(_resampled_means(logs, BAND_RESAMPLES))
         return np.exp(logs.mean(axis=0)), np.exp(low), np.exp(high)
 
 
-def _resampled_means(values: Array, resamples: int, seed: int) -> Array:
+def _resampled_means(values: Array, resamples: int) -> Array:
     """Means over rows drawn with replacement: (rows, columns) -> (resamples, columns)."""
     rows = len(values)
-    picks = np.random.default_rng(seed).integers(0, rows, size=(check_int("resamples", resamples, 1), rows))
+    picks = np.random.default_rng(0).integers(0, rows, size=(resamples, rows))
     total = np.zeros((resamples, values.shape[1]))
     for pick in picks.T:
         total += values[pick]
     return total / rows
 
 
-def _quantiles(draws: Array, level: float) -> Array:
-    """Both ends of the central `level` of the draws along the first axis; NaN where a draw is.
+def _central(draws: Array) -> Array:
+    """Both ends of the central `LEVEL` of the draws along the first axis; NaN where a draw is.
 
     Draws are taken as they are: interpolation between a number and infinity would give neither.
     """
-    tails = ((1 - _level(level)) / 2, (1 + level) / 2)
+    tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
     return np.asarray(np.quantile(draws, tails, axis=0, method="inverted_cdf"))
-
-
-def _level(level: float) -> float:
-    if not 0 < level < 1:
-        raise InputError(f"the level of an interval must lie between 0 and 1, got {level}")
-    return level
 
 
 def _sample(values: ArrayLike) -> Array:

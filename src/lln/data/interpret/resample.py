@@ -79,7 +79,6 @@ def even(
     *,
     dt: float | None = None,
     resample: bool = False,
-    precision: float | None = None,
     context: TimeContext = NO_CONTEXT,
 ) -> EvenSeries:
     """Bring rows to one even step.
@@ -90,15 +89,13 @@ def even(
         name: for messages.
         dt: the step, if it is known; must agree with the times unless `resample` is on.
         resample: interpolate uneven times onto an even grid, by cubic splines where there are four rows or more.
-        precision: relative rounding error of the times as they were stored.
         context: for messages about the times.
 
     Returns:
         Pieces with equal steps: time that goes back begins a new one, missing times become rows of NaN.
     """
     array = np.asarray(times)
-    if precision is None:
-        precision = float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else float(np.finfo(np.float64).eps)
+    precision = float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)  # of the times as stored
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name}: times must be numbers or dates, got an array of {array.dtype}")
     clock = array.astype(np.float64)

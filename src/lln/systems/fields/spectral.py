@@ -214,17 +214,17 @@ class SpectralField(System):
 
         return step
 
-    def noise(self, generator: np.random.Generator, modes: int, slope: float = 0.0) -> Array:
+    def noise(self, generator: np.random.Generator, modes: int) -> Array:
         """A random smooth field (*space) of mean zero and mean square one.
 
-        Its Fourier modes up to `modes` along each side have random phases and sizes that fall as |k|^-slope. They are
-        drawn in an order that does not depend on the grid, so that every grid that holds them shows the same field.
+        Its Fourier modes up to `modes` along each side have random phases and sizes. They are drawn in an order that
+        does not depend on the grid, so that every grid that holds them shows the same field.
         """
         indices = [np.arange(-modes, modes + 1)] * (self.dimensions - 1) + [np.arange(modes + 1)]
         shape = tuple(len(index) for index in indices)
         real, imaginary = generator.standard_normal((2, *shape))
         radius = np.sqrt(sum(k.astype(float) ** 2 for k in np.meshgrid(*indices, indexing="ij")))
-        weight = np.where((radius > 0) & (radius <= modes), np.maximum(radius, 1.0) ** -slope, 0.0)
+        weight = np.where((radius > 0) & (radius <= modes), 1.0, 0.0)
         hat = np.zeros((*self.space[:-1], self.space[-1] // 2 + 1), dtype=np.complex128)
         inside = [np.flatnonzero(2 * np.abs(k) < points) for k, points in zip(indices, self.space, strict=True)]
         places = [k[chosen] % points for k, chosen, points in zip(indices, inside, self.space, strict=True)]
