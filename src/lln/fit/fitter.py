@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
@@ -48,6 +50,7 @@ _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part mus
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
+_FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must do better than the linear part there
@@ -287,23 +290,26 @@ class DenseFitting:
         fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
         best = min(fewer, key=lambda one: one.choice.size, default=best)
         gain, error = better_by(best.errors, plain, noisy=noisy)
-        if gain <= max(ALIKE, _SURE[noisy] * error * overlap(self.fold)):
-            return alone
-        few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
-        if noisy and (few or not self._better_on_other_folds(best.choice, alone.candidate)):
+        sure = gain > max(ALIKE, _SURE[noisy] * error * overlap(self.fold))
+        if not (self._steadily_better(best.choice, alone.candidate, gain, sure=sure) if noisy else sure):
             return alone
         score = best.errors.score(noisy=noisy)
         return Choice(FrameChoice(best.choice.history, None, None), None, score, best.choice)
 
-    def _better_on_other_folds(self, closed: ClosedChoice, linear: FrameChoice) -> bool:
-        """Whether a nonlinear part beats a linear map on other held-out rows too: on noisy data once can be luck."""
-        gains = []
+    def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
+        """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""
+        few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
+        if few or not (sure or gain > _FAR):
+            return False
+        gains: list[float] = []
         for fold in self.origins or self.ways[:-1]:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             windows = load(self.dataset, fold, linear.history, self.scale)
             plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])
             gains.append(plain.score(noisy=True) - self._forms(fold).judge(closed, fold.steps).errors.score(noisy=True))
-        return not gains or min(gains) > 0
+        every = np.array([gain, *gains])
+        far = len(every) > _OTHERS and every.mean() - 2.0 * every.std(ddof=1) / math.sqrt(len(every)) > _FAR
+        return far or (sure and (not gains or min(gains) > 0))
 
     def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
         """For each seed, the frame and the use of the network that go best on the last fold."""

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import lln
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
@@ -261,3 +262,12 @@ def test_daily_data_is_forecast_by_the_smoothed_year():
     _, lags = error(history=30)
     assert history > 365
     assert ours < 0.85 * lags
+
+
+def test_one_bad_fold_does_not_outweigh_a_far_better_part():
+    """Few noisy rows of a chaotic system: a polynomial wins by far on most folds, and a linear map on one."""
+    states = np.asarray(lln.simulate(lln.preset("lorenz-28"), steps=4000).states)[::3][260:660]
+    noisy = states + 0.05 * states.std(axis=0) * np.random.default_rng(1).normal(size=states.shape)
+    model = LensForecaster(parts=("linear", "polynomial"), history=2).fit(noisy, dt=0.03)
+    assert model.report_.noisy
+    assert model.report_.part == "polynomial"
