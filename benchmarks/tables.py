@@ -78,6 +78,21 @@ def series(results: Path) -> str | None:
     return Table(columns, cells).to_markdown()
 
 
+def problems(results: Path) -> str | None:
+    """Chaotic problems by noise: the error of `LensForecaster()` divided by that of the best baseline."""
+    rows = _rows(results, "accuracy-problems.json")
+    if not rows:
+        return None
+    cells: dict[str, list[str]] = {}
+    for key, row in rows.items():
+        problem = key.rsplit(", ", 2)[0]
+        simple = {name: row[name] for name in (*_BASELINES, "AR") if name in row}
+        best = min(simple, key=simple.__getitem__)
+        against = _LABELS[best].removesuffix(", tuned")
+        cells.setdefault(problem, [problem]).append(f"{row['lln'] / simple[best]:.2g} ({row['part']}, {against})")
+    return Table(("problem", "0 % noise", "1 %", "5 %"), list(cells.values())).to_markdown()
+
+
 def apebench(results: Path) -> str | None:
     """APEBench: the scores of `LensForecaster()` beside the networks that the benchmark trains."""
     cells = []
@@ -219,6 +234,7 @@ _SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], .
 TABLES: dict[str, Callable[[Path], str | None]] = {
     "systems": systems,
     "series": series,
+    "problems": problems,
     "speed": speed,
     "memory": memory,
     "apebench": apebench,
