@@ -1,6 +1,6 @@
 """`python -m lln` is the command `lln`."""
 
-from lln.cli import main
+from lln.cli import command
 
 if __name__ == "__main__":
-    main()
+    command()

@@ -60,6 +60,15 @@ app.app = work
 main()
 """
 
+DONE = """
+import time
+from lln.cli import app, command
+app.app = lambda: None
+command()
+print("done", flush=True)
+time.sleep(60)
+"""
+
 
 def interrupted(work):
     process = subprocess.Popen(
@@ -78,6 +87,15 @@ def test_a_second_interrupt_leaves_at_once_and_without_a_traceback(work):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == "lln: interrupted again, so it leaves at once\n"
+
+
+def test_an_interrupt_after_the_work_leaves_without_a_traceback():
+    process = subprocess.Popen([sys.executable, "-c", DONE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "done\n"
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
 
 
 def test_an_interrupt_that_python_cannot_raise_comes_again():

@@ -137,10 +137,10 @@ def _work(words: tuple[str, ...], folder: Path, log: int, before: Hook | None, r
 
 def _call(run: Hook | None) -> int:
     """What the interpreter makes of the command's end."""
-    from lln.cli import main
+    from lln.cli import command
 
     try:
-        (run or main)()
+        (run or command)()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException:

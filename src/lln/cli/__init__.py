@@ -5,10 +5,19 @@ import sys
 from lln.cli.interrupts import INTERRUPTED, second_interrupt_leaves
 
 
-def main() -> None:
-    """Run the command. Ctrl-C or a lack of memory while it is loaded ends it in the same way as later."""
+def command() -> None:
+    """Run the command as the whole of a process."""
+    main(last=True)
+
+
+def main(*, last: bool = False) -> None:
+    """Run the command. Ctrl-C or a lack of memory while it is loaded ends it in the same way as later.
+
+    Args:
+        last: whether the process ends after it.
+    """
     try:
-        with second_interrupt_leaves():
+        with second_interrupt_leaves(last=last):
             from lln.core.errors import failure
 
             try:
@@ -23,4 +32,4 @@ def main() -> None:
         sys.exit(INTERRUPTED)
 
 
-__all__ = ["main"]
+__all__ = ["command", "main"]

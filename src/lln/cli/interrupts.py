@@ -15,21 +15,26 @@ _AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
 
 
 @contextmanager
-def second_interrupt_leaves() -> Iterator[None]:
+def second_interrupt_leaves(*, last: bool = False) -> Iterator[None]:
     """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
 
     That is as safe as a kill: no file is ever taken for whole before it is. A first one that comes where Python cannot
     raise it, as in a callback of a library, comes again a moment later.
+
+    Args:
+        last: whether the process ends after it; then nothing is left to tidy up, and an interrupt ends it at once.
     """
     usual, unraisable = signal.default_int_handler, sys.unraisablehook
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
         yield
         return
-    before = 0
+    before, over = 0, False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal before
         before += 1
+        if over:
+            os._exit(INTERRUPTED)
         if before > 1:
             os.write(2, b"lln: interrupted again, so it leaves at once\n")
             os._exit(INTERRUPTED)
@@ -50,6 +55,7 @@ def second_interrupt_leaves() -> Iterator[None]:
     try:
         yield
     finally:
-        if not before:  # else a second one may still come while the interpreter tidies up
+        over = last
+        if not (before or last):  # else a second one may still come while the interpreter tidies up
             signal.signal(signal.SIGINT, usual)
             sys.unraisablehook = unraisable
