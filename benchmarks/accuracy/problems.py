@@ -9,9 +9,8 @@ run again.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy.baselines import roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, Conserved, Problem, integrated
+from benchmarks.accuracy.rows import Row, Rows, parser_of
 from lln import LensForecaster
-from lln.core.provenance import provenance
-from lln.core.safe_files import whole_file
 
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy-problems.json"
@@ -30,38 +28,48 @@ BASELINES = ("AR", "NVAR", "kernel", "analog")
 STARTS, APART, BEFORE, LONG = 10, 40, 60, 10_000
 
 
-def row(problem: Problem, noise: float, seed: int) -> dict[str, Any]:
-    """The errors of ours and of every baseline on one trajectory."""
-    rng = np.random.default_rng(seed)
-    first = problem.rows + BEFORE
-    clean = problem.make(first + STARTS * APART + problem.steps, rng)
-    scale = clean[: problem.rows].std(axis=0)
-    seen = clean + noise * scale * rng.normal(size=clean.shape)
-    train = seen[: problem.rows]
-    starts = first + APART * np.arange(STARTS)
-    truth = np.stack([clean[i : i + problem.steps] for i in starts])
+class Trial:
+    """One trajectory of a problem, its noise and its starts."""
 
-    def error(predicted: Array) -> float:
-        square = np.mean(((predicted - truth) / scale) ** 2, axis=(1, 2))
+    def __init__(self, problem: Problem, noise: float, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        first = problem.rows + BEFORE
+        clean = problem.make(first + STARTS * APART + problem.steps, rng)
+        self.noise, self.steps, self.scale = noise, problem.steps, clean[: problem.rows].std(axis=0)
+        self.seen = clean + noise * self.scale * rng.normal(size=clean.shape)
+        self.train = self.seen[: problem.rows]
+        self.starts = first + APART * np.arange(STARTS)
+        self.truth = np.stack([clean[i : i + problem.steps] for i in self.starts])
+
+    def error(self, predicted: Array) -> float:
+        """The mean error over all starts."""
+        square = np.mean(((predicted - self.truth) / self.scale) ** 2, axis=(1, 2))
         square = np.clip(np.where(np.isfinite(square), square, 1e3), 1e-24, 1e3)
-        return float(np.exp(np.mean(np.log(square))) if noise == 0 else np.mean(square))
+        return float(np.exp(np.mean(np.log(square))) if self.noise == 0 else np.mean(square))
 
-    began = time.process_time()
-    model = LensForecaster().fit(train, dt=1.0)
-    seconds = time.process_time() - began
-    windows = np.stack([seen[i - model.history_ : i] for i in starts])
-    ours = model.rollout(windows if model.history_ > 1 else windows[:, 0], steps=problem.steps)
-    found: dict[str, Any] = {
-        "lln": error(ours.array[:, 1:]), "part": model.report_.part, "history": model.history_,
-        "noisy": model.report_.noisy, "cpu_seconds": seconds,
-        "persistence": error(np.repeat(seen[starts - 1][:, None], problem.steps, axis=1)),
-    }  # fmt: skip
-    mean, unit = train.mean(axis=0), train.std(axis=0)
-    z = (train - mean) / unit
-    for name, (history, advance) in tuned(z, problem.steps, BASELINES, noisy=noise > 0).items():
-        pasts = (np.stack([seen[i - history : i] for i in starts]) - mean) / unit
-        found[name] = error(roll(advance, pasts, problem.steps) * unit + mean)
-    return found
+    def windows(self, history: int) -> Array:
+        """The states before every start."""
+        return np.stack([self.seen[i - history : i] for i in self.starts])
+
+    def ours(self) -> Row:
+        """The forecaster."""
+        began = time.process_time()
+        model = LensForecaster().fit(self.train, dt=1.0)
+        seconds, windows = time.process_time() - began, self.windows(model.history_)
+        ours = model.rollout(windows if model.history_ > 1 else windows[:, 0], steps=self.steps)
+        return {
+            "lln": self.error(ours.array[:, 1:]), "part": model.report_.part, "history": model.history_,
+            "noisy": model.report_.noisy, "cpu_seconds": seconds,
+        }  # fmt: skip
+
+    def others(self) -> Row:
+        """Every baseline."""
+        found = {"persistence": self.error(np.repeat(self.windows(1), self.steps, axis=1))}
+        mean, unit = self.train.mean(axis=0), self.train.std(axis=0)
+        best = tuned((self.train - mean) / unit, self.steps, BASELINES, noisy=self.noise > 0)
+        for name, (history, advance) in best.items():
+            found[name] = self.error(roll(advance, (self.windows(history) - mean) / unit, self.steps) * unit + mean)
+        return found
 
 
 def energy_row(system: Conserved) -> dict[str, Any]:
@@ -78,33 +86,26 @@ def energy_row(system: Conserved) -> dict[str, Any]:
 
 def main() -> None:
     """Run what no stored row tells, and print every row."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="problems whose names contain this")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    made: dict[str, Any] = {"made": provenance("torch", "numpy", "scipy"), "rows": {}, "energy": {}}
-    stored = json.loads(options.out.read_text()) if options.out.exists() else made
-
-    def store() -> None:
-        with whole_file(options.out) as path:
-            Path(path).write_text(json.dumps(stored, indent=1))
-
-    for seed in range(options.seeds):
-        for noise in (0.0, 0.01, 0.05):
-            for name, problem in PROBLEMS.items():
-                key = f"{name}, {noise:.0%} noise, seed {seed}"
-                if options.only not in name or key in stored["rows"]:
-                    continue
-                stored["rows"][key] = row(problem, noise, seed)
-                store()
-                print(key, described(stored["rows"][key]), flush=True)
+    table = Rows(options.out or RESULTS, again=options.again)
+    energy = table.stored.setdefault("energy", {})
+    if options.again:
+        energy.clear()
+    for seed, noise, (name, problem) in product(range(options.seeds), (0.0, 0.01, 0.05), PROBLEMS.items()):
+        key = f"{name}, {noise:.0%} noise, seed {seed}"
+        if options.only in name and table.lacks(key, BASELINES):
+            trial = Trial(problem, noise, seed)
+            table.complete(key, trial.ours, trial.others, BASELINES)
+            print(key, described(table.rows[key]), flush=True)
     for name, system in CONSERVED.items():
-        if options.only in name and name not in stored["energy"]:
-            stored["energy"][name] = energy_row(system)
-            store()
-            print(f"{name}: energy error {stored['energy'][name]['lln']:.1e}", flush=True)
-    summarise(stored["rows"])
+        if options.only in name and name not in energy:
+            energy[name] = energy_row(system)
+            table.store()
+            print(f"{name}: energy error {energy[name]['lln']:.1e}", flush=True)
+    summarise(table.rows)
 
 
 def described(one: dict[str, Any]) -> str:

@@ -6,9 +6,8 @@ most ten; sMAPE is over the first Lyapunov time. Rows are stored as they come; w
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.baselines import roll, tuned
+from benchmarks.accuracy.rows import Row, Rows, parser_of
 from lln import LensForecaster
-from lln.core.provenance import provenance
-from lln.core.safe_files import whole_file
 
 Array = NDArray[np.float64]
 TRAIN, PER_LYAPUNOV_TIME, VALID = 512, 30, 0.4
@@ -35,51 +33,48 @@ def judged(predicted: Array, truth: Array, scale: Array) -> dict[str, float]:
     return {"valid": float(lost[0] if len(lost) else len(error)) / PER_LYAPUNOV_TIME, "smape": float(smape)}
 
 
-def row(states: Array, baselines: bool = True) -> dict[str, Any]:
-    """Ours and the baselines on one trajectory."""
+def ours(states: Array) -> Row:
+    """The forecaster on one trajectory."""
     train, truth = states[:TRAIN], states[TRAIN:]
-    mean, scale = train.mean(axis=0), train.std(axis=0)
     began, spent = time.perf_counter(), time.process_time()
     model = LensForecaster().fit(train, dt=1.0)
     seconds, cpu = time.perf_counter() - began, time.process_time() - spent
     report = model.report_
-    found: dict[str, Any] = {
-        "lln": {
-            **judged(model.rollout(steps=len(truth)).predicted, truth, scale),
-            "part": report.part, "history": report.history, "seconds": seconds, "cpu_seconds": cpu,
-        },
-        "persistence": judged(np.repeat(train[-1:], len(truth), axis=0), truth, scale),
-    }  # fmt: skip
-    if baselines:
-        z = (train - mean) / scale
-        for name, (history, advance) in tuned(z, PER_LYAPUNOV_TIME, BASELINES).items():
-            found[name] = judged(roll(advance, z[-history:], len(truth)) * scale + mean, truth, scale)
+    found = judged(model.rollout(steps=len(truth)).predicted, truth, train.std(axis=0))
+    cost = {"seconds": seconds, "cpu_seconds": cpu}
+    return {"lln": {**found, "part": report.part, "history": report.history, **cost}}
+
+
+def others(states: Array) -> Row:
+    """Every baseline on one trajectory."""
+    train, truth = states[:TRAIN], states[TRAIN:]
+    mean, scale = train.mean(axis=0), train.std(axis=0)
+    found = {"persistence": judged(np.repeat(train[-1:], len(truth), axis=0), truth, scale)}
+    z = (train - mean) / scale
+    for name, (history, advance) in tuned(z, PER_LYAPUNOV_TIME, BASELINES).items():
+        found[name] = judged(roll(advance, z[-history:], len(truth)) * scale + mean, truth, scale)
     return found
 
 
 def main() -> None:
     """Run what no stored row tells, and print the means."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--letters", default="I-Z")
     parser.add_argument("--starts", type=int, default=5)
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--alone", action="store_true", help="without the tuned baselines, which take longest")
     options = parser.parse_args()
-    out = options.out or HERE.parent / "results" / f"accuracy-dysts-{options.letters}.json"
     data = np.load(HERE / "data" / f"dysts-{options.letters}.npz")
-    stored = (
-        json.loads(out.read_text()) if out.exists() else {"made": provenance("torch", "numpy", "scipy"), "rows": {}}
-    )
-    for name in data.files:
-        for start in range(min(options.starts, len(data[name]))):
-            key = f"{name} {start}"
-            if key in stored["rows"]:
+    table = Rows(options.out or HERE.parent / "results" / f"accuracy-dysts-{options.letters}.json", again=options.again)
+    names = () if options.alone else BASELINES
+    for start in range(options.starts):
+        for name in data.files:
+            if start >= len(data[name]):
                 continue
-            stored["rows"][key] = row(data[name][start], baselines=not options.alone)
-            with whole_file(out) as path:
-                Path(path).write_text(json.dumps(stored, indent=1))
-            print(key, {k: round(v["valid"], 2) for k, v in stored["rows"][key].items()}, flush=True)
-    summarise(stored["rows"])
+            key, states = f"{name} {start}", data[name][start]
+            if table.lacks(key, names):
+                table.complete(key, partial(ours, states), partial(others, states), names)
+                print(key, {k: round(v["valid"], 2) for k, v in table.rows[key].items()}, flush=True)
+    summarise(table.rows)
 
 
 def summarise(rows: dict[str, Any]) -> None:
