@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from lln.core.canonical import canonical
 from lln.paper import case_study
-from lln.paper.records import Record, canonical
+from lln.paper.records import Record
 
 SMALL = {"train": 60, "held_out": 40, "width": 4, "depth": 3, "basis": 5, "epochs": 40, "batch_size": 60, "noise": 0.5}
 
@@ -10,6 +11,21 @@ SMALL = {"train": 60, "held_out": 40, "width": 4, "depth": 3, "basis": 5, "epoch
 @pytest.fixture(scope="module")
 def result():
     return case_study.run({**case_study.specification(), **SMALL})
+
+
+def test_the_moons_have_their_sizes_types_and_classes():
+    (points, labels), (held_out, held_out_labels) = case_study.two_moons(0, 0.2, 800, 400)
+    assert (points.shape, held_out.shape, points.dtype) == ((800, 2), (400, 2), np.float32)
+    assert np.bincount(np.concatenate([labels, held_out_labels])).tolist() == [600, 600]
+    assert (case_study.two_moons(0, 0.2, 800, 400)[0][0] == points).all()
+    assert (case_study.two_moons(1, 0.2, 800, 400)[0][0] != points).any()
+
+
+def test_without_noise_every_point_lies_on_its_half_circle():
+    (points, labels), _ = case_study.two_moons(3, 0.0, 50, 10)
+    centre = np.where(labels[:, None] == 0, [0.0, 0.0], [1.0, 0.5])
+    # Coordinates near one in float32: a few units of 6e-8.
+    assert np.linalg.norm(points - centre, axis=1) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_the_frozen_specification():

@@ -13,7 +13,7 @@ from lln.models import build
 from lln.paper.expand import RunSpec, expand
 from lln.paper.records import Record, RecordStore, read_blocks, read_records, read_times
 from lln.paper.reproduce import confirmations, longest_first, lowest, mean_score, run_study
-from lln.paper.run import execute, lens_network, problem_of
+from lln.paper.run import execute, lens_network, linear_map, problem_of
 from lln.paper.spec import Confirm, paper_studies
 from lln.paper.training import loader_order
 
@@ -111,6 +111,15 @@ def test_the_training_mean_scores_the_spread_of_the_test_window():
     assert execute(run.content)["mse"] == [pytest.approx(np.mean(problem.truths**2), rel=1e-12)]
     assert np.abs(problem.inputs.mean(axis=0)).max() < 1e-12
     assert problem.inputs.std(axis=0) == pytest.approx(np.ones(32))
+
+
+def test_the_linear_map_recovers_an_affine_one():
+    rng = np.random.default_rng(0)
+    matrix, offset = 0.3 * rng.standard_normal((4, 4)), rng.standard_normal(4)
+    x = rng.standard_normal((200, 4))
+    found = linear_map(x, x + x @ matrix.T + offset)
+    np.testing.assert_allclose(found[0], matrix, atol=1e-13)
+    np.testing.assert_allclose(found[1], offset, atol=1e-13)
 
 
 def test_windows_of_several_trajectories_come_trajectory_by_trajectory():

@@ -3,8 +3,9 @@ import math
 
 import pytest
 
+from lln.core.canonical import canonical, digest, number, numbers
 from lln.core.errors import InputError
-from lln.paper.records import FAILED, Record, Timing, canonical, digest, number, numbers
+from lln.paper.records import FAILED, Record, Timing
 
 SPEC = {"kind": "rollout", "seeds": [0, 1], "options": {"depth": 5, "horizon": 0.25}}
 

@@ -7,8 +7,19 @@ import time
 import pytest
 
 from lln.core.errors import InputError
-from lln.paper.records import FAILED, Entry, Record, RecordStore, Timing, read_blocks, read_records, read_times
-from lln.paper.records.store import BLOCKS, RECORDS, TIMES
+from lln.paper.records import (
+    BLOCKS,
+    FAILED,
+    RECORDS,
+    TIMES,
+    Entry,
+    Record,
+    RecordStore,
+    Timing,
+    read_blocks,
+    read_records,
+    read_times,
+)
 
 
 def record(number, **more):

@@ -78,7 +78,7 @@ def _study(path: Path) -> None:
 
 
 def _records(path: Path) -> None:
-    from lln.paper.records.store import read_blocks, read_records, read_times
+    from lln.paper.records import read_blocks, read_records, read_times
 
     read_records(path)
     read_times(path)
@@ -116,7 +116,7 @@ READERS = {
             "checkpoint", ".checkpoint", _checkpoint, ("lln.train.checkpoint:_checked",), bent=stored_files.safetensors
         ),
         Reader("study", ".toml", _study, ("lln.paper.spec:_listed",), bent=_bent_study),
-        Reader("records", ".records", _records, ("lln.paper.records.schema:digest",)),
+        Reader("records", ".records", _records, ("lln.paper.records:digest",)),
         Reader("command", ".json", _command, (), _line, seconds=60.0),
     )
 }

@@ -21,12 +21,26 @@ from lln.models.base import StateNetwork
 from lln.paper.expand import LENS_CONSTANTS
 from lln.paper.run import lens_network
 from lln.paper.theory.optics import Plane, principal_plane, turn_angles
-from lln.paper.two_moons import HELD_OUT, NOISE, TRAINING, TwoMoons, two_moons
 
 KIND = "case-study"
 DATA_SEED, MODEL_SEED = 0, 0
 HIGHLIGHTED = 3
 CLASSES = 2
+NOISE, TRAINING, HELD_OUT = 0.2, 800, 400
+
+
+Points = NDArray[np.float32]
+Labels = NDArray[np.int64]
+Sample = tuple[Points, Labels]
+
+
+def two_moons(seed: int, noise: float, training: int, held_out: int) -> tuple[Sample, Sample]:
+    """Training and held-out points (count, 2) and classes (count,) of one draw of scikit-learn's two half circles."""
+    from sklearn.datasets import make_moons  # its import costs a second, which other commands need not pay
+
+    drawn = make_moons(n_samples=training + held_out, noise=noise, random_state=seed)
+    points, labels = drawn[0].astype(np.float32), drawn[1].astype(np.int64)
+    return (points[:training], labels[:training]), (points[training:], labels[training:])
 
 
 def specification(quick: bool = False) -> dict[str, Any]:
@@ -60,11 +74,11 @@ def run(spec: Mapping[str, Any]) -> dict[str, Any]:
         Layers are counted from 1: the last lens hears no gradient and hardly turns a ray, so the paper, whose L7 turns
         most in two of seven errors at what must be eight layers, cannot count it as number 7.
     """
-    moons = two_moons(spec["data_seed"], noise=spec["noise"], training=spec["train"], held_out=spec["held_out"])
+    (x, y), (held_out, labels) = two_moons(spec["data_seed"], spec["noise"], spec["train"], spec["held_out"])
     lens, mlp = _networks(spec)
     for model in (lens, mlp):
-        _train(model, moons, spec)
-    points = torch.from_numpy(moons.held_out_points)
+        _train(model, torch.from_numpy(x), torch.from_numpy(y), spec)
+    points = torch.from_numpy(held_out)
     with torch.no_grad():
         rays = lens.states(points)
         chances = lens.readout(rays[-1].y).softmax(dim=-1).numpy()
@@ -74,19 +88,19 @@ def run(spec: Mapping[str, Any]) -> dict[str, Any]:
         other = mlp(points).argmax(dim=-1).numpy()
     predicted, confidence = chances.argmax(axis=1), chances.max(axis=1)
     turns = turn_angles(angles)
-    wrong = predicted != moons.held_out_labels
+    wrong = predicted != labels
     order = [int(i) for i in np.flatnonzero(wrong)[np.argsort(confidence[wrong], kind="stable")]]
-    shown = _displayed(order, moons, ~wrong)
+    shown = _displayed(order, held_out, labels, ~wrong)
     planes = {"lens": principal_plane(positions), "mlp": principal_plane(hidden)}
     return {
-        "points": moons.held_out_points.astype(float).tolist(),
-        "labels": moons.held_out_labels.tolist(),
+        "points": held_out.astype(float).tolist(),
+        "labels": labels.tolist(),
         "predicted": predicted.tolist(),
         "confidence": confidence.astype(float).tolist(),
         "turns": turns.tolist(),
         "errors": order,
         "displayed": shown,
-        "mlp_errors": int((other != moons.held_out_labels).sum()),
+        "mlp_errors": int((other != labels).sum()),
         "mlp_predicted": other[shown].tolist(),
         "explained": {name: plane.explained.tolist() for name, plane in planes.items()},
         "paths": {
@@ -115,17 +129,15 @@ def _statistics(turns: NDArray[Any], order: Sequence[int], correct: NDArray[np.b
     }
 
 
-def _displayed(order: Sequence[int], moons: TwoMoons, correct: NDArray[np.bool_]) -> list[int]:
+def _displayed(order: Sequence[int], held_out: Points, labels: Labels, correct: NDArray[np.bool_]) -> list[int]:
     """The least confident error, then the correct sample of class 0 and of class 1 that lie nearest to it.
 
     Empty if there is no error, or a class without a correct sample: then there is no case to show.
     """
-    if not order or len(set(moons.held_out_labels[correct])) < CLASSES:
+    if not order or len(set(labels[correct])) < CLASSES:
         return []
-    distance = np.linalg.norm(moons.held_out_points - moons.held_out_points[order[0]], axis=1)
-    nearest = [
-        int(np.where(correct & (moons.held_out_labels == kind), distance, np.inf).argmin()) for kind in range(CLASSES)
-    ]
+    distance = np.linalg.norm(held_out - held_out[order[0]], axis=1)
+    nearest = [int(np.where(correct & (labels == kind), distance, np.inf).argmin()) for kind in range(CLASSES)]
     return [order[0], *nearest]
 
 
@@ -144,17 +156,12 @@ def _networks(spec: Mapping[str, Any]) -> tuple[LensNetwork, PlainMLP]:
     return lens, PlainMLP(2, CLASSES, **sizes, generator=torch.Generator().manual_seed(spec["model_seed"]))
 
 
-def _train(model: StateNetwork, moons: TwoMoons, spec: Mapping[str, Any]) -> None:
+def _train(model: StateNetwork, points: Tensor, labels: Tensor, spec: Mapping[str, Any]) -> None:
     """Train `model` in place on the cross-entropy of its two outputs."""
-    points, labels = torch.from_numpy(moons.points), torch.from_numpy(moons.labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=spec["learning_rate"])
     order = torch.Generator().manual_seed(subseed(spec["model_seed"], KIND, "batches"))
     for _ in range(spec["epochs"]):
         for batch in torch.split(torch.randperm(len(points), generator=order), spec["batch_size"]):
-            _step(model, optimizer, points[batch], labels[batch])
-
-
-def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(model(x), y).backward()
-    optimizer.step()
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(points[batch]), labels[batch]).backward()
+            optimizer.step()

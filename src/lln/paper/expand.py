@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from lln.core.canonical import digest
 from lln.paper.printed_values import deployments, ratio_rows
-from lln.paper.records import digest
 from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Confirm, Data, Runs, Study
 from lln.paper.training import TrainingRecipe
 

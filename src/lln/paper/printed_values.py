@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import importlib.resources
 import tomllib
+from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -20,18 +21,8 @@ from lln.core.errors import InputError, did_you_mean
 FOLDER = "paper"
 # A mean above this counts as diverged: infinity in the all-depth table, a power of ten in the ablation table.
 DIVERGED = 100
-SYSTEMS = (
-    "lorenz-24",
-    "lorenz-28",
-    "springchain-32",
-    "springchain-48",
-    "burgers-32",
-    "burgers-48",
-    "advecdiff-32",
-    "advecdiff-48",
-    "reactiondiff-32",
-    "reactiondiff-48",
-)
+FIELDS = ("springchain", "burgers", "advecdiff", "reactiondiff")
+SYSTEMS = ("lorenz-24", "lorenz-28", *(f"{family}-{size}" for family in FIELDS for size in (32, 48)))
 
 
 class _Row(BaseModel):
@@ -180,64 +171,33 @@ class RatioRow(_Row):
 AnyRow = TypeVar("AnyRow", bound=_Row)
 
 
-@lru_cache
-def depth40() -> tuple[Depth40Row, ...]:
-    """The depth-40 table, in the printed order."""
-    return _load("printed/depth40.toml", Depth40Row)
+def _table(path: str, kind: type[AnyRow]) -> Callable[[], tuple[AnyRow, ...]]:
+    """A function that returns the rows of a file, in the printed order; the file is read once."""
+
+    @cache
+    def rows() -> tuple[AnyRow, ...]:
+        text = importlib.resources.files("lln").joinpath(FOLDER, path).read_text(encoding="utf-8")
+        return parse_rows(text, kind, path)
+
+    return rows
 
 
-@lru_cache
-def all_depths() -> tuple[AllDepthsRow, ...]:
-    """The all-depth table, in the printed order."""
-    return _load("printed/all_depths.toml", AllDepthsRow)
+depth40 = _table("printed/depth40.toml", Depth40Row)
+all_depths = _table("printed/all_depths.toml", AllDepthsRow)
+gradient_transport = _table("printed/gradient_transport.toml", GradientRow)
+ablation = _table("printed/ablation.toml", AblationRow)
+multi_trajectory = _table("printed/multi_trajectory.toml", MultiTrajectoryRow)
+case_errors = _table("printed/case_errors.toml", CaseError)
+_statements = _table("printed/case_study.toml", CaseStatements)
+deployments = _table("printed/deployments.toml", Deployment)
+# Four depths of ten systems, in the order of the all-depth table.
+ratio_rows = _table("studies/ratios.toml", RatioRow)
 
 
-@lru_cache
-def gradient_transport() -> tuple[GradientRow, ...]:
-    """The gradient table, in the printed order."""
-    return _load("printed/gradient_transport.toml", GradientRow)
-
-
-@lru_cache
-def ablation() -> tuple[AblationRow, ...]:
-    """The ablation table, in the printed order."""
-    return _load("printed/ablation.toml", AblationRow)
-
-
-@lru_cache
-def multi_trajectory() -> tuple[MultiTrajectoryRow, ...]:
-    """The multi-trajectory table, in the printed order."""
-    return _load("printed/multi_trajectory.toml", MultiTrajectoryRow)
-
-
-@lru_cache
-def case_errors() -> tuple[CaseError, ...]:
-    """The index of the case study's errors, in the printed order."""
-    return _load("printed/case_errors.toml", CaseError)
-
-
-@lru_cache
 def case_statements() -> CaseStatements:
     """The numbers that the text gives for the case study."""
-    (row,) = _load("printed/case_study.toml", CaseStatements)
+    (row,) = _statements()
     return row
-
-
-@lru_cache
-def deployments() -> tuple[Deployment, ...]:
-    """The deployment table, in the printed order."""
-    return _load("printed/deployments.toml", Deployment)
-
-
-@lru_cache
-def ratio_rows() -> tuple[RatioRow, ...]:
-    """The inputs of the ratio columns: four depths of ten systems, in the order of the all-depth table."""
-    return _load("studies/ratios.toml", RatioRow)
-
-
-def _load(path: str, kind: type[AnyRow]) -> tuple[AnyRow, ...]:
-    text = importlib.resources.files("lln").joinpath(FOLDER, path).read_text(encoding="utf-8")
-    return parse_rows(text, kind, path)
 
 
 def parse_rows(text: str, kind: type[AnyRow], source: str) -> tuple[AnyRow, ...]:

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lln.core.canonical import numbers
 from lln.core.provenance import provenance
 from lln.core.workers import Pool, Task
 from lln.paper.expand import RunSpec, expand
-from lln.paper.records import DONE, FAILED, Entry, Record, RecordStore, Timing, numbers, read_records
+from lln.paper.records import DONE, FAILED, Entry, Record, RecordStore, Timing, read_records
 from lln.paper.run import execute
 from lln.paper.spec import Confirm, Study, family_of
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lln.core.canonical import canonical
 from lln.core.errors import InputError, choice
 from lln.data import Standardizer, one_step_pairs
 from lln.evaluate import mse_by_step, rollout
@@ -22,7 +24,6 @@ from lln.models import LensNetwork, build
 from lln.models.base import StateNetwork
 from lln.models.lens import COEFFICIENT_STD
 from lln.models.stacked import stack
-from lln.paper.reference_maps import LinearMap, MeanMap
 from lln.paper.simulators import perturbed, simulator
 from lln.paper.theory.gradients import gradient_transport
 from lln.paper.training import TrainingRecipe, train_members
@@ -106,15 +107,27 @@ def _trained(spec: Mapping[str, Any], problem: Problem) -> tuple[Rollout, dict[s
 
 
 def _reference(name: str, problem: Problem, steps: int) -> tuple[Rollout, dict[str, Any]]:
-    """The two predictors in closed form, as an ensemble of one, in float64."""
-    starts = problem.starts[None]
-    model = MeanMap.fit(problem.inputs) if name == "training-mean" else LinearMap.fit(problem.inputs, problem.targets)
-    parameters = model.parameters if isinstance(model, LinearMap) else problem.inputs.shape[1]
-    more: dict[str, Any] = {"parameters": parameters}
+    """The two predictors in closed form, the training mean or a linear map, as an ensemble of one, in float64."""
+    n = problem.inputs.shape[1]
+    linear = name == "linear"
+    matrix, offset = linear_map(problem.inputs, problem.targets)
+    mean = problem.inputs.mean(axis=0)
+
+    def model(state: Array) -> Array:
+        return state + state @ matrix.T + offset if linear else np.broadcast_to(mean, np.shape(state)).copy()
+
+    more: dict[str, Any] = {"parameters": n * (n + 1) if linear else n}
     if len(problem.test_inputs):
         predicted = rollout(model, problem.test_inputs[None], 1).predicted[0, :, 0]
         more["one_step"] = [float(np.square(predicted - problem.test_targets).mean())]
-    return rollout(model, starts, steps), more
+    return rollout(model, problem.starts[None], steps), more
+
+
+def linear_map(inputs: Array, targets: Array) -> tuple[Array, Array]:
+    """A (n, n) and b (n,) of ``x <- x + A x + b`` by least squares; of several solutions the smallest A."""
+    centre, change = inputs.mean(axis=0), (targets - inputs).mean(axis=0)
+    matrix = np.linalg.lstsq(inputs - centre, targets - inputs - change, rcond=None)[0].T
+    return matrix, change - matrix @ centre
 
 
 def _gradients(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,30 +175,17 @@ def lens_network(n_in: int, n_out: int, options: Mapping[str, Any], generator: t
 
 def problem_of(spec: Mapping[str, Any]) -> Problem:
     """The data of a run, standardised by its training inputs."""
-    data = spec["data"]
-    if spec["kind"] == "multi-trajectory":
-        return _many_trajectories(
-            spec["system"],
-            data["train_burn_in"],
-            data["pairs"],
-            data["steps"],
-            data["dtype"],
-            tuple(data["train"]),
-            tuple(data["test"]),
-            tuple(data["windows"]),
-            data["perturbation"],
-        )
-    return _one_trajectory(
-        spec["system"], data["burn_in"], data["pairs"], data["steps"], data.get("test_pairs", 1), data["dtype"]
-    )
+    cut = _many_trajectories if spec["kind"] == "multi-trajectory" else _one_trajectory
+    return cut(spec["system"], canonical(spec["data"]))
 
 
 @lru_cache(maxsize=16)
-def _one_trajectory(system: str, burn_in: int, pairs: int, steps: int, test_pairs: int, dtype: str) -> Problem:
-    first = burn_in + pairs
-    states = simulate(simulator(system), first + max(steps, test_pairs), dtype=dtype)
+def _one_trajectory(system: str, content: str) -> Problem:
+    data = json.loads(content)
+    steps, test_pairs, first = data["steps"], data.get("test_pairs", 1), data["burn_in"] + data["pairs"]
+    states = simulate(simulator(system), first + max(steps, test_pairs), dtype=data["dtype"])
     return _standardised(
-        *one_step_pairs(states[burn_in : first + 1]),
+        *one_step_pairs(states[data["burn_in"] : first + 1]),
         states[first][None],
         states[first + 1 : first + 1 + steps][None],
         *one_step_pairs(states[first : first + test_pairs + 1]),
@@ -193,25 +193,16 @@ def _one_trajectory(system: str, burn_in: int, pairs: int, steps: int, test_pair
 
 
 @lru_cache(maxsize=10)
-def _many_trajectories(
-    name: str,
-    burn_in: int,
-    pairs: int,
-    steps: int,
-    dtype: str,
-    train: Sequence[int],
-    test: Sequence[int],
-    windows: Sequence[int],
-    perturbation: float,
-) -> Problem:
-    system = simulator(name)
+def _many_trajectories(name: str, content: str) -> Problem:
+    data, system = json.loads(content), simulator(name)
+    burn_in, windows, steps = data["train_burn_in"], data["windows"], data["steps"]
 
     def trajectories(seeds: Sequence[int], length: int) -> Array:
-        starts = np.stack([perturbed(system.start(), seed, perturbation) for seed in seeds])
-        return simulate(system, length, starts=starts, dtype=dtype)
+        starts = np.stack([perturbed(system.start(), seed, data["perturbation"]) for seed in seeds])
+        return simulate(system, length, starts=starts, dtype=data["dtype"])
 
-    couples = [one_step_pairs(states[burn_in:]) for states in trajectories(train, burn_in + pairs)]
-    tests = trajectories(test, max(windows) + steps)
+    couples = [one_step_pairs(states[burn_in:]) for states in trajectories(data["train"], burn_in + data["pairs"])]
+    tests = trajectories(data["test"], max(windows) + steps)
     none = np.empty((0, system.size))
     return _standardised(
         np.concatenate([x for x, _ in couples]),

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lln.core.canonical import numbers
 from lln.core.errors import InputError
 from lln.core.statistics import Array, Summary, summarize
-from lln.paper.records import Entry, Record, numbers, read_blocks, read_records, read_times
+from lln.paper.records import Entry, Record, read_blocks, read_records, read_times
 
 ROLLOUTS = ("R0", "SC-C", "L28-C")
 PAPER_PAIRS, PAPER_STEPS = 3000, 500

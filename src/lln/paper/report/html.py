@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
 from lln.core.table import Table
@@ -13,57 +14,6 @@ from lln.paper.report.compare import Verdict
 from lln.paper.report.document import Document, Picture, Section
 from lln.paper.report.names import MISSING
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --quiet: #555; --rule: #ccc; --soft: #f4f4f2;
-  --agree: #dff0e6; --other: #fff3d6; --differ: #f9ddd3; --link: #0a58ad; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e3; --paper: #17181a; --quiet: #b4b4ae; --rule: #45474b; --soft: #232528;
-    --agree: #1d3b2a; --other: #443a1b; --differ: #4a2a20; --link: #8ab4f8; }
-  figure img { background: #fff; border-radius: 4px; }
-}
-html { scroll-behavior: smooth; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-  max-width: 1500px; padding: 1.5rem; }
-a { color: var(--link); }
-h1 { font-size: 1.7rem; margin-top: 0; }
-h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
-nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: 0; margin: 0 0 1rem; }
-main { min-width: 0; }
-@media (min-width: 1300px) {
-  .columns { display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 2rem; }
-  nav { position: sticky; top: 1.5rem; align-self: start; font-size: 14px; }
-  nav ul { flex-direction: column; gap: .35rem; border-right: 1px solid var(--rule); padding-right: .8rem; }
-}
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; margin: 1rem 0 .4rem; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .22rem .5rem; text-align: right; vertical-align: top; }
-th { max-width: 9rem; font-weight: 600; }
-table.dense { font-size: 12px; } table.dense :is(th, td) { padding: .2rem .28rem; min-width: 0; }
-.text { text-align: left; }
-td.text { min-width: 8rem; max-width: 30rem; }
-thead :is(th, td) { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); vertical-align: bottom; }
-tbody tr:last-child td { border-bottom: 2px solid var(--ink); }
-tbody tr.first td { border-top: 1px solid var(--rule); }
-td.agree { background: var(--agree); } td.other { background: var(--other); } td.differ { background: var(--differ); }
-td.open { background: var(--soft); color: var(--quiet); }
-p, li { max-width: 46rem; }
-p.note { font-size: 13px; color: var(--quiet); margin: .2rem 0; }
-figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; }
-figcaption { font-size: 13px; color: var(--quiet); max-width: 46rem; }
-code { background: var(--soft); padding: 0 .25em; overflow-wrap: anywhere; }
-@media (max-width: 1040px) {
-  body { padding: 1rem; }
-  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  table, caption, tbody, tr, td { display: block; }
-  td, td.text { display: flex; gap: 1rem; justify-content: space-between; text-align: right; max-width: none;
-    border: 0 !important; padding: .15rem .3rem; overflow-wrap: anywhere; }
-  td::before { content: attr(data-label); color: var(--quiet); text-align: left; }
-  td:first-child { font-weight: 600; }
-  td.empty { display: none; }
-  tbody tr { border-top: 1px solid var(--rule); padding: .4rem 0; }
-}
-@media print { nav { display: none; } }
-"""
 _MARKS = {
     Verdict.AGREE.value: "agree",
     Verdict.OTHER_SIZE.value: "other",
@@ -89,10 +39,11 @@ def to_html(document: Document, figures: Path) -> str:
     links = "".join(f'<li><a href="#{_anchor(s.title)}">{escape(s.title)}</a></li>' for s in document.sections)
     body = "\n".join(_section(section, figures) for section in document.sections)
     title = escape(document.title)
+    style = (files("lln.paper.report") / "report.css").read_text("utf-8")
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f'<style>{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<div class="columns">\n'
+        f'<style>\n{style}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<div class="columns">\n'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n{body}\n</main>\n</div>\n</body>\n</html>\n'
     )
 

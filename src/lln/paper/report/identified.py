@@ -15,6 +15,7 @@ from lln.paper.report.document import Compared
 from lln.paper.report.evidence import Evidence
 from lln.paper.report.names import (
     COMPARATOR_NAMES,
+    FAMILY_NAMES,
     MISSING,
     SYSTEM_NAMES,
     as_printed,
@@ -27,12 +28,6 @@ from lln.paper.report.rollout_tables import SEEDS, cells_agreeing
 
 LORENZ = ("lorenz-24", "lorenz-28")
 SEARCH, SENSITIVITY = "search.json", "batch64.json"
-FAMILY_NAMES = {
-    "springchain": "SpringChain",
-    "burgers": "Burgers",
-    "advecdiff": "AdvecDiff",
-    "reactiondiff": "ReactionDiff",
-}
 # What the studies use of the search's best settings, in words.
 CHOSEN = {
     "springchain": "unit springs between neighbours and to the masses' own places, free ends, dt = 0.01414",

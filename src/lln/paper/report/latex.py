@@ -14,29 +14,11 @@ PREAMBLE = r"""\documentclass[a4paper,10pt]{article}
 \usepackage{graphicx}
 \usepackage{adjustbox}
 """
-_PLAIN = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "∞": r"$\infty$",
-    "±": r"$\pm$",
-    "≈": r"$\approx$",
-    "×": r"$\times$",
-    "→": r"$\to$",
-    "°": r"$^\circ$",
-    "–": "--",
-    "₁": "$_1$",
-    "₂": "$_2$",
-}
+_WORDS = (
+    r"\textbackslash{} \textasciitilde{} \textasciicircum{} -- $<$ $>$ $\infty$ $\pm$ $\approx$ $\times$ $\to$ $^\circ$"
+)
+_PLAIN = dict(zip("\\~^–<>∞±≈×→°₁₂", [*_WORDS.split(), "$_1$", "$_2$"], strict=True))
+_PLAIN |= {letter: f"\\{letter}" for letter in "&%#_{}$"}
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 

@@ -7,19 +7,13 @@ from decimal import Decimal
 
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY
-from lln.paper.printed_values import DIVERGED, MeanAndDeviation
+from lln.paper.printed_values import DIVERGED, FIELDS, SYSTEMS, MeanAndDeviation
 
+FAMILY_NAMES = dict(zip(FIELDS, ("SpringChain", "Burgers", "AdvecDiff", "ReactionDiff"), strict=True))
 SYSTEM_NAMES = {
-    "lorenz-24": "Lorenz-24",
-    "lorenz-28": "Lorenz-28",
-    "springchain-32": "SpringChain-32",
-    "springchain-48": "SpringChain-48",
-    "burgers-32": "Burgers-32",
-    "burgers-48": "Burgers-48",
-    "advecdiff-32": "AdvecDiff-32",
-    "advecdiff-48": "AdvecDiff-48",
-    "reactiondiff-32": "ReactionDiff-32",
-    "reactiondiff-48": "ReactionDiff-48",
+    name: f"{FAMILY_NAMES.get(family, 'Lorenz')}-{size}"
+    for name in SYSTEMS
+    for family, _, size in (name.partition("-"),)
 }
 COMPARATOR_NAMES = {
     "mlp": "Plain MLP",
@@ -29,14 +23,7 @@ COMPARATOR_NAMES = {
     "layerscale": "LayerScale",
 }
 MODEL_NAMES = {"lens": "LLN", **COMPARATOR_NAMES}
-SHORT_NAMES = {
-    "lens": "LLN",
-    "mlp": "MLP",
-    "residual": "Res",
-    "scaled-residual": "Res-S",
-    "residual-batchnorm": "Res-BN",
-    "layerscale": "LS",
-}
+SHORT_NAMES = dict(zip(MODEL_NAMES, ("LLN", "MLP", "Res", "Res-S", "Res-BN", "LS"), strict=True))
 VARIANT_NAMES = {
     "full": "Full LLN",
     "no-lens": "Without lens refraction",

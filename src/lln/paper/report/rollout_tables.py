@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from lln.core.canonical import numbers
 from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY, Table
 from lln.paper.printed_values import AllDepthsRow, Depth40Row, MeanAndDeviation, all_depths, depth40, ratio_rows
-from lln.paper.records import Record, numbers
+from lln.paper.records import Record
 from lln.paper.report.compare import Verdict, digits_met, judge, scores_agree
 from lln.paper.report.document import Compared
 from lln.paper.report.evidence import ROLLOUTS, Evidence, score

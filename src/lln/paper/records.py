@@ -1,4 +1,9 @@
-"""The records of a study in one folder: appended as runs finish, safe to kill at any moment, readable all the while.
+"""What the runs of a study left behind, in one folder: appended as they finish, readable all the while. No torch here.
+
+A finished run is one line of canonical JSON (see `lln.core.canonical`), known by the digest of its complete
+specification. Nothing that differs between two equal runs (times, machine, versions) is in a record; that is kept
+apart, as a `Timing`. Every line ends with a checksum of its content; lines from before there were checksums are read as
+they are.
 
 `records.jsonl` is append-only while a study runs: one record is one write, flushed to the disk before the run counts as
 finished. A kill in the middle leaves a torn last line at worst; readers ignore it and the next writer cuts it off. One
@@ -13,17 +18,100 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
-from lln.core.canonical import SUM, canonical, digest
+from lln.core.canonical import SUM, canonical, digest, number, opened_line, sealed_line
 from lln.core.errors import InputError
 from lln.core.safe_files import output_folder, sync_folder, whole_file
-from lln.paper.records.schema import Record, Timing
 
 RECORDS, TIMES, BLOCKS, LOCK = "records.jsonl", "times.jsonl", "blocks.json", ".lock"
+DONE, FAILED = "done", "failed"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one run left behind.
+
+    Attributes:
+        spec: everything that determines the run, as plain data; `spec["kind"]` says which sort of run it is.
+        result: its numbers, by name; empty if it failed.
+        status: "done", also if a rollout diverged (that is a result), or "failed" if the run crashed.
+        error: the crash in words; None if it is done.
+    """
+
+    spec: Mapping[str, Any]
+    result: Mapping[str, Any] = field(default_factory=dict)
+    status: str = DONE
+    error: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The identity of the run."""
+        return digest(self.spec)
+
+    @property
+    def kind(self) -> str:
+        """Which sort of run it is."""
+        return str(self.spec["kind"])
+
+    @property
+    def done(self) -> bool:
+        """Whether it has a result."""
+        return self.status == DONE
+
+    def line(self) -> str:
+        """The record as one line of canonical JSON, with its newline."""
+        content: dict[str, Any] = {"digest": self.digest, "spec": self.spec, "status": self.status}
+        content |= {"error": self.error} if self.status == FAILED else {"result": self.result}
+        return sealed_line(content)
+
+    @classmethod
+    def parse(cls, line: str) -> Record:
+        """The record of one line; InputError if it is torn, damaged, or of another specification than it says."""
+        content = opened_line(line, ("digest", "spec", "status", "result", "error"))
+        if not isinstance(content.get("spec"), dict):
+            raise InputError("not a record: a record is an object with digest, spec, status and result or error")
+        if content.get("status") not in (DONE, FAILED) or "kind" not in content["spec"]:
+            raise InputError("not a record: its status must be 'done' or 'failed' and its spec must name its kind")
+        record = cls(content["spec"], content.get("result", {}), content["status"], content.get("error"))
+        if content.get("digest") != record.digest:
+            raise InputError(f"the digest {content.get('digest')!r} is not that of its specification, {record.digest}")
+        return record
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When, where and how long a run took; kept apart from its record.
+
+    Attributes:
+        digest: of the run.
+        seconds: wall time in its worker.
+        provenance: date, machine, versions, commit.
+    """
+
+    digest: str
+    seconds: float
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """The timing as one line of canonical JSON, with its newline."""
+        return sealed_line({"digest": self.digest, "seconds": self.seconds, "provenance": self.provenance})
+
+    @classmethod
+    def parse(cls, line: str) -> Timing:
+        """The timing of one line."""
+        try:
+            content = opened_line(line, ("digest", "seconds", "provenance"))
+            name, seconds, made = content["digest"], number(content["seconds"]), content["provenance"]
+            if not isinstance(name, str) or not isinstance(made, dict):
+                raise InputError("its digest must be text, and its provenance names and values")
+            return cls(name, seconds, made)
+        except (InputError, KeyError) as error:
+            raise InputError(f"not a timing ({error})") from None
+
+
 Line = TypeVar("Line", Record, Timing)
 
 
@@ -87,12 +175,7 @@ class RecordStore:
     def __enter__(self) -> RecordStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """Give the lock back."""
         os.close(self._lock)
 
@@ -121,15 +204,15 @@ class RecordStore:
         known |= {name: _plain(runs) for name, runs in blocks.items()}
         lines = [f"{json.dumps(name)}:{canonical(known[name])}" for name in sorted(known)]
         lines.append(f'"{SUM}":"{digest(known)}"')
-        replace_file(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")
+        _replace(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")
 
     def settle(self) -> None:
         """Sort the lines by digest, one for each run; a run that failed and then succeeded keeps its success."""
         for name, lines in ((RECORDS, read_records(self.folder)), (TIMES, read_times(self.folder))):
-            replace_file(self.folder / name, "".join(lines[key].line() for key in sorted(lines)))
+            _replace(self.folder / name, "".join(lines[key].line() for key in sorted(lines)))
 
 
-def replace_file(path: Path, text: str) -> None:
+def _replace(path: Path, text: str) -> None:
     """Write `text` to `path` whole or not at all."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
