@@ -4,23 +4,18 @@ from lln.data.dataset import Dataset, Series, as_dataset
 from lln.data.scaling import Standardizer
 from lln.data.stream import Moments, Pairs, moments, pair_batches, pairs
 from lln.data.trajectory import Trajectory, simulate, simulated
-from lln.data.windows import Split, increments, one_step_pairs, split
 
 __all__ = [
     "Dataset",
     "Moments",
     "Pairs",
     "Series",
-    "Split",
     "Standardizer",
     "Trajectory",
     "as_dataset",
-    "increments",
     "moments",
-    "one_step_pairs",
     "pair_batches",
     "pairs",
     "simulate",
     "simulated",
-    "split",
 ]

@@ -44,14 +44,7 @@ class Standardizer:
 
     def transform(self, values: ArrayLike) -> Array:
         """Physical to standardised units, (..., n) -> (..., n)."""
-        return (self._columns(values) - self.mean) / self.scale
-
-    def inverse(self, values: ArrayLike) -> Array:
-        """Standardised to physical units, (..., n) -> (..., n)."""
-        return self._columns(values) * self.scale + self.mean
-
-    def _columns(self, values: ArrayLike) -> Array:
         array = np.asarray(values, dtype=np.float64)
         if array.ndim < 1 or array.shape[-1] != self.mean.shape[0]:
             raise InputError(f"this scaling is for {self.mean.shape[0]} columns, got values of shape {array.shape}")
-        return array
+        return (array - self.mean) / self.scale

@@ -191,7 +191,7 @@ def check(name: str) -> Iterator[tuple[str, str]]:
     for model in ("mlp", "residual", "scaled-residual"):
         spec = {"model": model, "seeds": list(range(10)), "options": {"depth": 40, "width": 128}}
         networks, _ = networks_of(spec, x.shape[1], torch.float32)
-        ratios = np.array([measure(one, x, y, batch=512, batches=4).log_ratios[0] for one in networks])
+        ratios = np.array([measure(one, x, y, batch=512, batches=4)[0] for one in networks])
         printed = paper[model]
         yield model, f"{ratios.mean():.3f} ± {ratios.std(ddof=1):.3f} [{printed.mean} ± {printed.deviation}]"
 

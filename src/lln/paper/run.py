@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lln.core.canonical import canonical
 from lln.core.errors import InputError, choice
-from lln.data import Standardizer, one_step_pairs
+from lln.data import Standardizer
 from lln.evaluate import mse_by_step, rollout
 from lln.evaluate.rollout import Rollout
 from lln.models import LensNetwork, build
@@ -138,7 +138,7 @@ def _gradients(spec: Mapping[str, Any]) -> dict[str, Any]:
     members, _ = networks_of(spec, problem.inputs.shape[1], dtype)
     found = [gradient_transport(m, inputs, targets, batch=spec["batch"], batches=spec["batches"]) for m in members]
     parameters = sum(parameter.numel() for parameter in members[0].parameters())
-    return {"log_ratios": [one.log_ratios.tolist() for one in found], "parameters": parameters}
+    return {"log_ratios": [one.tolist() for one in found], "parameters": parameters}
 
 
 def _case_study(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,10 +185,10 @@ def _one_trajectory(system: str, content: str) -> Problem:
     steps, test_pairs, first = data["steps"], data.get("test_pairs", 1), data["burn_in"] + data["pairs"]
     states = simulate(simulator(system), first + max(steps, test_pairs), dtype=data["dtype"])
     return _standardised(
-        *one_step_pairs(states[data["burn_in"] : first + 1]),
+        *_pairs(states[data["burn_in"] : first + 1]),
         states[first][None],
         states[first + 1 : first + 1 + steps][None],
-        *one_step_pairs(states[first : first + test_pairs + 1]),
+        *_pairs(states[first : first + test_pairs + 1]),
     )
 
 
@@ -201,7 +201,7 @@ def _many_trajectories(name: str, content: str) -> Problem:
         starts = np.stack([perturbed(system.start(), seed, data["perturbation"]) for seed in seeds])
         return simulate(system, length, starts=starts, dtype=data["dtype"])
 
-    couples = [one_step_pairs(states[burn_in:]) for states in trajectories(data["train"], burn_in + data["pairs"])]
+    couples = [_pairs(states[burn_in:]) for states in trajectories(data["train"], burn_in + data["pairs"])]
     tests = trajectories(data["test"], max(windows) + steps)
     none = np.empty((0, system.size))
     return _standardised(
@@ -212,6 +212,11 @@ def _many_trajectories(name: str, content: str) -> Problem:
         none,
         none,
     )
+
+
+def _pairs(states: Array) -> tuple[Array, Array]:
+    """Each state and its successor."""
+    return states[:-1], states[1:]
 
 
 def _standardised(inputs: Array, *others: Array) -> Problem:

@@ -97,7 +97,7 @@ class _Part(BaseModel):
 
 
 class Data(_Part):
-    """How trajectories are cut (see `lln.data.split`).
+    """How trajectories are cut, in time and never at random.
 
     Attributes:
         burn_in: steps that are skipped.

@@ -27,10 +27,8 @@ class AdvectionDiffusion(PeriodicField):
     When it breaks: RK4 needs dt below about min(2.8 dx / c, 0.7 dx^2 / nu).
 
     Args:
-        points: number of points n.
         c: velocity.
         nu: diffusivity.
-        dt: time step.
     """
 
     family: ClassVar[str] = "advecdiff"
@@ -51,5 +49,4 @@ class AdvectionDiffusion(PeriodicField):
     def start(self) -> Array:
         """Sin x + cos(2x) / 2."""
         x = self.grid
-        field: Array = np.sin(x) + 0.5 * np.cos(2.0 * x)
-        return field
+        return np.asarray(np.sin(x) + 0.5 * np.cos(2.0 * x))

@@ -28,9 +28,7 @@ class Burgers(PeriodicField):
     front needs about 512 points. RK4 needs dt below about min(2.8 dx / |u|, 0.7 dx^2 / nu).
 
     Args:
-        points: number of points n.
         nu: viscosity.
-        dt: time step.
     """
 
     family: ClassVar[str] = "burgers"
@@ -50,5 +48,4 @@ class Burgers(PeriodicField):
     def start(self) -> Array:
         """Sin x + cos(2x) / 2."""
         x = self.grid
-        field: Array = np.sin(x) + 0.5 * np.cos(2.0 * x)
-        return field
+        return np.asarray(np.sin(x) + 0.5 * np.cos(2.0 * x))

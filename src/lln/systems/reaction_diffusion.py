@@ -27,9 +27,7 @@ class ReactionDiffusion(PeriodicField):
     When it breaks: walls need a few points each, dx below sqrt(2 nu); RK4 needs dt below about 0.7 dx^2 / nu and 1.
 
     Args:
-        points: number of points n.
         nu: diffusivity.
-        dt: time step.
     """
 
     family: ClassVar[str] = "reactiondiff"
@@ -46,8 +44,7 @@ class ReactionDiffusion(PeriodicField):
     def start(self) -> Array:
         """Sin x + cos(2x) / 4."""
         x = self.grid
-        field: Array = np.sin(x) + 0.25 * np.cos(2.0 * x)
-        return field
+        return np.asarray(np.sin(x) + 0.25 * np.cos(2.0 * x))
 
     def energy(self, state: Array) -> Array:
         """The free energy, which never grows, (..., n) -> (...)."""

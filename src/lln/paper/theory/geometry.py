@@ -27,40 +27,19 @@ exact. Each of the 2D shears adds an error below 2^-102 of the partial products 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.models import LensNetwork
+from lln.models.field import FieldBlock
 from lln.ops import reference
 from lln.paper.theory.double_double import Doubled, add, times, times_plus
 
-
-class Optics(Protocol):
-    """What a transport stack must tell about itself; `lln.LensNetwork` does."""
-
-    @property
-    def coefficients(self) -> Tensor:
-        """Lens coefficients, (D, h, K)."""
-
-    @property
-    def centers(self) -> Sequence[float]:
-        """Control points, (K,)."""
-
-    @property
-    def sigma(self) -> float:
-        """Width of the Gaussians."""
-
-    @property
-    def length(self) -> float:
-        """Propagation distance L of one layer."""
-
-    @property
-    def lens_scale(self) -> float:
-        """Lens scale s."""
+Optics = LensNetwork | FieldBlock
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,7 @@ class Advection(SpectralField):
     Good values: c dt / dx should not be a whole number, or one step is a mere renumbering of the points.
 
     Args:
-        points: number of points n.
         c: speed.
-        length: L.
-        dt: time step.
-        substeps: has no effect, as the step is exact.
     """
 
     family: ClassVar[str] = "advection"
@@ -55,10 +51,6 @@ class Advection(SpectralField):
         """A bump of width L / 15 at a third of the circle, and a gentle wave."""
         (q,) = self.angles
         return self.joined(np.exp(6.0 * (np.cos(q - 2.0) - 1.0)) + 0.3 * np.sin(q))
-
-    def random_start(self, seed: int) -> Array:
-        """Five random modes, mean square one."""
-        return self.joined(self.noise(np.random.default_rng(seed), 5))
 
     def invariants(self) -> Mapping[str, Functional]:
         """The mean and the mean square of u."""

@@ -31,12 +31,8 @@ class AdvectionDiffusion2D(SpectralField):
     Good values: as the preset; a trajectory of (L / 2 pi)^2 / nu at most, beyond which little is left to predict.
 
     Args:
-        points: number of points along each side, one number or (n_x, n_y).
         wind: (c_x, c_y).
         nu: diffusivity.
-        length: of each side, one number or (L_x, L_y).
-        dt: time step.
-        substeps: has no effect, as the step is exact.
     """
 
     family: ClassVar[str] = "advecdiff-2d"
@@ -54,8 +50,7 @@ class AdvectionDiffusion2D(SpectralField):
     def symbol(self) -> Spectrum:
         """-i c.k - nu |k|^2."""
         along, across = self.derivatives
-        found: Spectrum = self.nu * self.laplacian - self.wind[0] * along - self.wind[1] * across
-        return found
+        return np.asarray(self.nu * self.laplacian - self.wind[0] * along - self.wind[1] * across)
 
     def start(self) -> Array:
         """Two puffs of unlike width and sign."""
@@ -63,10 +58,6 @@ class AdvectionDiffusion2D(SpectralField):
         first = np.exp(6.0 * (np.cos(p - 1.5) + np.cos(q - 2.0) - 2.0))
         second = np.exp(2.0 * (np.cos(p - 4.0) + np.cos(q - 4.5) - 2.0))
         return self.joined(first - 0.7 * second)
-
-    def random_start(self, seed: int) -> Array:
-        """Random modes up to 5, mean square one."""
-        return self.joined(self.noise(np.random.default_rng(seed), 5))
 
     @property
     def symbols(self) -> Mapping[str, float]:

@@ -32,11 +32,7 @@ class AllenCahn(SpectralField):
     Good values: nu of 0.03 and above on 64 x 64 points with L = 2 pi.
 
     Args:
-        points: number of points along each side, one number or (n_x, n_y).
         nu: diffusivity.
-        length: of each side, one number or (L_x, L_y).
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "allen-cahn"

@@ -32,15 +32,13 @@ class Burgers1D(SpectralField):
     Good values: nu of 0.05 and above on 128 points, 0.02 on 512.
 
     Args:
-        points: number of points n.
         nu: viscosity.
-        length: L.
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "burgers-1d"
     conserves_mean: ClassVar[bool] = True
+    modes: ClassVar[int] = 4
+    rms: ClassVar[float] = 0.7
 
     points: int = 128
     nu: float = 0.1
@@ -54,14 +52,9 @@ class Burgers1D(SpectralField):
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:
         """-(u^2 / 2)_x."""
-        found: Spectrum = -0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2)
-        return found
+        return np.asarray(-0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2))
 
     def start(self) -> Array:
         """Sin q + cos(2q) / 2 with q = 2 pi x / L."""
         (q,) = self.angles
         return self.joined(np.sin(q) + 0.5 * np.cos(2.0 * q))
-
-    def random_start(self, seed: int) -> Array:
-        """Four random modes, root mean square 0.7."""
-        return self.joined(0.7 * self.noise(np.random.default_rng(seed), 4))

@@ -32,17 +32,15 @@ class Burgers2D(SpectralField):
     Good values: nu of 0.08 and above on 64 x 64 points and |u| of about 1.
 
     Args:
-        points: number of points along each side, one number or (n_x, n_y).
         nu: viscosity.
-        length: of each side, one number or (L_x, L_y).
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "burgers-2d"
     channels: ClassVar[tuple[str, ...]] = ("u", "v")
     dimensions: ClassVar[int] = 2
     steps: ClassVar[int] = 200
+    modes: ClassVar[int] = 3
+    rms: ClassVar[float] = 0.7
 
     points: int | tuple[int, ...] = 64
     nu: float = 0.1
@@ -66,8 +64,3 @@ class Burgers2D(SpectralField):
         """U = sin p cos q + cos(q) / 2 and v = sin q cos p - sin(2 p) / 2, with the angles p and q of x and y."""
         p, q = self.angles
         return self.joined(np.sin(p) * np.cos(q) + 0.5 * np.cos(q), np.cos(p) * np.sin(q) - 0.5 * np.sin(2.0 * p))
-
-    def random_start(self, seed: int) -> Array:
-        """Random modes up to 3 of both components, root mean square 0.7."""
-        generator = np.random.default_rng(seed)
-        return self.joined(0.7 * self.noise(generator, 3), 0.7 * self.noise(generator, 3))

@@ -29,16 +29,13 @@ class Diffusion(SpectralField):
     Good values: a trajectory of about (L / 2 pi)^2 / nu; beyond it there is little left to predict.
 
     Args:
-        points: number of points n.
         nu: diffusivity.
-        length: L.
-        dt: time step.
-        substeps: has no effect, as the step is exact.
     """
 
     family: ClassVar[str] = "diffusion"
     conserves_mean: ClassVar[bool] = True
     linear: ClassVar[bool] = True
+    modes: ClassVar[int] = 8
 
     points: int = 128
     nu: float = 0.05
@@ -54,7 +51,3 @@ class Diffusion(SpectralField):
         """Two humps of unlike width and sign."""
         (q,) = self.angles
         return self.joined(np.exp(8.0 * (np.cos(q - 2.0) - 1.0)) - 0.7 * np.exp(2.0 * (np.cos(q - 4.5) - 1.0)))
-
-    def random_start(self, seed: int) -> Array:
-        """Eight random modes, mean square one."""
-        return self.joined(self.noise(np.random.default_rng(seed), 8))

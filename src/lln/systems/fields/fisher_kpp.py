@@ -32,12 +32,8 @@ class FisherKPP(SpectralField):
     Good values: r L / sqrt(D r) of 40 and more, for fronts that have room to run.
 
     Args:
-        points: number of points n.
         diffusivity: D.
         rate: growth rate r.
-        length: L.
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "fisher-kpp"
@@ -56,8 +52,7 @@ class FisherKPP(SpectralField):
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:
         """-r u^2."""
-        found: Spectrum = -self.rate * self.product(self.smooth_fields(hat) ** 2)
-        return found
+        return np.asarray(-self.rate * self.product(self.smooth_fields(hat) ** 2))
 
     def start(self) -> Array:
         """A large patch at a third of the circle and a faint one at two thirds."""

@@ -33,14 +33,10 @@ class GrayScott(SpectralField):
     Good values: as above, steps of ETDRK4 of 2.5, and 1000 to 5000 units of time for a pattern to form.
 
     Args:
-        points: number of points along each side, one number or (n_x, n_y).
         feed: F.
         kill: k.
         diffusivity_u: D_u.
         diffusivity_v: D_v.
-        length: of each side, one number or (L_x, L_y).
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "gray-scott"

@@ -30,16 +30,12 @@ class KortewegDeVries(SpectralField):
     k = (2 pi / L) n / 3. The dispersive part is exact; the rest needs a step of ETDRK4 below about 1 / (6 |u| k).
 
     Good values: solitons of c up to 3 on 128 points and L = 40.
-
-    Args:
-        points: number of points n.
-        length: L.
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "kdv"
     conserves_mean: ClassVar[bool] = True
+    modes: ClassVar[int] = 3
+    rms: ClassVar[float] = 0.35
 
     points: int = 128
     length: float = 40.0
@@ -52,8 +48,7 @@ class KortewegDeVries(SpectralField):
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:
         """-3 (u^2)_x."""
-        found: Spectrum = -3.0 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2)
-        return found
+        return np.asarray(-3.0 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2))
 
     def soliton(self, c: float, position: float) -> Array:
         """A soliton of speed c whose crest is at `position`, with its periodic images, (n,)."""
@@ -68,10 +63,6 @@ class KortewegDeVries(SpectralField):
     def start(self) -> Array:
         """A soliton of speed 2 at L / 4 behind one of speed 0.7 at L / 2."""
         return self.joined(self.soliton(2.0, self.length / 4.0) + self.soliton(0.7, self.length / 2.0))
-
-    def random_start(self, seed: int) -> Array:
-        """Three random modes, root mean square 0.35."""
-        return self.joined(0.35 * self.noise(np.random.default_rng(seed), 3))
 
     def energy(self, state: Array) -> Array:
         """The mean of u_x^2 / 2 - u^3, (..., n) -> (...)."""

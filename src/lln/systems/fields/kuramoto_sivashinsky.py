@@ -30,18 +30,13 @@ class KuramotoSivashinsky(SpectralField):
     small.
 
     Good values: (points, L) of (64, 22) and (128, 60), dt of 0.25, and 400 steps to reach the attractor.
-
-    Args:
-        points: number of points n.
-        length: L, the only parameter.
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "ks"
     conserves_mean: ClassVar[bool] = True
     burn_in: ClassVar[int] = 400
     steps: ClassVar[int] = 2000
+    modes: ClassVar[int] = 4
 
     points: int = 128
     length: float = 60.0
@@ -54,14 +49,9 @@ class KuramotoSivashinsky(SpectralField):
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:
         """-(u^2 / 2)_x."""
-        found: Spectrum = -0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2)
-        return found
+        return np.asarray(-0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2))
 
     def start(self) -> Array:
         """Cos q (1 + sin q) with q = 2 pi x / L."""
         (q,) = self.angles
         return self.joined(np.cos(q) * (1.0 + np.sin(q)))
-
-    def random_start(self, seed: int) -> Array:
-        """Four random modes, mean square one."""
-        return self.joined(self.noise(np.random.default_rng(seed), 4))

@@ -33,17 +33,22 @@ class SpectralField(System):
     Attributes:
         channels: names of the fields.
         dimensions: of space.
-        points: number of points along each side, one number for all or one for each.
-        length: of each side, likewise.
-        substeps: steps of the method within one dt.
+        points: number of points along each side, one number for all or one for each, as in (n_x, n_y).
+        length: of each side, likewise; L in the equations.
+        dt: time step.
+        substeps: steps of ETDRK4 within one dt; without effect on linear equations, whose step is exact.
         burn_in: steps after which a trajectory is worth learning from.
         steps: a length of trajectory that shows what the system does.
+        modes: highest Fourier mode of a random start.
+        rms: root mean square of a random start.
     """
 
     channels: ClassVar[tuple[str, ...]] = ("u",)
     dimensions: ClassVar[int] = 1
     burn_in: ClassVar[int] = 0
     steps: ClassVar[int] = 500
+    modes: ClassVar[int] = 5
+    rms: ClassVar[float] = 1.0
 
     points: int | tuple[int, ...]
     length: float | tuple[float, ...]
@@ -57,9 +62,10 @@ class SpectralField(System):
         """N of a spectrum (..., channels, *modes); zero where the equation is linear."""
         return np.zeros_like(hat)
 
-    @abstractmethod
     def random_start(self, seed: int) -> Array:
         """Another smooth start, (n,), the same field for the same seed on a grid of any resolution."""
+        generator = np.random.default_rng(seed)
+        return self.joined(*(self.rms * self.noise(generator, self.modes) for _ in self.channels))
 
     def __post_init__(self) -> None:
         """Check the grid, the steps and the constants."""
@@ -168,13 +174,11 @@ class SpectralField(System):
 
     def spectrum(self, fields: Array) -> Spectrum:
         """Fourier coefficients: (..., *space) -> (..., *modes)."""
-        found: Spectrum = np.fft.rfftn(fields, axes=range(-self.dimensions, 0))
-        return found
+        return np.asarray(np.fft.rfftn(fields, axes=range(-self.dimensions, 0)))
 
     def fields(self, hat: Spectrum) -> Array:
         """Values on the grid: (..., *modes) -> (..., *space)."""
-        found: Array = np.fft.irfftn(hat, s=self.space, axes=range(-self.dimensions, 0))
-        return found
+        return np.asarray(np.fft.irfftn(hat, s=self.space, axes=range(-self.dimensions, 0)))
 
     def smooth_fields(self, hat: Spectrum) -> Array:
         """Values on the grid of the modes that the 2/3 rule keeps: what products are made of."""

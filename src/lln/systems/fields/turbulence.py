@@ -35,11 +35,7 @@ class DecayingTurbulence(SpectralField):
     filaments form, at t of 1 to 4, the highest modes kept then hold about 2 % of the largest.
 
     Args:
-        points: number of points along each side, one number or (n_x, n_y).
         nu: viscosity.
-        length: of each side, one number or (L_x, L_y).
-        dt: time step.
-        substeps: steps of ETDRK4 in one dt.
     """
 
     family: ClassVar[str] = "turbulence"
@@ -47,6 +43,7 @@ class DecayingTurbulence(SpectralField):
     channels: ClassVar[tuple[str, ...]] = ("w",)
     dimensions: ClassVar[int] = 2
     steps: ClassVar[int] = 300
+    rms: ClassVar[float] = 2.0
 
     points: int | tuple[int, ...] = 64
     nu: float = 0.008
@@ -90,7 +87,3 @@ class DecayingTurbulence(SpectralField):
     def start(self) -> Array:
         """The random start of seed 0."""
         return self.random_start(0)
-
-    def random_start(self, seed: int) -> Array:
-        """Random modes up to 5, root mean square 2."""
-        return self.joined(2.0 * self.noise(np.random.default_rng(seed), 5))

@@ -31,11 +31,7 @@ class Wave(SpectralField):
     Good values: c dt / dx should not be a whole number, or one step is a mere renumbering of the points.
 
     Args:
-        points: number of points n.
         c: speed.
-        length: L.
-        dt: time step.
-        substeps: has no effect, as the step is exact.
     """
 
     family: ClassVar[str] = "wave"
@@ -72,11 +68,6 @@ class Wave(SpectralField):
         """A bump at a third of the circle, at rest."""
         (q,) = self.angles
         return self.joined(np.exp(12.0 * (np.cos(q - 2.0) - 1.0)), np.zeros_like(q))
-
-    def random_start(self, seed: int) -> Array:
-        """Five random modes of displacement and of velocity, each with mean square one."""
-        generator = np.random.default_rng(seed)
-        return self.joined(self.noise(generator, 5), self.noise(generator, 5))
 
     def energy(self, state: Array) -> Array:
         """The mean of v^2 / 2 + c^2 u_x^2 / 2, (..., 2n) -> (...)."""
