@@ -5,7 +5,7 @@ import torch
 from lln.core.errors import InputError
 from lln.paper.identify import Setting, draw, mean_scores, printed_means, search
 from lln.paper.run import problem_of
-from lln.paper.simulators import SIMULATORS, PinnedChain, Restarted, perturbed, simulator
+from lln.paper.simulators import SIMULATORS, PinnedChain, perturbed, restarted, simulator
 from lln.systems import AdvectionDiffusion, simulate
 
 DATA = {"burn_in": 500, "pairs": 3000, "steps": 500, "test_pairs": 1, "dtype": "float32"}
@@ -54,7 +54,7 @@ def test_the_pinned_chain_follows_its_own_linear_operator_and_keeps_its_energy()
 
 def test_a_restarted_field_keeps_its_equation():
     base = AdvectionDiffusion(points=8, c=0.7, nu=0.05, dt=0.002)
-    system = Restarted(base, base.dt, ((2.0, "cos", 1.0),), closed=True)
+    system = restarted(base, ((2.0, "cos", 1.0),), closed=True)
     assert system.start() == pytest.approx(2 * np.cos(2 * np.pi * np.linspace(0, 1, 8)))
     state = np.arange(8.0)
     assert np.array_equal(system.rhs(state), base.rhs(state))

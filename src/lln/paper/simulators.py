@@ -8,15 +8,13 @@ constants under the same names; the first reproduction used those.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 
 from lln.core.errors import choice
-from lln.systems import AdvectionDiffusion, Burgers, Lorenz, ReactionDiffusion, SpringChain
+from lln.systems import AdvectionDiffusion, Burgers, Lorenz, ReactionDiffusion, SpringChain, UserSystem
 from lln.systems.base import Array, System
 
 # A term of a start: amplitude, "sin" or "cos", number of waves on the unit interval (halves are allowed).
@@ -31,52 +29,17 @@ def waves(terms: Terms, u: Array) -> Array:
     return total
 
 
-@dataclass(frozen=True)
-class Restarted(System):
-    """A field of the package with another start.
+def restarted(base: System, terms: Terms, *, closed: bool = False) -> System:
+    """A field of the package with another start, a sum of waves.
 
-    Attributes:
-        base: the equation and its constants.
-        dt: time step, that of `base`.
-        terms: the start, a sum of waves.
+    Args:
+        base: the equation, its constants and its time step.
+        terms: the start.
         closed: whether the start is taken on ``linspace(0, L, n)``, end point included, as a script may do it, while
             the equation is periodic with spacing L / n.
     """
-
-    family: ClassVar[str] = "restarted"
-
-    base: System
-    dt: float
-    terms: Terms
-    closed: bool = False
-
-    @property
-    def size(self) -> int:
-        """Number of points n."""
-        return self.base.size
-
-    @property
-    def name(self) -> str:
-        """That of the field."""
-        return self.base.name
-
-    def rhs(self, state: Array) -> Array:
-        """That of the field: (..., n) -> (..., n)."""
-        return self.base.rhs(state)
-
-    def start(self) -> Array:
-        """The sum of waves, (n,)."""
-        return waves(self.terms, np.arange(self.size) / (self.size - 1 if self.closed else self.size))
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        """Those of the field."""
-        return self.base.coordinates
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Those of the field."""
-        return self.base.symbols
+    start = waves(terms, np.arange(base.size) / (base.size - 1 if closed else base.size))
+    return UserSystem(base.rhs, start, base.dt, name=base.name, coordinates=base.coordinates, symbols=base.symbols)
 
 
 @dataclass(frozen=True)
@@ -117,31 +80,17 @@ class PinnedChain(SpringChain):
         return total
 
 
-def _fields(points: int) -> dict[str, System]:
-    burgers = Burgers(points=points, nu=0.0316, dt=0.003)
-    transport = AdvectionDiffusion(points=points, c=0.7, nu=0.05, dt=0.002)
-    reaction = ReactionDiffusion(points=points, nu=0.001, dt=0.002)
-    wave = ((0.1885, "sin", 1.0), (0.09425, "sin", 2.0), (0.02356, "cos", 4.0))
-    phases = ((0.6, "sin", 1.0), (0.45, "cos", 2.0), (0.06, "sin", 4.0))
-    return {
-        f"burgers-{points}": Restarted(burgers, burgers.dt, wave, closed=True),
-        f"advecdiff-{points}": Restarted(transport, transport.dt, ((1.0, "sin", 1.0), (0.6, "cos", 3.0))),
-        f"reactiondiff-{points}": Restarted(reaction, reaction.dt, phases),
-    }
-
-
-SIMULATORS: dict[str, System] = {
-    "lorenz-24": Lorenz(rho=24.0),
-    "lorenz-28": Lorenz(rho=28.0),
-    "springchain-32": PinnedChain(32),
-    "springchain-48": PinnedChain(48),
-    **{
-        name: _fields(points)[name]
-        for family in ("burgers", "advecdiff", "reactiondiff")
-        for points in (32, 48)
-        for name in (f"{family}-{points}",)
-    },
-}
+_WAVE = ((0.1885, "sin", 1.0), (0.09425, "sin", 2.0), (0.02356, "cos", 4.0))
+_PHASES = ((0.6, "sin", 1.0), (0.45, "cos", 2.0), (0.06, "sin", 4.0))
+_EVERY: tuple[System, ...] = (
+    Lorenz(rho=24.0),
+    Lorenz(rho=28.0),
+    *(PinnedChain(n) for n in (32, 48)),
+    *(restarted(Burgers(points=n, nu=0.0316, dt=0.003), _WAVE, closed=True) for n in (32, 48)),
+    *(restarted(AdvectionDiffusion(n, 0.7, 0.05, 0.002), ((1.0, "sin", 1.0), (0.6, "cos", 3.0))) for n in (32, 48)),
+    *(restarted(ReactionDiffusion(points=n, nu=0.001, dt=0.002), _PHASES) for n in (32, 48)),
+)
+SIMULATORS = {system.name: system for system in _EVERY}
 
 
 def simulator(name: str) -> System:

@@ -24,11 +24,11 @@ from lln.paper.report.names import as_printed, mean_and_deviation, plain_number,
 from lln.paper.report.other_tables import ablation_table, multi_trajectory_table
 from lln.paper.report.rollout_tables import (
     Cells,
-    Ratios,
     all_depths_tables,
     cells_agreeing,
     depth40_table,
     linear_wins,
+    ratio_texts,
     reference_table,
 )
 from lln.paper.theory.audit import audit_ratios
@@ -124,14 +124,14 @@ def test_the_stored_search_and_the_batch_64_run_are_shown_where_they_lie_beside_
 
 
 def test_a_row_with_another_winner_differs_and_one_of_another_size_is_told_apart():
-    table = depth40_table(changed("R0", "row", "burgers-32", 0.5), Ratios(), trial=False)
+    table = depth40_table(changed("R0", "row", "burgers-32", 0.5), {})
     assert table.verdicts[4] is Verdict.OTHER_SIZE
     assert table.table.cells()[4][4] == "0.50"
-    assert depth40_table(changed("R0", "row", "burgers-32", 10.0), Ratios(), trial=False).verdicts[4] is Verdict.DIFFER
+    assert depth40_table(changed("R0", "row", "burgers-32", 10.0), {}).verdicts[4] is Verdict.DIFFER
 
 
 def test_the_comparator_is_the_lowest_of_our_own_runs():
-    table = depth40_table(changed("R0", "row", "burgers-32", 0.9, model="layerscale"), Ratios(), trial=False).table
+    table = depth40_table(changed("R0", "row", "burgers-32", 0.9, model="layerscale"), {}).table
     assert table.cells()[4][5] == "LayerScale (Plain MLP)"
     assert table.cells()[4][6] == "1.908 ± 0.055"
 
@@ -143,7 +143,7 @@ def test_the_horizon_with_the_lowest_mean_is_the_row(evidence):
 
 
 def test_all_depths_layout(evidence):
-    first = all_depths_tables(evidence, Ratios(audit_ratios()), trial=False)[0].table
+    first = all_depths_tables(evidence, ratio_texts(audit_ratios()))[0].table
     here, printed, ratio = first.cells()[:3]
     assert here[:5] == ["Lorenz-24", "here", "6.778 ± 2.160", "7.510 ± 0.066", "∞"]
     assert printed[:5] == ["", "printed", "6.778 ± 2.160", "7.510 ± 0.066", "∞"]
@@ -153,14 +153,14 @@ def test_all_depths_layout(evidence):
 
 
 def test_ablation_shows_divergent_means_in_powers(evidence):
-    cells = ablation_table(evidence, trial=False).table.cells()
+    cells = ablation_table(evidence).table.cells()
     assert cells[3][2:6] == ["1.03 ± 0.48", "1.37 ± 0.66", "5.6×10¹⁰", "1.0×10⁵"]
     assert cells[4][2:6] == cells[3][2:6]
     assert cells[0][5] == "∞"
 
 
 def test_intervals_below_one_are_bold(evidence):
-    table = multi_trajectory_table(evidence, trial=False).table
+    table = multi_trajectory_table(evidence).table
     assert [row for row, column in table.best if column == 7] == [3, 4, 5, 7, 9]
     assert [row for row, column in table.best if column == 8] == [3, 4, 5, 7, 9]
 
@@ -211,7 +211,7 @@ def test_a_crashed_run_is_counted(tmp_path):
         store.set_blocks({"R0": [Entry(Record(spec).digest, "row")]})
     found = Evidence.read(tmp_path)
     assert found.unfinished("R0") == (0, 1)
-    notes = depth40_table(found, Ratios(), trial=False).notes
+    notes = depth40_table(found, {}).notes
     assert "1 runs crashed; `lln reproduce R0 SC-C L28-C` tries them again." in notes
 
 

@@ -36,13 +36,13 @@ from lln.paper.report.other_tables import (
     profile_tables,
 )
 from lln.paper.report.rollout_tables import (
-    Ratios,
     all_depths_tables,
     cells_agreeing,
     depth40_table,
     linear_wins,
     missing_note,
     one_step_table,
+    ratio_texts,
     reference_table,
 )
 
@@ -102,12 +102,12 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
         ratios: the parameter and operation ratios computed from the counts, for their columns.
         folder: that holds the stored search and the batch-64 table; None leaves them out.
     """
-    trial = evidence.shortened()
-    main = depth40_table(evidence, Ratios(ratios), trial=trial)
-    depths = all_depths_tables(evidence, Ratios(ratios), trial=trial)
-    gradients = gradient_table(evidence, trial=trial)
-    several = multi_trajectory_table(evidence, trial=trial)
-    variants = ablation_table(evidence, trial=trial)
+    counted = ratio_texts(ratios)
+    main = depth40_table(evidence, counted)
+    depths = all_depths_tables(evidence, counted)
+    gradients = gradient_table(evidence)
+    several = multi_trajectory_table(evidence)
+    variants = ablation_table(evidence)
     tables = {
         "Depth-40 table": [main],
         "All-depth table": depths,
@@ -117,9 +117,9 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
     }
     references = reference_table(evidence, *ROLLOUTS)
     home = Path() if folder is None else folder
-    claims = all_claims(evidence, trial=trial)
+    claims = all_claims(evidence)
     sections = [
-        _summary(evidence, tables, claims, home, trial=trial),
+        _summary(evidence, tables, claims, home),
         Section("What is identified", (), (), [protocol_table(), fingerprint_table(evidence), *search_table(home)]),
         Section("Depth-40 rollouts", (), RULE, [main, references, deployment_table()]),
         Section("All depths", (), (), [*depths, references], [_sweep(evidence)]),
@@ -139,7 +139,7 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
 
 
 def _summary(
-    evidence: Evidence, tables: Mapping[str, Sequence[Compared]], claims: Sequence[Claim], home: Path, *, trial: bool
+    evidence: Evidence, tables: Mapping[str, Sequence[Compared]], claims: Sequence[Claim], home: Path
 ) -> Section:
     counts = {name: Counter(v for part in parts for v in part.verdicts) for name, parts in tables.items()}
     total = sum(counts.values(), Counter())
@@ -149,7 +149,7 @@ def _summary(
     verdicts = Table(("Table", "rows", *(verdict.value for verdict in Verdict)), rows, "How many rows agree")
     return Section(
         "Summary",
-        [TRIAL] if trial else [],
+        [TRIAL] if evidence.trial else [],
         [*lorenz_lines(evidence), *_overall_lines(evidence, claims), *_meaning_lines(evidence, home)],
         [Compared(verdicts)],
     )

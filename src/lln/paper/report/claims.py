@@ -103,7 +103,7 @@ def close_scores(*scores: Summary | None) -> bool:
     return len(known) > 1 and not decided(known)
 
 
-def all_claims(evidence: Evidence, *, trial: bool = False) -> list[Claim]:
+def all_claims(evidence: Evidence) -> list[Claim]:
     """Every claim, in the order of the paper; a trial run shows its numbers but decides none of them."""
     claims = [
         *_rollout_claims(evidence),
@@ -114,7 +114,7 @@ def all_claims(evidence: Evidence, *, trial: bool = False) -> list[Claim]:
         _curve_claim(evidence),
         *_ablation_claims(evidence),
     ]
-    return [replace(claim, outcome=NOT_RUN, difference="") for claim in claims] if trial else claims
+    return [replace(claim, outcome=NOT_RUN, difference="") for claim in claims] if evidence.trial else claims
 
 
 def _rollout_claims(evidence: Evidence) -> list[Claim]:

@@ -90,7 +90,8 @@ class Evidence:
         failed = sum(digest in self.records and not self.records[digest].done for digest in entries)
         return missing, failed
 
-    def shortened(self) -> bool:
+    @cached_property
+    def trial(self) -> bool:
         """Whether a run that serves a block used other data than the paper's: a trial run, of which no row compares."""
         served = {entry.digest for entries in self.blocks.values() for entry in entries}
         return any(is_shortened(self.records[digest]) for digest in served if digest in self.records)

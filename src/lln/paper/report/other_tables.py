@@ -46,14 +46,14 @@ def gradient_scores(evidence: Evidence, system: str) -> dict[str, Summary | None
     return found
 
 
-def gradient_table(evidence: Evidence, *, trial: bool) -> Compared:
+def gradient_table(evidence: Evidence) -> Compared:
     """The gradient table; three lines a system: here, printed, their difference."""
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
     verdicts = []
     for printed in gradient_transport():
         here, paper = gradient_scores(evidence, printed.system), printed.scores()
-        verdicts.append(Verdict.NOT_COMPARABLE if trial else judge_gradients(here, paper))
+        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else judge_gradients(here, paper))
         known = {name: abs(summary.mean) for name, summary in here.items() if summary is not None}
         if known:
             best.append((len(rows), 2 + GRADIENT_MODELS.index(min(known, key=lambda name: known[name]))))
@@ -89,7 +89,7 @@ def ablation_scores(evidence: Evidence, system: str) -> dict[str, Summary | None
     return found
 
 
-def ablation_table(evidence: Evidence, *, trial: bool) -> Compared:
+def ablation_table(evidence: Evidence) -> Compared:
     """The ablation table; three lines a system: here, printed, their factor."""
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ def ablation_table(evidence: Evidence, *, trial: bool) -> Compared:
     for printed in ablation():
         here = ablation_scores(evidence, printed.system)
         verdict = judge(here, printed.scores(), count=SEEDS)
-        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
         best += lowest(here, printed.scores(), len(rows))
         rows += _ablation_lines(printed, here, verdicts[-1])
     columns = ("System", "", *VARIANT_NAMES.values(), "Verdict")
@@ -132,14 +132,14 @@ def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, flo
     return geometric_mean(ours), geometric_mean(theirs), cluster_ratio(ours, theirs)
 
 
-def multi_trajectory_table(evidence: Evidence, *, trial: bool) -> Compared:
+def multi_trajectory_table(evidence: Evidence) -> Compared:
     """The multi-trajectory table."""
     rows, best, verdicts = [], [], []
     for index, printed in enumerate(multi_trajectory()):
         here = multi_trajectory_scores(evidence, printed.system)
         low, high = (float(value) for value in printed.interval)
         verdict = judge_interval(here, (printed.lens, printed.comparator_mse, printed.mse_ratio), (low, high))
-        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
         rows.append(_multi_trajectory_cells(printed, here, verdicts[-1]))
         best.append((index, 2 if printed.mse_ratio < 1 else 5))
         if side(low, high) < 0:

@@ -37,15 +37,12 @@ DEPTHS = (5, 10, 20, 40)
 SEEDS = 10
 
 
-class Ratios:
-    """The computed ratios by table, depth, system and column; a dash where they were not handed over."""
+Ratios = Mapping[tuple[str, int, str, str], str]
 
-    def __init__(self, cells: Sequence[Ratio] = ()) -> None:
-        self._cells = {(cell.table, cell.depth, cell.system, cell.column): str(cell.computed) for cell in cells}
 
-    def text(self, table: str, depth: int, system: str, column: str) -> str:
-        """The ratio with its printed digits."""
-        return self._cells.get((table, depth, system, column), NOTHING)
+def ratio_texts(cells: Sequence[Ratio]) -> Ratios:
+    """The computed ratios with their printed digits, by table, depth, system and column."""
+    return {(cell.table, cell.depth, cell.system, cell.column): str(cell.computed) for cell in cells}
 
 
 @dataclass(frozen=True)
@@ -98,13 +95,13 @@ def ratio_of(pair: Pair) -> str:
     return plain_number(pair.lens.mean / pair.other.mean)
 
 
-def depth40_table(evidence: Evidence, ratios: Ratios, *, trial: bool) -> Compared:
+def depth40_table(evidence: Evidence, ratios: Ratios) -> Compared:
     """The depth-40 table."""
     rows, best, verdicts = [], [], []
     for index, printed in enumerate(depth40()):
         pair = pair_of(evidence, printed.system, 40)
         verdict = judge_pair(pair, printed.lens, printed.comparator_mse)
-        verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
         rows.append(_depth40_cells(printed, pair, ratios, verdicts[-1]))
         if pair.lower is not None:
             best.append((index, 2 if pair.lower else 6))
@@ -134,7 +131,7 @@ def depth40_table(evidence: Evidence, ratios: Ratios, *, trial: bool) -> Compare
 
 def _depth40_cells(printed: Depth40Row, pair: Pair, ratios: Ratios, verdict: Verdict) -> list[str]:
     def computed(column: str, paper: Decimal) -> str:
-        return f"{ratios.text('depth 40', 40, printed.system, column)} ({paper})"
+        return f"{ratios.get(('depth 40', 40, printed.system, column), NOTHING)} ({paper})"
 
     return [
         SYSTEM_NAMES[printed.system],
@@ -158,7 +155,7 @@ def ratio_to(here: Summary | None, printed: MeanAndDeviation) -> str:
     return NOTHING if here is None else quotient(here.mean, printed.mean)
 
 
-def all_depths_tables(evidence: Evidence, ratios: Ratios, *, trial: bool) -> list[Compared]:
+def all_depths_tables(evidence: Evidence, ratios: Ratios) -> list[Compared]:
     """The all-depth table, one part for each depth; three lines a system: here, printed, their ratio."""
     comparators = {(row.depth, row.system): row.comparator for row in ratio_rows()}
     parts = []
@@ -171,7 +168,7 @@ def all_depths_tables(evidence: Evidence, ratios: Ratios, *, trial: bool) -> lis
             pair = pair_of(evidence, printed.system, depth)
             other = printed.scores()[comparators[depth, printed.system]]
             verdict = judge_pair(pair, printed.lens, other)
-            verdicts.append(Verdict.NOT_COMPARABLE if trial else verdict)
+            verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
             best += lowest(scores, printed.scores(), len(rows))
             rows += _all_depths_lines(printed, scores, pair, ratios, verdicts[-1])
         columns = ("System", "", *SHORT_NAMES.values(), "MSE r.", "Param r.", "FLOP r.", "Verdict")
@@ -184,7 +181,8 @@ def _all_depths_lines(
     printed: AllDepthsRow, scores: Mapping[str, Summary | None], pair: Pair, ratios: Ratios, verdict: Verdict
 ) -> list[list[str]]:
     paper = printed.scores()
-    counted = [ratios.text("all depths", printed.depth, printed.system, key) for key in ("parameters", "operations")]
+    keys = [("all depths", printed.depth, printed.system, column) for column in ("parameters", "operations")]
+    counted = [ratios.get(key, NOTHING) for key in keys]
     here = [mean_and_deviation(scores[name]) for name in SHORT_NAMES]
     return [
         [SYSTEM_NAMES[printed.system], "here", *here, ratio_of(pair), *counted, verdict.value],
