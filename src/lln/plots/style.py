@@ -26,33 +26,11 @@ ERROR_COLOURS = "PuOr_r"
 WIDTH = 7.2
 DPI = 160
 
+_FILE = Path(__file__).with_name("lln.mplstyle")
 STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9.0,
-    "axes.labelcolor": BLACK,
-    "axes.edgecolor": GREY,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    **mpl.rc_params_from_file(_FILE, use_default_template=False),
     "axes.prop_cycle": cycler(color=PALETTE),
-    "grid.color": "#E3E3E3",
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "xtick.color": BLACK,
-    "ytick.color": BLACK,
-    "lines.linewidth": 1.5,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
     "figure.dpi": DPI,
-    "figure.titlesize": 11.0,
-    "figure.titleweight": "bold",
 }
 
 

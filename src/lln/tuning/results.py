@@ -91,18 +91,6 @@ class SearchResult:
         }
 
 
-def front_of(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Complete trials that no other beats in every objective, the lowest rollout error first."""
-    done = [trial for trial in trials if trial.values]
-    front = [one for one in done if not any(_beats(other, one) for other in done)]
-    return tuple(sorted(front, key=lambda trial: trial.values["rollout"]))
-
-
-def _beats(one: Trial, other: Trial) -> bool:
-    pairs = [(one.values[key], other.values[key]) for key in one.values]
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
-
-
 def _counts(trials: Sequence[Trial]) -> str:
     by_state = {state: sum(trial.state == state for trial in trials) for state in ("complete", "pruned", "failed")}
     return ", ".join(f"{count} {state}" for state, count in by_state.items() if count)

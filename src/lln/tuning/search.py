@@ -31,7 +31,7 @@ from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
 from lln.tuning import owners
 from lln.tuning import storage as store
-from lln.tuning.results import SearchResult, Trial, front_of
+from lln.tuning.results import SearchResult, Trial
 
 OBJECTIVES = ("rollout", "parameters", "latency")
 STORAGE = "lln-search.db"
@@ -365,4 +365,6 @@ def _result(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any
     if not any(trial.values for trial in trials):
         errors = [trial.user_attrs["error"] for trial in ended if "error" in trial.user_attrs]
         raise RuntimeError(f"no trial was completed{': ' + errors[-1] if errors else '; give a larger budget'}")
-    return SearchResult(study.study_name, store.without_password(url), aims, fixed, trials, front_of(trials))
+    best = {trial.number for trial in study.best_trials}
+    front = sorted((trial for trial in trials if trial.number in best), key=lambda trial: trial.values["rollout"])
+    return SearchResult(study.study_name, store.without_password(url), aims, fixed, trials, tuple(front))

@@ -20,25 +20,16 @@ _ALIAS = re.compile(r"(\d*)([MQY])([SE])(?:-[A-Z]{3})?")
 _LENGTHS = {"M": 1, "Q": 3, "Y": 12}
 _WORDS = {"M": "months", "Q": "quarters", "Y": "years"}
 _UNIT = re.compile(r"(\w+?)s? since (.+)", re.IGNORECASE)
-_SECONDS = {
-    "d": 86400.0,
-    "day": 86400.0,
-    "h": 3600.0,
-    "hr": 3600.0,
-    "hour": 3600.0,
-    "min": 60.0,
-    "minute": 60.0,
-    "s": 1.0,
-    "sec": 1.0,
-    "second": 1.0,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "millisecond": 1e-3,
-    "us": 1e-6,
-    "microsecond": 1e-6,
-    "ns": 1e-9,
-    "nanosecond": 1e-9,
-}
+_LENGTHS_OF_UNITS = (
+    (86400.0, ("d", "day")),
+    (3600.0, ("h", "hr", "hour")),
+    (60.0, ("min", "minute")),
+    (1.0, ("s", "sec", "second")),
+    (1e-3, ("ms", "msec", "millisecond")),
+    (1e-6, ("us", "microsecond")),
+    (1e-9, ("ns", "nanosecond")),
+)
+_SECONDS = {name: length for length, names in _LENGTHS_OF_UNITS for name in names}
 
 
 def find_frequency(dates: Dates) -> str | None:
