@@ -10,8 +10,7 @@ from typing import Any
 
 from lln.core.canonical import digest
 from lln.paper.printed_values import deployments, ratio_rows
-from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Confirm, Data, Runs, Study
-from lln.paper.training import TrainingRecipe
+from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Data, Runs, Study
 
 SCHEMA = 2
 # Depth of the printed deployments.
@@ -44,8 +43,23 @@ class RunSpec:
 
     @property
     def cost(self) -> float:
-        """A rough measure of the time it takes, to run long ones first and to tell the time left."""
-        return _cost(self.content)
+        """A rough measure of the time it takes, to run long ones first and to tell the time left.
+
+        Seconds on one core of a laptop, within a factor of two or so.
+        """
+        content = self.content
+        options, model = content.get("options"), content.get("model")
+        if not options:
+            return 5.0 if content["kind"] == "case-study" else 0.5
+        members = len(content["seeds"])
+        pairs = content["data"]["pairs"] * max(1, len(content["data"].get("train", [])))
+        size = options["width"] * options.get("basis", options["width"]) * options["depth"]
+        if content["kind"] == "gradients":
+            passes, per_unit = content["batch"] * content["batches"], 1e-8 if model == "lens" else 1e-10
+            return float(0.05 + members * passes * size * per_unit)
+        passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
+        updates = passes / content["recipe"]["batch_size"]
+        return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)
 
     def again(self, seeds: Iterable[int], *, curve: bool, role: str) -> RunSpec:
         """The same configuration on other seeds."""
@@ -125,14 +139,9 @@ def _content(study: Study, entry: Runs, system: str, model: str, options: Mappin
     }
     if study.kind == "gradients":
         return content | {"batch": study.batch, "batches": study.batches}
-    recipe = None if model in REFERENCES else recipe_content(study.recipe_of(entry, system, model))
+    recipe = None if model in REFERENCES else study.recipe_of(entry, system, model).model_dump()
     content |= {"recipe": recipe}
     return content | {"curve": entry.curve} if study.kind == "rollout" else content
-
-
-def recipe_content(recipe: TrainingRecipe) -> dict[str, Any]:
-    """A recipe as plain data."""
-    return recipe.model_dump()
 
 
 def _data(kind: str, data: Data) -> dict[str, Any]:
@@ -144,47 +153,20 @@ def _data(kind: str, data: Data) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def _cost(content: Mapping[str, Any]) -> float:
-    """Seconds on one core of a laptop, within a factor of two or so."""
-    options, model = content.get("options"), content.get("model")
-    if not options:
-        return 5.0 if content["kind"] == "case-study" else 0.5
-    members = len(content["seeds"])
-    pairs = content["data"]["pairs"] * max(1, len(content["data"].get("train", [])))
-    size = options["width"] * options.get("basis", options["width"]) * options["depth"]
-    if content["kind"] == "gradients":
-        passes, per_unit = content["batch"] * content["batches"], 1e-8 if model == "lens" else 1e-10
-        return float(0.05 + members * passes * size * per_unit)
-    passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
-    updates = passes / content["recipe"]["batch_size"]
-    return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)
-
-
 def shortened(study: Study) -> Study:
     """`study` with the same shapes in seconds; its numbers mean nothing."""
-    data = study.data.model_copy(
-        update={
-            "pairs": min(study.data.pairs, QUICK_PAIRS),
-            "steps": min(study.data.steps, QUICK_STEPS),
-        }
-    )
-    recipes = {name: recipe.model_copy(update={"epochs": QUICK_EPOCHS}) for name, recipe in study.recipes.items()}
+    data, confirm = study.data, study.confirm
+    sizes = {"pairs": min(data.pairs, QUICK_PAIRS), "steps": min(data.steps, QUICK_STEPS)}
     return study.model_copy(
         update={
             "seeds": study.seeds[:QUICK_SEEDS],
-            "data": data,
-            "recipes": recipes,
+            "data": data.model_copy(update=sizes),
+            "recipes": {key: one.model_copy(update={"epochs": QUICK_EPOCHS}) for key, one in study.recipes.items()},
             "short": True,
             "batch": min(study.batch, QUICK_BATCH),
-            "runs": tuple(_short_entry(entry) for entry in study.runs),
-            "confirm": None if study.confirm is None else _short_confirm(study.confirm),
+            "runs": tuple(
+                run.model_copy(update={"seeds": run.seeds and run.seeds[:QUICK_SEEDS]}) for run in study.runs
+            ),
+            "confirm": confirm and confirm.model_copy(update={"seeds": confirm.seeds[:QUICK_SEEDS]}),
         }
     )
-
-
-def _short_entry(entry: Runs) -> Runs:
-    return entry.model_copy(update={"seeds": None if entry.seeds is None else entry.seeds[:QUICK_SEEDS]})
-
-
-def _short_confirm(confirm: Confirm) -> Confirm:
-    return confirm.model_copy(update={"seeds": confirm.seeds[:QUICK_SEEDS]})

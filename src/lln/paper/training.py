@@ -37,10 +37,6 @@ class TrainingRecipe(Recipe):
             return self.learning_rate
         return self.learning_rate * (0.1 + 0.45 * (1.0 + math.cos(math.pi * epoch / self.epochs)))
 
-    def updates(self, pairs: int) -> int:
-        """Number of optimizer steps on `pairs` training pairs."""
-        return self.epochs * -(-pairs // self.batch_size)
-
 
 def loader_order(pairs: int, generator: torch.Generator) -> Tensor:
     """The permutation of one epoch, (pairs,), as `DataLoader(shuffle=True)` draws it from the global generator.

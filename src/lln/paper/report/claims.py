@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ HOLDS, IN_NOISE, OTHER_SIZE = "holds", "holds within noise", "order holds, size 
 FAILS, NOT_RUN = "fails", "not run"
 # Relative difference up to which a printed number of the case study counts as met.
 NEAR = 0.05
+Row = TypeVar("Row")
 FIELDS = ("burgers-48", "advecdiff-48", "reactiondiff-48")
 
 
@@ -60,11 +61,11 @@ class Claim:
 
 def counted(
     text: str,
-    printed: Mapping[str, bool],
-    here: Mapping[str, bool | None],
-    explain: Callable[[str], str],
-    label: Callable[[str], str] = lambda name: SYSTEM_NAMES.get(name, name),
-    noise: Callable[[str], bool] = lambda _: False,
+    printed: Mapping[Row, bool],
+    here: Mapping[Row, bool | None],
+    explain: Callable[[Row], str],
+    label: Callable[[Row], str] = lambda name: SYSTEM_NAMES.get(str(name), str(name)),
+    noise: Callable[[Row], bool] = lambda _: False,
 ) -> Claim:
     """A claim about several rows: it holds if every row that shows it in print shows it here as well.
 
@@ -142,22 +143,18 @@ def _depth_claims(evidence: Evidence) -> list[Claim]:
     def path(system: str) -> str:
         return " → ".join(_mean(scores[system][depth]) for depth in DEPTHS)
 
-    def versus(key: str) -> str:
-        system, _, depth = key.partition(" D = ")
-        pair = pair_of(evidence, system, int(depth))
+    def versus(row: tuple[str, int]) -> str:
+        pair = pair_of(evidence, *row)
         return f"LLN {_mean(pair.lens)}, best other {_mean(pair.other)}"
 
-    def cells(systems: Sequence[str], depths: Sequence[int]) -> tuple[dict[str, bool], dict[str, bool | None]]:
-        keys = {f"{s} D = {d}": (s, d) for s in systems for d in depths}
-        return {k: lowest[v] for k, v in keys.items()}, {k: pair_of(evidence, *v).lower for k, v in keys.items()}
+    def cells(*rows: tuple[str, int]) -> tuple[dict[tuple[str, int], bool], dict[tuple[str, int], bool | None]]:
+        return {row: lowest[row] for row in rows}, {row: pair_of(evidence, *row).lower for row in rows}
 
-    def place(key: str) -> str:
-        system, _, depth = key.partition(" D = ")
-        return f"{SYSTEM_NAMES[system]} at D = {depth}"
+    def place(row: tuple[str, int]) -> str:
+        return f"{SYSTEM_NAMES[row[0]]} at D = {row[1]}"
 
-    def tie(key: str) -> bool:
-        system, _, depth = key.partition(" D = ")
-        pair = pair_of(evidence, system, int(depth))
+    def tie(row: tuple[str, int]) -> bool:
+        pair = pair_of(evidence, *row)
         return close_scores(pair.lens, pair.other)
 
     def flat(system: str) -> bool:
@@ -166,8 +163,8 @@ def _depth_claims(evidence: Evidence) -> list[Claim]:
 
     deeper = ("burgers-32", "burgers-48", "reactiondiff-32", "reactiondiff-48")
     falls = {s: all(lens[s, a] >= lens[s, b] for a, b in pairwise(DEPTHS)) for s in deeper}
-    advection = cells(("advecdiff-32", "advecdiff-48"), DEPTHS)
-    reaction = cells(("reactiondiff-32", "reactiondiff-48"), (20, 40))
+    advection = cells(*product(("advecdiff-32", "advecdiff-48"), DEPTHS))
+    reaction = cells(*product(("reactiondiff-32", "reactiondiff-48"), (20, 40)))
     return [
         counted("LLN improves with depth on Burgers and ReactionDiff", falls, {s: _falls(scores[s]) for s in deeper},
                 path, noise=flat),

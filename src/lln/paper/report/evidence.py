@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,10 @@ class Evidence:
                 if depth is None or spec.get("options", {}).get("depth") == depth:
                     found.setdefault(entry.digest, record)
         return list(found.values())
+
+    def first(self, *blocks: str, **wanted: Any) -> Record | None:
+        """The first of `runs`, None if there is none."""
+        return next(iter(self.runs(*blocks, **wanted)), None)
 
     def row(self, system: str, depth: int, model: str) -> Record | None:
         """The run behind one cell of the rollout tables: of several configurations, the one with the lowest mean."""

@@ -20,6 +20,7 @@ from lln.paper.records import Record
 from lln.paper.report.compare import Verdict, judge, judge_gradients, judge_interval, side
 from lln.paper.report.document import Compared
 from lln.paper.report.evidence import Evidence, score, table_of
+from lln.paper.report.evidence import lowest as lowest_run
 from lln.paper.report.names import (
     MISSING,
     MODEL_NAMES,
@@ -39,11 +40,8 @@ GRADIENT_MODELS = ("mlp", "residual", "scaled-residual", "lens")
 
 def gradient_scores(evidence: Evidence, system: str) -> dict[str, Summary | None]:
     """log10(g_1 / g_D) over the seeds, by network."""
-    found: dict[str, Summary | None] = {}
-    for name in GRADIENT_MODELS:
-        runs = evidence.runs("G0", system=system, model=name)
-        found[name] = summarize(table_of(runs[0], "log_ratios")[:, 0]) if runs else None
-    return found
+    found = {name: evidence.first("G0", system=system, model=name) for name in GRADIENT_MODELS}
+    return {name: None if one is None else summarize(table_of(one, "log_ratios")[:, 0]) for name, one in found.items()}
 
 
 def gradient_table(evidence: Evidence) -> Compared:
@@ -82,11 +80,8 @@ def _difference(here: Summary | None, printed: float) -> str:
 
 def ablation_scores(evidence: Evidence, system: str) -> dict[str, Summary | None]:
     """Scores of the four variants on one system."""
-    found: dict[str, Summary | None] = {}
-    for role in VARIANT_NAMES:
-        runs = evidence.runs("ABL", role=role, system=system)
-        found[role] = score(runs[0]) if runs else None
-    return found
+    found = {role: evidence.first("ABL", role=role, system=system) for role in VARIANT_NAMES}
+    return {role: None if one is None else score(one) for role, one in found.items()}
 
 
 def ablation_table(evidence: Evidence) -> Compared:
@@ -124,11 +119,10 @@ def _ablation_lines(printed: AblationRow, here: Mapping[str, Summary | None], ve
 
 def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, float, Interval] | None:
     """Geometric means of LLN and comparator and their ratio with its interval; None if a run is missing."""
-    lens = evidence.runs("MT", role="lens", system=system)
-    other = evidence.runs("MT", role="comparator", system=system)
-    if not lens or not other:
+    lens, other = (evidence.first("MT", role=role, system=system) for role in ("lens", "comparator"))
+    if lens is None or other is None:
         return None
-    ours, theirs = table_of(lens[0], "mse"), table_of(other[0], "mse")
+    ours, theirs = table_of(lens, "mse"), table_of(other, "mse")
     return geometric_mean(ours), geometric_mean(theirs), cluster_ratio(ours, theirs)
 
 
@@ -239,21 +233,18 @@ def deployment_table() -> Compared:
 def factorial_table(evidence: Evidence) -> Compared:
     """Architecture selection: the best of each depth and system, with the sizes that gave it. The paper prints none."""
     systems = _systems_of(evidence, "AS")
-    rows = []
-    for depth in (5, 10, 20, 40):
-        cells = []
-        for system in systems:
-            runs = evidence.runs("AS", system=system, depth=depth)
-            cells.append(_best_of(runs))
-        rows.append([f"D = {depth}", *cells])
+    rows = [
+        [f"D = {depth}", *(_best_of(evidence.runs("AS", system=s, depth=depth)) for s in systems)]
+        for depth in (5, 10, 20, 40)
+    ]
     columns = ("Lowest mean over h and T", *(SYSTEM_NAMES[system] for system in systems))
     return Compared(Table(columns, rows, "Architecture-selection factorial"), (), missing_note(evidence, "AS"))
 
 
 def _best_of(runs: list[Record]) -> str:
-    if not runs:
+    record = lowest_run(runs)
+    if record is None:
         return MISSING
-    record = min(runs, key=lambda run: score(run).mean)
     options = record.spec["options"]
     return f"{mean_and_deviation(score(record))} (h={options['width']}, T={options['horizon']:g})"
 
