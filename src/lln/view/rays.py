@@ -18,18 +18,16 @@ from lln.view.drawing import Bench
 SAMPLES = 241
 
 
-def bench_of(surrogate: AnyStep, window: Array, inputs: Array | None = None, member: int = 0) -> Bench:
-    """The optical bench that the states of `window` (H, n) and inputs (m,) meet.
+def bench_of(surrogate: AnyStep, window: Array, member: int = 0) -> Bench:
+    """The optical bench that the states of `window` (H, n) meet; known inputs are at their training mean.
 
     Args:
         surrogate: a model with lens members. Of a field model the first block is taken, at the middle of the grid.
         window: oldest state first.
-        inputs: known inputs at the present; the training mean if left out.
         member: which member of the ensemble.
     """
     frame = surrogate.frame
-    known = frame.input_mean if inputs is None else inputs
-    features = torch.from_numpy(frame.feature_rows(np.asarray(window, dtype=np.float64), known))
+    features = torch.from_numpy(frame.feature_rows(np.asarray(window, dtype=np.float64), frame.input_mean))
     double = surrogate.to_dtype(torch.float64)
     network = double.members[member] if double.members else None
     with torch.no_grad():

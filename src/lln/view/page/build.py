@@ -19,18 +19,22 @@ from lln.core.errors import InputError
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON
+from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
 from lln.forecaster.scoring.lyapunov import learned_lyapunov
 from lln.models import FieldLensNetwork, LensNetwork
-from lln.systems import System
-from lln.view.page.payload import AnySurrogate, Numbers, whole_payload
+from lln.step.base import AnyStep
+from lln.systems import EVERY_PRESET, System
+from lln.view.page.equations import equations_of
+from lln.view.page.payload import data_part, model_part, packed, rounding_note, system_part, time_unit
 from lln.view.page.runs import Run, runs_of
-from lln.view.page.system import known_system
 
 if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
 
+MADE = f"Made by lln {__version__}. Everything on this page is computed in your browser; it sends nothing."
+FORMAT = 2  # of the data that the page's script reads
 # Models of at most so many coordinates times history have their Lyapunov exponent estimated for the page.
 SMALL = 12
 # Rollouts on a page have at least so many steps, unless the caller asks for fewer.
@@ -38,7 +42,7 @@ SHORTEST = 50
 
 
 def build_page(
-    surrogate: AnySurrogate,
+    surrogate: AnyStep,
     layout: Layout,
     runs: Sequence[Series | Run],
     *,
@@ -46,7 +50,7 @@ def build_page(
     subtitle: str = "",
     steps: int = HORIZON,
     region: Region | None = None,
-    numbers: Numbers = (),
+    numbers: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (),
     notes: Sequence[str] = (),
     lyapunov: float | None = None,
     system: System | None = None,
@@ -69,21 +73,31 @@ def build_page(
     """
     if not runs:
         raise InputError("the page needs at least one trajectory or window to start from; got none")
-    payload = whole_payload(
-        surrogate,
-        layout,
-        [Run.of(run, surrogate.frame.history) for run in runs],
-        title=title,
-        subtitle=subtitle,
-        made=f"Made by lln {__version__}. Everything on this page is computed in your browser; it sends nothing.",
-        steps=check_int("steps", steps, 1),
-        region=region,
-        numbers=numbers,
-        notes=notes,
-        lyapunov=lyapunov,
-        system=system,
+    history = surrogate.frame.history
+    steps, shown = check_int("steps", steps, 1), [Run.of(run, history) for run in runs]
+    _, factor = time_unit(layout)
+    box = None
+    if region is not None and np.isfinite(region.low).all() and np.isfinite(region.high).all():
+        box = {"low": region.low.tolist(), "high": region.high.tolist()}
+    return _filled(
+        {
+            "format": FORMAT,
+            "title": title,
+            "subtitle": subtitle,
+            "made": MADE,
+            "steps": steps,
+            "threshold": VALID_RMSE,
+            "region": box,
+            "notes": [*notes, *rounding_note(sum(len(run.series) * run.series.size for run in shown))],
+            "lyapunov": None if lyapunov is None else lyapunov * factor,
+            "system": None if system is None else system_part(system, layout.dt),
+            "equations": equations_of(surrogate, layout.dt / factor),
+            "scale": packed(surrogate.frame.scale),
+            "numbers": [{"title": head, "rows": [list(row) for row in rows]} for head, rows in numbers],
+            **data_part(layout, shown, history, steps),
+            **model_part(surrogate),
+        }
     )
-    return _filled(payload)
 
 
 def forecaster_page(
@@ -128,7 +142,7 @@ def forecaster_page(
         found, kind, notes = runs_of(data, forecaster.training_, surrogate.frame.history)
         runs, truth = list(found), [("data", data.source), ("rows", kind)]
         known = max(len(run.series) - run.begin - 1 for run in found)
-        system = known_system(data.system)
+        system = EVERY_PRESET.get(data.system)
         lyapunov = _lyapunov(forecaster, data)
     kind_of_page = "Optical bench" if has_lenses(surrogate) else "Forecast"
     return build_page(
@@ -152,7 +166,7 @@ def _length(forecaster: LensForecaster, known: int) -> int:
     return min(HORIZON, max(SHORTEST, 4 * judged, known)) if judged else HORIZON
 
 
-def has_lenses(surrogate: AnySurrogate) -> bool:
+def has_lenses(surrogate: AnyStep) -> bool:
     """Whether the step has lenses to draw."""
     lenses = (LensNetwork, FieldLensNetwork)
     return bool(surrogate.members) and isinstance(surrogate.members[0], lenses) and bool(surrogate.frame.gain.any())

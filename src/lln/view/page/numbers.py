@@ -8,7 +8,7 @@ from lln import __version__
 from lln.core.provenance import version_of
 from lln.models import LensNetwork
 from lln.models.field import FieldLensNetwork
-from lln.view.page.payload import AnySurrogate
+from lln.step.base import AnyStep
 
 if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
@@ -33,7 +33,7 @@ _REPORT = {
 _KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
 
 
-def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:
+def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     """The model in one line."""
     layout = forecaster.layout_
     parts = [layout.listing(), f"time step {layout.step_length}", _network_words(surrogate)]
@@ -41,7 +41,7 @@ def subtitle_of(forecaster: LensForecaster, surrogate: AnySurrogate) -> str:
 
 
 def numbers_of(
-    forecaster: LensForecaster, surrogate: AnySurrogate, truth: list[tuple[str, str]]
+    forecaster: LensForecaster, surrogate: AnyStep, truth: list[tuple[str, str]]
 ) -> list[tuple[str, list[tuple[str, str]]]]:
     """Title and rows of every table; `truth` describes the data that rollouts are compared with."""
     frame, layout = surrogate.frame, forecaster.layout_
@@ -79,7 +79,7 @@ def numbers_of(
     return tables
 
 
-def _network_words(surrogate: AnySurrogate) -> str:
+def _network_words(surrogate: AnyStep) -> str:
     if not surrogate.members or not surrogate.frame.gain.any():
         return " + ".join(_closed_forms(surrogate)) or "persistence"
     first = surrogate.members[0]
@@ -89,7 +89,7 @@ def _network_words(surrogate: AnySurrogate) -> str:
     return f"{many}{kind}, h = {first.width}, D = {first.depth}{basis}"
 
 
-def _closed_forms(surrogate: AnySurrogate) -> list[str]:
+def _closed_forms(surrogate: AnyStep) -> list[str]:
     """The parts that were solved for, not trained, in words."""
     frame = surrogate.frame
     field = surrogate.kind == "field"
@@ -109,7 +109,7 @@ def _degree(table: Any) -> int:
     return max(degrees, default=0)
 
 
-def _network_rows(surrogate: AnySurrogate) -> list[tuple[str, str]]:
+def _network_rows(surrogate: AnyStep) -> list[tuple[str, str]]:
     if not surrogate.members or not surrogate.frame.gain.any():
         return [("network", "none: the closed-form parts did best on held-out rollouts")]
     first = surrogate.members[0]
@@ -130,7 +130,7 @@ def _network_rows(surrogate: AnySurrogate) -> list[tuple[str, str]]:
     return rows
 
 
-def _parameters(forecaster: LensForecaster, surrogate: AnySurrogate) -> int:
+def _parameters(forecaster: LensForecaster, surrogate: AnyStep) -> int:
     """What the forecaster counts, less the networks that the page leaves out."""
     absent = forecaster.surrogate_.members[len(surrogate.members) :]
     left_out: int = sum(p.numel() for member in absent for p in member.parameters())

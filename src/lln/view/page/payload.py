@@ -11,28 +11,14 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.interpret.calendar import dates_of, first_date
-from lln.evaluate.metrics import VALID_RMSE
-from lln.evaluate.rollout import Region
-from lln.export.parts import (
-    DenseStack,
-    LensArrays,
-    LensStack,
-    LinearLayer,
-    field_stacks,
-    stacks,
-)
+from lln.export.parts import DenseStack, LensArrays, LensStack, LinearLayer, field_stacks, stacks
 from lln.forecaster.layout import Layout
 from lln.step.base import AnyStep
 from lln.systems import System
-from lln.view.page.equations import equations_of
 from lln.view.page.runs import EXACT, FINE, Run
 from lln.view.page.system import polynomial_field
 
-FORMAT = 2
 MOST_DATES = 20_000
-
-AnySurrogate = AnyStep
-Numbers = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
 
 def packed(values: NDArray[Any]) -> dict[str, Any]:
@@ -76,7 +62,7 @@ def rounding_note(numbers: int) -> list[str]:
     ]
 
 
-def model_part(surrogate: AnySurrogate) -> dict[str, Any]:
+def model_part(surrogate: AnyStep) -> dict[str, Any]:
     """The frame, and the parts whose sum is the step's increment."""
     frame = surrogate.frame
     if getattr(frame, "part", None) is not None:
@@ -176,48 +162,7 @@ def time_unit(layout: Layout) -> tuple[str, float]:
     return unit, 1.0
 
 
-def whole_payload(
-    surrogate: AnySurrogate,
-    layout: Layout,
-    runs: Sequence[Run],
-    *,
-    title: str,
-    subtitle: str,
-    made: str,
-    steps: int,
-    region: Region | None,
-    numbers: Numbers,
-    notes: Sequence[str] = (),
-    lyapunov: float | None = None,
-    system: System | None = None,
-    threshold: float = VALID_RMSE,
-) -> dict[str, Any]:
-    """Everything, ready for JSON."""
-    _, factor = time_unit(layout)
-    carried = sum(len(run.series) * run.series.size for run in runs)
-    box = None
-    if region is not None and np.isfinite(region.low).all() and np.isfinite(region.high).all():
-        box = {"low": region.low.tolist(), "high": region.high.tolist()}
-    return {
-        "format": FORMAT,
-        "title": title,
-        "subtitle": subtitle,
-        "made": made,
-        "steps": steps,
-        "threshold": threshold,
-        "region": box,
-        "notes": [*notes, *rounding_note(carried)],
-        "lyapunov": None if lyapunov is None else lyapunov * factor,
-        "system": None if system is None else _system(system, layout.dt),
-        "equations": equations_of(surrogate, layout.dt / factor),
-        "scale": packed(surrogate.frame.scale),
-        "numbers": [{"title": head, "rows": [list(row) for row in rows]} for head, rows in numbers],
-        **data_part(layout, runs, surrogate.frame.history, steps),
-        **model_part(surrogate),
-    }
-
-
-def _system(system: System, dt: float) -> dict[str, Any] | None:
+def system_part(system: System, dt: float) -> dict[str, Any] | None:
     """The true equations over one step of data; None if the page cannot integrate them."""
     found = polynomial_field(system)
     if found is None:

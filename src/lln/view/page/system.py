@@ -8,7 +8,6 @@ import numpy as np
 
 from lln.step.polynomial import Array, monomial_table
 from lln.systems import SpectralField, System
-from lln.systems.presets import EVERY_PRESET
 
 FEW = 8
 EXACT = 1e-10
@@ -40,11 +39,6 @@ def polynomial_field(system: System) -> tuple[Any, Array, Array] | None:
     places = {int(old): new for new, old in enumerate(kept)}
     small = [(places.get(int(parent), -1), int(factor)) for parent, factor in table[kept]]
     return np.asarray(small, dtype=np.int64), np.ascontiguousarray(weights[:-1][kept].T), weights[-1]
-
-
-def known_system(name: str) -> System | None:
-    """The preset of that name; None for data of any other origin."""
-    return EVERY_PRESET.get(name)
 
 
 def _local_table(n: int) -> Any:
