@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,27 +18,12 @@ from lln.data.series import Dataset, Series
 TIMES = 1 << 20  # times of rows on the disk that are examined together
 
 
-@dataclass(frozen=True)
-class EvenSteps:
-    """Trajectories at one even step.
+def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tuple[Series, ...], float, Description]:
+    """Bring the trajectories of `given` to one even step; `dt` is the step where the caller or the file states it.
 
-    Attributes:
-        series: the trajectories.
-        dt: time between rows.
-        notes: sentences on what was done.
-        unit: of time where dates define it, else "".
-        frequency: pandas offset alias of a calendar step, or None.
+    Returns:
+        The trajectories, the step, and `given` with notes on what was done, the unit of time and a calendar step.
     """
-
-    series: tuple[Series, ...]
-    dt: float
-    notes: tuple[str, ...]
-    unit: str = ""
-    frequency: str | None = None
-
-
-def even_steps(given: Description, dt: float | None, resample: bool) -> EvenSteps:
-    """Bring the trajectories of `given` to one even step; `dt` is the step where the caller or the file states it."""
     parts, unit, frequency = _clocks(given, calendars=dt is None and not resample)
     series: list[Series] = []
     notes: list[str] = []
@@ -64,7 +49,16 @@ def even_steps(given: Description, dt: float | None, resample: bool) -> EvenStep
                 assert states is not None
                 series.append(Series(states, known, weight, one.name, segment.start + one.start))
     step = _one_step(steps, given.source) if steps else (1.0 if dt is None else dt)
-    return EvenSteps(tuple(series), step, tuple(dict.fromkeys(notes)), unit, frequency)
+    return (
+        tuple(series),
+        step,
+        replace(
+            given,
+            notes=(*given.notes, *dict.fromkeys(notes)),
+            units={**given.units, **({"time": unit} if unit else {})},
+            frequency=frequency or given.frequency,
+        ),
+    )
 
 
 def _clocks(given: Description, *, calendars: bool) -> tuple[list[Part], str, str | None]:

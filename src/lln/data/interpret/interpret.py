@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from lln.data.interpret.arrays import Arrays, describe_arrays
-from lln.data.interpret.description import Choices, examined, refuse_swapped
+from lln.data.interpret.description import Choices, Description, examined, refuse_swapped
 from lln.data.interpret.even_steps import even_steps, join
 from lln.data.interpret.tables import describe_table
 from lln.data.interpret.variables import describe_store, groups
@@ -13,6 +15,8 @@ from lln.data.read.store import ReadTable, Store
 from lln.data.series import Dataset
 
 SAME_STEP = 1e-6  # relative difference between the step of rounded times and the step that a file states
+# What a description says of a dataset under the same name.
+SHARED = {one.name for one in fields(Dataset)} & {one.name for one in fields(Description)} - {"dt"}
 
 
 def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
@@ -36,28 +40,11 @@ def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
         found = describe_arrays(given, choices)
     untimed = all(one.times is None for one in found.parts)
     dt = found.dt if choices.dt is None and untimed else choices.dt
-    steps = even_steps(found, dt, choices.resample)
-    step = steps.dt
+    series, step, found = even_steps(found, dt, choices.resample)
     if found.dt is not None and abs(found.dt - step) <= SAME_STEP * step:
         step = found.dt  # the times of a file are rounded; the step that was written beside them is not
-    first = steps.series[0].states if steps.series else None
+    first = series[0].states if series else None
     if found.turnable and isinstance(first, np.ndarray):
         refuse_swapped(first, found.source)
-    units = {**found.units, **({"time": steps.unit} if steps.unit else {})}
-    data = Dataset(
-        steps.series,
-        step,
-        tuple(choices.names or found.names),
-        found.input_names,
-        found.space,
-        found.channels,
-        found.coords,
-        found.time_name,
-        units,
-        found.source,
-        (*found.notes, *steps.notes),
-        found.system,
-        steps.frequency or found.frequency,
-        time_zone=found.time_zone,
-    )
-    return examined(data)
+    known = {name: getattr(found, name) for name in SHARED} | ({"names": tuple(choices.names)} if choices.names else {})
+    return examined(Dataset(series, step, **known))
