@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,9 +30,9 @@ class AdvectionDiffusion(PeriodicField):
         nu: diffusivity.
     """
 
-    family: ClassVar[str] = "advecdiff"
-    conserves_mean: ClassVar[bool] = True
-    linear: ClassVar[bool] = True
+    family = "advecdiff"
+    conserves_mean = True
+    linear = True
 
     points: int = 48
     c: float = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,9 +65,9 @@ class System(ABC):
         return None
 
     @property
-    @abstractmethod
     def symbols(self) -> Mapping[str, float]:
         """The constants of the equation, under the symbols that its docstring uses."""
+        return constants(self) if is_dataclass(self) else {}
 
     def invariants(self) -> Mapping[str, Functional]:
         """What the exact flow conserves: a name and a function (..., n) -> (...) for each."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,8 +30,8 @@ class Burgers(PeriodicField):
         nu: viscosity.
     """
 
-    family: ClassVar[str] = "burgers"
-    conserves_mean: ClassVar[bool] = True
+    family = "burgers"
+    conserves_mean = True
 
     points: int = 48
     nu: float = 0.02

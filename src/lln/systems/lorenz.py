@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,7 +33,7 @@ class Lorenz(System):
         dt: time step.
     """
 
-    family: ClassVar[str] = "lorenz"
+    family = "lorenz"
 
     rho: float = 28.0
     sigma: float = 10.0
@@ -73,8 +71,3 @@ class Lorenz(System):
     def coordinates(self) -> tuple[str, ...]:
         """x, y, z."""
         return ("x", "y", "z")
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """rho, sigma, beta."""
-        return {"rho": self.rho, "sigma": self.sigma, "beta": self.beta}

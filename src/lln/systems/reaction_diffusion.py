@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class ReactionDiffusion(PeriodicField):
         nu: diffusivity.
     """
 
-    family: ClassVar[str] = "reactiondiff"
+    family = "reactiondiff"
 
     points: int = 48
     nu: float = 0.05

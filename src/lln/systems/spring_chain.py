@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,8 +32,8 @@ class SpringChain(System):
         dt: time step.
     """
 
-    family: ClassVar[str] = "springchain"
-    linear: ClassVar[bool] = True
+    family = "springchain"
+    linear = True
 
     masses: int = 32
     dt: float = 0.02

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, did_you_mean
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.series import Array, Dataset, Rows
 
@@ -77,23 +77,13 @@ class Part:
 class Description:
     """A source of data whose roles are known: the same for arrays, tables, files and xarray objects.
 
+    Attributes that a `Dataset` has too mean the same there.
+
     Attributes:
-        source: name for messages.
         parts: the trajectories.
-        names: of the columns, () if there are none.
-        input_names: of the known inputs.
-        space: shape of the grid, or ().
-        channels: names of the fields.
-        coords: positions along the dimensions of the grid.
-        time_name: name of time.
-        units: by name; that of time under "time".
-        notes: sentences for the user.
-        system: name of the preset that was simulated.
         dt: time step that a file states.
         calendar: of times that count from a date, as CF names it.
-        frequency: calendar step that a file states, as a pandas offset alias.
         turnable: whether rows and columns may have been exchanged.
-        time_zone: name of the zone of the dates before they became UTC; empty if they had none.
     """
 
     source: str
@@ -161,6 +151,28 @@ def _marks(data: Dataset, column: int) -> list[str]:
         "its other values; if that means missing, leave those cells empty"
         for mark in far
     ]
+
+
+def asked_names(what: str, names: Any, kind: str, known: Iterable[str], source: str) -> tuple[str, ...]:
+    """Names that the caller gave for `what`, none for None, each checked to be a `kind` ("column") of the source."""
+    if names is None:
+        return ()
+    chosen, there = (
+        tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,),
+        list(known),
+    )
+    for name in chosen:
+        if not isinstance(name, str):
+            raise InputError(f"{source}: {what}= must name {kind}s of it, got {type(name).__name__}")
+        if name not in there:
+            raise InputError(f"{source}: no {kind} {name!r} for {what}{near(name, there)}", topic="unknown-name")
+    return chosen
+
+
+def near(name: str, known: Iterable[Any]) -> str:
+    """A hint at the known name that was probably meant."""
+    there = [str(one) for one in known]
+    return did_you_mean(name, there) if there else ""
 
 
 def grid_of(grid: Any) -> dict[str, NDArray[np.float64]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.description import Choices, grid_of
+from lln.core.errors import InputError
+from lln.data.interpret.description import Choices, asked_names, grid_of, near
 from lln.data.read.store import Store, Variable
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
@@ -185,7 +185,7 @@ def roles_of(store: Store, choices: Choices) -> Roles:
     trajectory = choices.trajectory
     if trajectory is not None and trajectory not in dims:
         raise InputError(
-            f"{store.source}: no dimension {trajectory!r} to tell trajectories apart{_near(trajectory, dims)}",
+            f"{store.source}: no dimension {trajectory!r} to tell trajectories apart{near(trajectory, dims)}",
             topic="unknown-name",
         )
     if trajectory is None:
@@ -220,7 +220,7 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
         )
     if asked is not None and asked not in store.variables and asked not in dims:
         raise InputError(
-            f"{store.source}: no variable {asked!r} for time{_near(asked, [*store.variables, *dims])}",
+            f"{store.source}: no variable {asked!r} for time{near(asked, [*store.variables, *dims])}",
             topic="unknown-name",
         )
     name = _named(store, asked, TIME_NAMES)
@@ -247,27 +247,14 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
 
 
 def _asked(store: Store, what: str, names: Any) -> tuple[str, ...]:
-    """Names that the caller gave, each checked to be there."""
-    if names is None:
-        return ()
-    chosen = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    """Names that the caller gave, each checked to be there and to hold numbers."""
+    chosen = asked_names(what, names, "variable", store.variables, store.source)
     for name in chosen:
-        if not isinstance(name, str):
-            raise InputError(f"{store.source}: {what}= must name variables of it, got {type(name).__name__}")
-        if name not in store.variables:
-            raise InputError(
-                f"{store.source}: no variable {name!r} for {what}{_near(name, store.variables)}", topic="unknown-name"
-            )
         if not store.variables[name].numeric:
             raise InputError(
                 f"{store.source}: variable {name!r} holds {store.variables[name].array.dtype}, not numbers"
             )
     return chosen
-
-
-def _near(name: str, known: Any) -> str:
-    known = [str(one) for one in known]
-    return did_you_mean(name, known) if known else ""
 
 
 def _refuse_other_kinds(store: Store, taken: set[str | None]) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError, did_you_mean
+from lln.core.errors import InputError
 from lln.data.interpret.calendar import time_zone
 from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
-from lln.data.interpret.description import Choices, Description, Part, grid_of
+from lln.data.interpret.description import Choices, Description, Part, asked_names, grid_of
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, in_utc, indexed
@@ -103,19 +103,7 @@ class _Columns:
         )
 
     def _asked(self, what: str, names: Any) -> list[str]:
-        if names is None:
-            return []
-        chosen = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
-        known = set(self.columns)
-        for name in chosen:
-            if not isinstance(name, str):
-                raise InputError(f"{self.source}: {what}= must name columns of it, got {type(name).__name__}")
-            if name not in known:
-                raise InputError(
-                    f"{self.source}: no column {name!r} for {what}{did_you_mean(name, self.columns)}",
-                    topic="unknown-name",
-                )
-        return chosen
+        return list(asked_names(what, names, "column", self.columns, self.source))
 
     def _own_weights(self, states: list[str]) -> list[str]:
         if WEIGHT not in self.columns or WEIGHT in states:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, Functional, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -33,13 +29,13 @@ class Advection(SpectralField):
         c: speed.
     """
 
-    family: ClassVar[str] = "advection"
-    conserves_mean: ClassVar[bool] = True
-    linear: ClassVar[bool] = True
+    family = "advection"
+    conserves_mean = True
+    linear = True
 
     points: int = 128
     c: float = 1.0
-    length: float = 2.0 * math.pi
+    length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
 

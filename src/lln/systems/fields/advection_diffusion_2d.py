@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -35,15 +31,15 @@ class AdvectionDiffusion2D(SpectralField):
         nu: diffusivity.
     """
 
-    family: ClassVar[str] = "advecdiff-2d"
-    conserves_mean: ClassVar[bool] = True
-    dimensions: ClassVar[int] = 2
-    linear: ClassVar[bool] = True
+    family = "advecdiff-2d"
+    conserves_mean = True
+    dimensions = 2
+    linear = True
 
     points: int | tuple[int, ...] = 64
     wind: tuple[float, float] = (1.0, 0.4)
     nu: float = 0.02
-    length: float | tuple[float, ...] = 2.0 * math.pi
+    length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.04
     substeps: int = 1
 

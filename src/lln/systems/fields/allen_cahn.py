@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -35,13 +31,13 @@ class AllenCahn(SpectralField):
         nu: diffusivity.
     """
 
-    family: ClassVar[str] = "allen-cahn"
-    dimensions: ClassVar[int] = 2
-    steps: ClassVar[int] = 200
+    family = "allen-cahn"
+    dimensions = 2
+    steps = 200
 
     points: int | tuple[int, ...] = 64
     nu: float = 0.03
-    length: float | tuple[float, ...] = 2.0 * math.pi
+    length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.1
     substeps: int = 1
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -35,14 +31,14 @@ class Burgers1D(SpectralField):
         nu: viscosity.
     """
 
-    family: ClassVar[str] = "burgers-1d"
-    conserves_mean: ClassVar[bool] = True
-    modes: ClassVar[int] = 4
-    rms: ClassVar[float] = 0.7
+    family = "burgers-1d"
+    conserves_mean = True
+    modes = 4
+    rms = 0.7
 
     points: int = 128
     nu: float = 0.1
-    length: float = 2.0 * math.pi
+    length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
 

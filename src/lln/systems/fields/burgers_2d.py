@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -35,16 +31,16 @@ class Burgers2D(SpectralField):
         nu: viscosity.
     """
 
-    family: ClassVar[str] = "burgers-2d"
-    channels: ClassVar[tuple[str, ...]] = ("u", "v")
-    dimensions: ClassVar[int] = 2
-    steps: ClassVar[int] = 200
-    modes: ClassVar[int] = 3
-    rms: ClassVar[float] = 0.7
+    family = "burgers-2d"
+    channels = ("u", "v")
+    dimensions = 2
+    steps = 200
+    modes = 3
+    rms = 0.7
 
     points: int | tuple[int, ...] = 64
     nu: float = 0.1
-    length: float | tuple[float, ...] = 2.0 * math.pi
+    length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.04
     substeps: int = 1
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -32,14 +28,14 @@ class Diffusion(SpectralField):
         nu: diffusivity.
     """
 
-    family: ClassVar[str] = "diffusion"
-    conserves_mean: ClassVar[bool] = True
-    linear: ClassVar[bool] = True
-    modes: ClassVar[int] = 8
+    family = "diffusion"
+    conserves_mean = True
+    linear = True
+    modes = 8
 
     points: int = 128
     nu: float = 0.05
-    length: float = 2.0 * math.pi
+    length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
 

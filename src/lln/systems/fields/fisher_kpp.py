@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,8 @@ class FisherKPP(SpectralField):
         rate: growth rate r.
     """
 
-    family: ClassVar[str] = "fisher-kpp"
-    steps: ClassVar[int] = 400
+    family = "fisher-kpp"
+    steps = 400
 
     points: int = 128
     diffusivity: float = 1.0

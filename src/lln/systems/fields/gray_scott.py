@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,9 @@ class GrayScott(SpectralField):
         diffusivity_v: D_v.
     """
 
-    family: ClassVar[str] = "gray-scott"
-    channels: ClassVar[tuple[str, ...]] = ("u", "v")
-    dimensions: ClassVar[int] = 2
+    family = "gray-scott"
+    channels = ("u", "v")
+    dimensions = 2
 
     points: int | tuple[int, ...] = 64
     feed: float = 0.037

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import Array, Functional, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,10 @@ class KortewegDeVries(SpectralField):
     Good values: solitons of c up to 3 on 128 points and L = 40.
     """
 
-    family: ClassVar[str] = "kdv"
-    conserves_mean: ClassVar[bool] = True
-    modes: ClassVar[int] = 3
-    rms: ClassVar[float] = 0.35
+    family = "kdv"
+    conserves_mean = True
+    modes = 3
+    rms = 0.35
 
     points: int = 128
     length: float = 40.0

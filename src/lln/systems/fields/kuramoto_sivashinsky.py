@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,11 @@ class KuramotoSivashinsky(SpectralField):
     Good values: (points, L) of (64, 22) and (128, 60), dt of 0.25, and 400 steps to reach the attractor.
     """
 
-    family: ClassVar[str] = "ks"
-    conserves_mean: ClassVar[bool] = True
-    burn_in: ClassVar[int] = 400
-    steps: ClassVar[int] = 2000
-    modes: ClassVar[int] = 4
+    family = "ks"
+    conserves_mean = True
+    burn_in = 400
+    steps = 2000
+    modes = 4
 
     points: int = 128
     length: float = 60.0

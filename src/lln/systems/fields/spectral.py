@@ -12,9 +12,10 @@ import numpy as np
 
 from lln.core.checks import check_int, finite, positive
 from lln.core.errors import InputError
-from lln.systems.base import Array, System, constants
+from lln.systems.base import Array, Functional, System, constants
 from lln.systems.fields.etdrk import Spectrum, etdrk4
 
+__all__ = ["TWO_PI", "Array", "Functional", "SpectralField", "Spectrum"]  # what an equation needs
 TWO_PI = 2.0 * math.pi
 LEAST_POINTS = 8
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -38,16 +34,16 @@ class DecayingTurbulence(SpectralField):
         nu: viscosity.
     """
 
-    family: ClassVar[str] = "turbulence"
-    conserves_mean: ClassVar[bool] = True
-    channels: ClassVar[tuple[str, ...]] = ("w",)
-    dimensions: ClassVar[int] = 2
-    steps: ClassVar[int] = 300
-    rms: ClassVar[float] = 2.0
+    family = "turbulence"
+    conserves_mean = True
+    channels = ("w",)
+    dimensions = 2
+    steps = 300
+    rms = 2.0
 
     points: int | tuple[int, ...] = 64
     nu: float = 0.008
-    length: float | tuple[float, ...] = 2.0 * math.pi
+    length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.1
     substeps: int = 2
 

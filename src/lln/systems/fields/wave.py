@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from lln.systems.base import Array, Functional
-from lln.systems.fields.etdrk import Spectrum
-from lln.systems.fields.spectral import SpectralField
+from lln.systems.fields.spectral import TWO_PI, Array, Functional, SpectralField, Spectrum
 
 
 @dataclass(frozen=True)
@@ -34,13 +30,13 @@ class Wave(SpectralField):
         c: speed.
     """
 
-    family: ClassVar[str] = "wave"
-    channels: ClassVar[tuple[str, ...]] = ("u", "v")
-    linear: ClassVar[bool] = True
+    family = "wave"
+    channels = ("u", "v")
+    linear = True
 
     points: int = 128
     c: float = 1.0
-    length: float = 2.0 * math.pi
+    length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
 
