@@ -50,11 +50,7 @@ Listener = Callable[[BlockProgress], None]
 
 
 def run_study(study: Study, store: RecordStore, pool: Pool, listener: Listener | None = None) -> BlockProgress:
-    """Bring `study` to its end in the folder of `store`.
-
-    Returns:
-        The last progress: how many runs are done, which failed, how long it took.
-    """
+    """Bring `study` to its end in the folder of `store`; returns the last progress."""
     show = listener or (lambda _: None)
     progress, began = BlockProgress(study.block), time.perf_counter()
     runs = expand(study)

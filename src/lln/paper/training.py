@@ -41,9 +41,7 @@ class TrainingRecipe(Recipe):
 def loader_order(pairs: int, generator: torch.Generator) -> Tensor:
     """The permutation of one epoch, (pairs,), as `DataLoader(shuffle=True)` draws it from the global generator.
 
-    Args:
-        pairs: how many there are.
-        generator: in the state in which building the network, or the epoch before, left it.
+    `generator` is in the state in which building the network, or the epoch before, left it.
     """
     torch.empty((), dtype=torch.int64).random_(generator=generator)  # the base seed of the loader's workers
     seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())

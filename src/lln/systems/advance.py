@@ -29,13 +29,7 @@ def rk4_step(rhs: Callable[[Any], Any], state: Any, dt: float) -> Any:
 
 
 def perturbed_start(system: System, seed: int, relative: float = 0.02) -> Array:
-    """The system's start with noise: ``x0 + relative * RMS(x0) * N(0, 1)``, (n,), from a generator of its own.
-
-    Args:
-        system: whose start is perturbed.
-        seed: one for each trajectory; the same seed gives the same start on every machine.
-        relative: size of the noise against the root mean square of the start.
-    """
+    """The system's start with noise: ``x0 + relative * RMS(x0) * N(0, 1)``, (n,); one seed gives one start."""
     start = system.start()
     noise = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(system.size)
     perturbed: Array = start + finite("relative", relative) * np.sqrt(np.mean(start**2)) * noise
@@ -43,12 +37,7 @@ def perturbed_start(system: System, seed: int, relative: float = 0.02) -> Array:
 
 
 def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]:
-    """The map of `system` over one step, (..., n) -> (..., n).
-
-    Args:
-        system: what to advance.
-        dt: time step; None takes the system's own.
-    """
+    """The map of `system` over one step of `dt`, by default its own, (..., n) -> (..., n)."""
     step = system.dt if dt is None else positive("dt", dt)
     if isinstance(system, SpectralField):
         return system.propagator(step)

@@ -19,12 +19,9 @@ SAMPLES = 241
 
 
 def bench_of(surrogate: AnyStep, window: Array, member: int = 0) -> Bench:
-    """The optical bench that the states of `window` (H, n) meet; known inputs are at their training mean.
+    """The optical bench that the states of `window` (H, n), oldest first, meet; inputs are at their training mean.
 
-    Args:
-        surrogate: a model with lens members. Of a field model the first block is taken, at the middle of the grid.
-        window: oldest state first.
-        member: which member of the ensemble.
+    Of a field model the first block is taken, at the middle of the grid.
     """
     frame = surrogate.frame
     features = torch.from_numpy(frame.feature_rows(np.asarray(window, dtype=np.float64), frame.input_mean))

@@ -52,14 +52,9 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
 
 
 def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetime64], list[str]] | None:
-    """Dates from columns of whole numbers called year and quarter, or year and month and perhaps day.
+    """Dates from columns of whole numbers called year and quarter, or year, month and perhaps day, and these columns.
 
-    Args:
-        table: the columns.
-        base: column by plain lower-case name.
-
-    Returns:
-        The dates and the columns that they come from; None if there are no such columns.
+    `base` names the columns of `table` by plain lower-case name. None if there are no such columns.
     """
     used = [part for part in PARTS if part in base]
     if used[:1] != ["year"] or used[1:] not in (["quarter"], ["month"], ["month", "day"], ["quarter", "month"]):

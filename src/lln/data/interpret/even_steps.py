@@ -90,11 +90,7 @@ def _since(dates: Any, origin: np.datetime64, frequency: str | None) -> Any:
 
 
 def _even_rows(one: Part, dt: float | None) -> tuple[list[Series], float, list[str]]:
-    """Cut rows on the disk where time jumps or goes back; the times are read a part at a time.
-
-    Returns:
-        The stretches, their step, and notes.
-    """
+    """Cut rows on the disk where time jumps or goes back, read in parts: the stretches, their step, and notes."""
     times, name = one.times, one.name
     rows = int(one.states.shape[0])
     head = np.asarray(times[: min(rows, TIMES)], dtype=np.float64)

@@ -20,14 +20,10 @@ SHARED = {one.name for one in fields(Dataset)} & {one.name for one in fields(Des
 
 
 def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
-    """Make a dataset of what a reader returned or the caller holds.
+    """Make a dataset of what a reader returned (variables, a table) or the caller holds (arrays).
 
     The roles of variables, columns and axes are found first (`describe_*`); then times are brought to one even step,
     and the columns are examined.
-
-    Args:
-        given: named variables, a table, or arrays.
-        choices: what the caller asked for by name.
     """
     if isinstance(given, Store):
         parts = groups(given, choices)

@@ -27,11 +27,7 @@ WATCH = 0.5  # seconds between checks that the parent process exists
 
 
 def serve(limits: Sequence[str]) -> None:
-    """Answer requests on the standard input.
-
-    Args:
-        limits: seconds of processor time and seconds in all for one answer, and bytes of memory.
-    """
+    """Answer requests on the standard input; `limits`: seconds of processor time, seconds in all, bytes of memory."""
     seconds, wait, memory = map(int, limits)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent

@@ -70,13 +70,8 @@ TRIAL = (
 def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequence[Ratio] = ()) -> list[Path]:
     """Write `summary.md`, `report.md`, `report.tex`, `report.html` and the figures from the records in `folder`.
 
-    Args:
-        folder: of records, complete or not.
-        out: where the report goes; None puts it beside the records.
-        ratios: the parameter and operation ratios computed from the counts, for their columns.
-
-    Returns:
-        The files that were written.
+    They go to `out`, by default beside the records, which may be incomplete. `ratios` are those computed from the
+    counts, for their columns. Returns the files that were written.
     """
     evidence = Evidence.read(folder)
     target = output_folder(folder if out is None else out)
@@ -97,10 +92,7 @@ def write_report(folder: Path | str, out: Path | str | None = None, ratios: Sequ
 def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Path | None = None) -> Document:
     """The whole report as data: what is identified, then the tables, then the claims.
 
-    Args:
-        evidence: the records.
-        ratios: the parameter and operation ratios computed from the counts, for their columns.
-        folder: that holds the stored search and the batch-64 table; None leaves them out.
+    `folder` holds the stored search and the batch-64 table; None leaves them out.
     """
     counted = ratio_texts(ratios)
     main = depth40_table(evidence, counted)

@@ -101,13 +101,7 @@ def decided(scores: Mapping[str, Summary]) -> bool:
 
 
 def judge(here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation], *, count: int) -> Verdict:
-    """The verdict on one row, by `RULE`.
-
-    Args:
-        here: our scores by name; None where one is missing or not fit for comparison.
-        printed: the printed scores under the same names.
-        count: number of runs behind each printed score.
-    """
+    """The verdict on one row by `RULE`, of scores by name here (None: missing) and in print, there of `count` runs."""
     ours = {name: summary for name, summary in here.items() if summary is not None and summary.count > 1}
     if set(ours) != set(printed):
         return Verdict.NOT_COMPARABLE
@@ -145,10 +139,8 @@ def judge_interval(
 ) -> Verdict:
     """The verdict on one row of the multi-trajectory table, by `INTERVAL_RULE`.
 
-    Args:
-        here: our geometric means (LLN, comparator) and their ratio; None if a run is missing.
-        printed: the printed means and ratio.
-        interval: the printed interval of the ratio.
+    Of the geometric means (LLN, comparator) and their ratio here (None: a run is missing) and in print, where the ratio
+    has the interval `interval`.
     """
     if here is None or any(math.isnan(value) for value in (here[2].estimate, here[2].low, here[2].high)):
         return Verdict.NOT_COMPARABLE

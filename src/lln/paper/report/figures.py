@@ -99,11 +99,7 @@ def _band(axis: Axes, curves: NDArray[Any], name: str) -> None:
 
 
 def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Figure:
-    """Geometric mean error by step with 95 % seed-bootstrap bands.
-
-    Args:
-        curves: for each system, errors (seeds, steps) by model.
-    """
+    """Geometric mean error by step with 95 % seed-bootstrap bands, from errors (seeds, steps) by system and model."""
     with house_style():
         figure = Figure(figsize=(1.5 * WIDTH, 3.0), layout="constrained")
         axes = figure.subplots(1, len(CURVE_SYSTEMS), squeeze=False)[0]

@@ -30,12 +30,7 @@ MANY = 9  # columns from which on a table is set tightly
 
 
 def to_html(document: Document, figures: Path) -> str:
-    """The whole report as one page.
-
-    Args:
-        document: the report.
-        figures: folder with the SVG file of every picture; the files are copied into the page.
-    """
+    """The whole report as one page; the SVG file of every picture in the folder `figures` is copied into it."""
     links = "".join(f'<li><a href="#{_anchor(s.title)}">{escape(s.title)}</a></li>' for s in document.sections)
     body = "\n".join(_section(section, figures) for section in document.sections)
     title = escape(document.title)

@@ -14,16 +14,10 @@ Array = NDArray[np.floating[Any]]
 
 
 def turn_angles(angles: ArrayLike) -> Array:
-    """By how many degrees each layer turns each ray.
+    """By how many degrees each layer turns each ray: theta_0 .. theta_D, (D + 1, ..., h) -> (..., D).
 
     A sample's h angles make one ray that points along (1, theta) in R^(h+1); the turn of layer l is the angle between
     (1, theta_l) and (1, theta_{l+1}).
-
-    Args:
-        angles: theta_0 .. theta_D, (D + 1, ..., h).
-
-    Returns:
-        (..., D), in degrees.
     """
     theta = np.asarray(angles, dtype=np.float64)
     if theta.ndim < 2 or len(theta) < 2:

@@ -42,13 +42,7 @@ def phi(z: Spectrum) -> tuple[Spectrum, Spectrum, Spectrum]:
 
 
 def etdrk4(symbol: Spectrum, nonlinear: Callable[[Spectrum], Spectrum], step: float) -> Callable[[Spectrum], Spectrum]:
-    """The map of one step: spectrum -> spectrum.
-
-    Args:
-        symbol: L, one number for each mode.
-        nonlinear: N, spectrum -> spectrum.
-        step: time step h.
-    """
+    """The map of one step h on spectra, for L = `symbol`, one number for each mode, and N = `nonlinear`."""
     z = step * np.asarray(symbol, dtype=np.complex128)
     half, full = np.exp(z / 2.0), np.exp(z)
     to_half = step / 2.0 * phi(z / 2.0)[0]

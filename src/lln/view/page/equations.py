@@ -24,10 +24,7 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
     its terms, the largest first: the power of each coordinate and the weight in the units of the data. Terms of less
     than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
-
-    Args:
-        step: the learned step.
-        dt: time between rows, in the unit that the page shows.
+    `dt` is the time between rows in the unit that the page shows.
     """
     if step.kind != "dense" or (step.members and step.frame.gain.any()):
         return None

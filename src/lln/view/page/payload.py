@@ -34,10 +34,7 @@ def packed(values: NDArray[Any]) -> dict[str, Any]:
 def quantised(values: NDArray[Any], groups: int, numbers: int) -> dict[str, Any]:
     """States (rows, n) as base64: exact if all the page's `numbers` are few, otherwise in 16 or 8 bits.
 
-    Args:
-        values: finite states.
-        groups: number of equal groups of columns that have a range each: the channels of a field, or the coordinates.
-        numbers: how many numbers the page carries in all.
+    `groups` is the number of equal groups of columns with a range each: channels of a field, or coordinates.
     """
     if numbers <= EXACT:
         return packed(values)

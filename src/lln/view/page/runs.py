@@ -49,12 +49,8 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
     """The runs that a page carries, what their rows were to the model, and notes on what was left out.
 
     The run with the longest stretch of unseen rows comes first and starts there. If the data is too large for a page,
-    rows that trained are left out first, then the ends of the longest runs.
-
-    Args:
-        data: trajectories.
-        training: what the model remembers of its training data; None if all rows are new to it.
-        history: rows that a start needs.
+    rows that trained are left out first, then the ends of the longest runs. All rows are new where `training` is None;
+    a start needs `history` rows.
     """
     parts = data.stretches(history + 1)
     if not parts:
