@@ -96,15 +96,15 @@ ROW = '[[row]]\nsystem = "a"\nhorizon = 1.0\nwidth = 4\nbasis = 2\nlens_scale = 
     [
         (
             ROW.replace("width", "widht"),
-            r"t\.toml, row 1: .*'width' is missing|unknown key 'widht'; did you mean 'width'",
+            r"t\.toml, row 1: .*width Field required .*widht Extra inputs are not",
         ),
-        (ROW + "colour = 3\n", r"t\.toml, row 1: unknown key 'colour'; expected one of 'system'"),
-        (ROW + ROW.replace("basis = 2\n", ""), r"t\.toml, row 2: the key 'basis' is missing"),
-        (ROW.replace("width = 4", 'width = "4"'), r"t\.toml, row 1: width = '4': Input should be a valid integer"),
-        (ROW.replace("1.0", "nan"), r"t\.toml, row 1: horizon = Decimal\('NaN'\): Input should be a finite number"),
-        ("[[rows]]\n", r"t\.toml: unknown key 'rows'; did you mean 'row'"),
-        ("", r"t\.toml: holds no rows"),
-        ("[[row]\n", r"t\.toml: not valid TOML"),
+        (ROW + "colour = 3\n", r"t\.toml, row 1: .*colour Extra inputs are not permitted"),
+        (ROW + ROW.replace("basis = 2\n", ""), r"t\.toml, row 2: .*basis Field required"),
+        (ROW.replace("width = 4", 'width = "4"'), r"t\.toml, row 1: .*width Input should be a valid integer"),
+        (ROW.replace("1.0", "nan"), r"t\.toml, row 1: .*horizon Input should be a finite number"),
+        ("[[rows]]\n", r"t\.toml: holds \['rows'\]; write each row as \[\[row\]\]"),
+        ("", r"t\.toml: holds \[\]; write each row"),
+        ("[[row]\n", r"t\.toml: Expected"),
     ],
 )
 def test_errors_name_file_row_and_key(text, message):
@@ -119,7 +119,7 @@ def test_a_score_is_a_pair_or_infinity():
     )
     assert parse_rows(good, AllDepthsRow, "t.toml")[0].lens.mean == 1
     for bad in ("[1.0]", "1.0", '"inf"', "[1.0, 2.0, 3.0]"):
-        with pytest.raises(InputError, match=r"t\.toml, row 1: mlp = .*must be \[mean, deviation\] or inf"):
+        with pytest.raises(InputError, match=r"t\.toml, row 1: .*mlp .*must be \[mean, deviation\] or inf"):
             parse_rows(good.replace("mlp = inf", f"mlp = {bad}", 1), AllDepthsRow, "t.toml")
 
 

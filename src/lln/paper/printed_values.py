@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from lln.core.errors import InputError, did_you_mean
+from lln.core.errors import InputError
 
 FOLDER = "paper"
 # A mean above this counts as diverged: infinity in the all-depth table, a power of ten in the ablation table.
@@ -202,30 +202,14 @@ def case_statements() -> CaseStatements:
 
 def parse_rows(text: str, kind: type[AnyRow], source: str) -> tuple[AnyRow, ...]:
     """The `[[row]]` entries of TOML `text`, each checked against `kind`; an error names `source`, row and key."""
+    where, found = source, []
     try:
         content = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: not valid TOML: {error}") from error
-    strangers = [key for key in content if key != "row"]
-    if strangers:
-        raise InputError(
-            f"{source}: unknown key {strangers[0]!r}{did_you_mean(strangers[0], ['row'])}", topic="unknown-name"
-        )
-    rows = content.get("row")
-    if not isinstance(rows, list) or not rows:
-        raise InputError(f"{source}: holds no rows; write each row of the table as [[row]]")
-    return tuple(_row(entry, kind, f"{source}, row {index}") for index, entry in enumerate(rows, start=1))
-
-
-def _row(entry: Any, kind: type[AnyRow], where: str) -> AnyRow:
-    try:
-        return kind.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        known = [field.alias or name for name, field in kind.model_fields.items()]
-        if first["type"] == "extra_forbidden":
-            raise InputError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}", topic="unknown-name") from error
-        if first["type"] == "missing":
-            raise InputError(f"{where}: the key {key!r} is missing") from error
-        raise InputError(f"{where}: {key} = {first['input']!r}: {first['msg']}") from error
+        if list(content) != ["row"]:
+            raise InputError(f"{source}: holds {list(content)}; write each row as [[row]], and nothing else")
+        for index, entry in enumerate(content["row"], start=1):
+            where = f"{source}, row {index}"
+            found.append(kind.model_validate(entry))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise InputError(f"{where}: {' '.join(str(error).split())}") from error
+    return tuple(found)
