@@ -33,14 +33,9 @@ def to_html(document: Document, figures: Path) -> str:
     """The whole report as one page; the SVG file of every picture in the folder `figures` is copied into it."""
     links = "".join(f'<li><a href="#{_anchor(s.title)}">{escape(s.title)}</a></li>' for s in document.sections)
     body = "\n".join(_section(section, figures) for section in document.sections)
-    title = escape(document.title)
-    style = (files("lln.paper.report") / "report.css").read_text("utf-8")
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f'<style>\n{style}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<div class="columns">\n'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>\n{body}\n</main>\n</div>\n</body>\n</html>\n'
-    )
+    parts = {"title": escape(document.title), "links": links, "body": body}
+    template = (files("lln.paper.report") / "template.html").read_text("utf-8")
+    return re.sub("@(title|links|body)@", lambda found: parts[found[1]], template)
 
 
 def table_to_html(table: Table) -> str:
