@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,21 +41,13 @@ def describe_store(store: Store, choices: Choices) -> Description:
     return _Variables(store, roles, choices, hints).description()
 
 
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Names and grid of the columns.
-
-    Attributes:
-        names: of columns.
-        space: shape of the grid, or ().
-        channels: names of fields.
-        coords: positions along the dimensions of the grid.
-    """
+class Labels(NamedTuple):
+    """Names and grid of the columns, as in `Dataset`."""
 
     names: tuple[str, ...]
     space: tuple[int, ...] = ()
     channels: tuple[str, ...] = ()
-    coords: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    coords: Mapping[str, NDArray[Any]] = {}
 
 
 class _Variables:
@@ -116,9 +108,7 @@ class _Variables:
             parts,
             labels.names,
             input_names,
-            labels.space,
-            labels.channels,
-            labels.coords,
+            *labels[1:],
             roles.time_dim,
             self._units(),
             notes,

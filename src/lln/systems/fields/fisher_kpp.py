@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +34,7 @@ class FisherKPP(SpectralField):
 
     family = "fisher-kpp"
     steps = 400
+    letters = ("D", "r")
 
     points: int = 128
     diffusivity: float = 1.0
@@ -61,8 +61,3 @@ class FisherKPP(SpectralField):
         """Patches where a field s of four random modes is large: (1 + tanh(2 (s - 2))) / 2, between 0 and 1."""
         field = self.noise(np.random.default_rng(seed), 4)
         return self.joined(0.5 * (1.0 + np.tanh(2.0 * (field - 2.0))))
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, D, r and L."""
-        return {"n": self.size, "D": self.diffusivity, "r": self.rate, "L": self.length}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +38,7 @@ class GrayScott(SpectralField):
     family = "gray-scott"
     channels = ("u", "v")
     dimensions = 2
+    letters = ("F", "k", "D_u", "D_v")
 
     points: int | tuple[int, ...] = 64
     feed: float = 0.037
@@ -77,14 +77,3 @@ class GrayScott(SpectralField):
 
     def _bath(self, v: Array) -> Array:
         return self.joined(1.0 - 0.5 * v, 0.3 * v)
-
-    @property
-    def symbols(self) -> Mapping[str, float]:
-        """Size n, F, k, D_u and D_v."""
-        return {
-            "n": self.size,
-            "F": self.feed,
-            "k": self.kill,
-            "D_u": self.diffusivity_u,
-            "D_v": self.diffusivity_v,
-        }

@@ -40,6 +40,7 @@ class SpectralField(System):
         substeps: steps of ETDRK4 within one dt; without effect on linear equations, whose step is exact.
         burn_in: steps after which a trajectory is worth learning from.
         steps: a length of trajectory that shows what the system does.
+        letters: of the constants in the equation, in their order; () if they are their names.
         modes: highest Fourier mode of a random start.
         rms: root mean square of a random start.
     """
@@ -48,6 +49,7 @@ class SpectralField(System):
     dimensions: ClassVar[int] = 1
     burn_in: ClassVar[int] = 0
     steps: ClassVar[int] = 500
+    letters: ClassVar[tuple[str, ...]] = ()
     modes: ClassVar[int] = 5
     rms: ClassVar[float] = 1.0
 
@@ -126,8 +128,10 @@ class SpectralField(System):
 
     @property
     def symbols(self) -> Mapping[str, float]:
-        """Size n, the constants, and on a line its length L."""
-        return {"n": self.size, **constants(self), **({"L": self.lengths[0]} if self.dimensions == 1 else {})}
+        """Size n, the constants under their letters, and on a line its length L."""
+        known = constants(self)
+        named = dict(zip(self.letters or known, known.values(), strict=True))
+        return {"n": self.size, **named, **({"L": self.lengths[0]} if self.dimensions == 1 else {})}
 
     @cached_property
     def wavenumbers(self) -> tuple[Array, ...]:
