@@ -48,7 +48,7 @@ WRITERS = {
     "plots/style.py": "a picture in memory, for a notebook",
     "paper/identify.py": "a line of a search is appended; a torn last line is one trial less",
     "paper/records.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",
-    "core/user_cache.py": "a file in this user's own folder, then replaced; a checksum leads the file",
+    "core/safe_files.py": "a file in this user's own folder, then replaced; a checksum leads the file",
 }
 WRITES = {"write_text", "write_bytes", "savefig", "tofile", "savez", "save_file"}
 

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from lln.core.errors import LONGEST, InputError, choice, did_you_mean, failure, reason
+from lln.core.errors import LONGEST, InputError, choice, did_you_mean, failure, printable, reason
 
 
 def test_choice_returns_a_known_name():
@@ -62,3 +62,8 @@ def test_another_error_is_a_bug_and_keeps_its_traceback():
     assert failure(RuntimeError("shapes do not match")) is None
     assert failure(ImportError("no module named x")) is None
     assert failure(_raised_from(ValueError("cannot read"), KeyError("x"))) is None
+
+
+def test_control_characters_become_text_and_line_breaks_stay():
+    assert printable("a\x1b]0;owned\x07\r\nb\x9b1m") == "a\\x1b]0;owned\\x07\\r\nb\\x9b1m"
+    assert printable("µ ✓") == "µ ✓"

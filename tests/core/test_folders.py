@@ -1,8 +1,7 @@
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.safe_files import output_folder
-from lln.core.user_cache import UserCache
+from lln.core.safe_files import UserCache, output_folder
 
 
 def test_a_missing_folder_is_made(tmp_path):

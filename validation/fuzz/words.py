@@ -123,8 +123,7 @@ def line(rng: Random) -> list[str]:
 @lru_cache(maxsize=1)
 def _commands() -> dict[str, tuple[list[Any], dict[str, str]]]:
     """The parameters of every command, and the types of their values by name."""
-    from lln.cli.app import COMMANDS, app
-    from lln.cli.options import expanded
+    from lln.cli.app import COMMANDS, app, expanded
 
     made = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     functions = {name: one.function for name in made for one in COMMANDS if one.function.__name__ == name}

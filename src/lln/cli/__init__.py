@@ -1,8 +1,20 @@
-"""The `lln` command. Each command imports what it needs inside its function, so that help is instant."""
+"""The `lln` command: its entry, and Ctrl-C, which ends it in order once, at once twice, and never with a traceback.
 
+Each command imports what it needs inside its function, so that help is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-from lln.cli.interrupts import INTERRUPTED, second_interrupt_leaves
+INTERRUPTED = 130  # exit code
+_AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
 
 
 def command() -> None:
@@ -30,6 +42,53 @@ def main(*, last: bool = False) -> None:
             run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+@contextmanager
+def second_interrupt_leaves(*, last: bool = False) -> Iterator[None]:
+    """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
+
+    That is as safe as a kill: no file is ever taken for whole before it is. A first one that comes where Python cannot
+    raise it, as in a callback of a library, comes again a moment later.
+
+    Args:
+        last: whether the process ends after it; then nothing is left to tidy up, and an interrupt ends it at once.
+    """
+    usual, unraisable = signal.default_int_handler, sys.unraisablehook
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    before, over = 0, False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal before
+        before += 1
+        if over:
+            os._exit(INTERRUPTED)
+        if before > 1:
+            os.write(2, b"lln: interrupted again, so it leaves at once\n")
+            os._exit(INTERRUPTED)
+        usual(number, frame)
+
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        nonlocal before
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            unraisable(lost)
+            return
+        before = 0
+        later = threading.Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+        later.daemon = True
+        later.start()
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        over = last
+        if not (before or last):  # else a second one may still come while the interpreter tidies up
+            signal.signal(signal.SIGINT, usual)
+            sys.unraisablehook = unraisable
 
 
 __all__ = ["command", "main"]

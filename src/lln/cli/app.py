@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import fields, is_dataclass
+from inspect import Parameter, signature
+from typing import Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -17,7 +19,6 @@ from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
-from lln.cli.options import expanded
 from lln.cli.paper.audit import audit
 from lln.cli.paper.report import report
 from lln.cli.paper.reproduce import reproduce
@@ -86,6 +87,30 @@ def _options(
 def _paragraphs(text: str) -> str:
     """A docstring with a line for each paragraph, so that help breaks lines where the terminal ends."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`command` with an option for each field of its dataclass parameters, for typer."""
+    own = signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in own.parameters.values() if is_dataclass(one.annotation)
+    }
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in own.parameters.values() if one.name not in groups]
+    for kind in groups.values():
+        hints = get_type_hints(kind, include_extras=True)
+        parameters += [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+            for one in fields(kind)
+        ]
+
+    def call(**words: Any) -> Any:
+        made = {name: kind(**{one.name: words.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
+        return command(**words, **made)
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
 
 
 for _command in COMMANDS:

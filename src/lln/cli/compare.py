@@ -66,8 +66,8 @@ def compare(
     --models chooses. Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with
     --resume continues with the others.
     """
-    from lln.cli.console import interrupted, output_file, picture_file, progress_bars, say
-    from lln.cli.options import read_data, recipe_choices
+    from lln.cli.console import interrupted, output_file, picture_file, progress_bars, read_data, say
+    from lln.cli.options import recipe_choices
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 

@@ -1,4 +1,4 @@
-"""Output of the commands: checks of files before the work, progress bars, tables and sentences."""
+"""What the commands read and write: models and data, checks of files before the work, bars, tables and sentences."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from lln.cli.interrupts import INTERRUPTED
-from lln.core.errors import InputError
-from lln.core.text import printable
+from lln.cli import INTERRUPTED
+from lln.core.errors import InputError, printable
 from lln.forecaster.progress import bars_on
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lln.cli.options import Selection
     from lln.core.table import Table
+    from lln.data.dataset import Dataset
+    from lln.forecaster.forecaster import LensForecaster
 
 Listener = Callable[[Any], None]
 PICTURES = (".png", ".svg", ".pdf")
@@ -187,3 +189,24 @@ def stopwatch() -> Iterator[Callable[[], str]]:
     """A function that returns the time that the block has taken, for a reader."""
     began = time.perf_counter()
     yield lambda: clock(time.perf_counter() - began)
+
+
+def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
+    """The trajectories of all files as one dataset."""
+    from lln.data.dataset import as_dataset
+
+    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
+
+
+def read_model(path: Path) -> LensForecaster:
+    """The forecaster in `path`."""
+    from lln.core.safe_files import refuse_missing
+    from lln.forecaster.model_file import load
+
+    refuse_missing(path)
+    return load(path)
+
+
+def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
+    """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
+    return model.layout_.read(path, **chosen.words())

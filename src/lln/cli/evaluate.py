@@ -56,8 +56,7 @@ def evaluate(
     Rows that helped to choose the model are scored apart. Where no other rows are left, training data is scored and the
     result says so. Simple methods are fitted to the rows that trained and scored from the same starts.
     """
-    from lln.cli.console import echo, picture_file
-    from lln.cli.options import read_for, read_model
+    from lln.cli.console import echo, picture_file, read_for, read_model
 
     if plot is not None:
         picture_file(plot, model, data)

@@ -32,8 +32,7 @@ def export(
     ONNX and C hold everything: units, history, inputs, linear part and networks. C comes as one source, one header and
     a self-test, without dependencies or allocation.
     """
-    from lln.cli.console import output_file
-    from lln.cli.options import read_model
+    from lln.cli.console import output_file, read_model
     from lln.core.errors import InputError, choice
 
     choice("format", format, FORMATS)

@@ -53,8 +53,7 @@ def fit(
     Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrules one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
-    from lln.cli.console import echo, model_file, output_file
-    from lln.cli.options import read_data
+    from lln.cli.console import echo, model_file, output_file, read_data
     from lln.forecaster.forecaster import LensForecaster
 
     _check_threads(threads)
@@ -157,7 +156,7 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
     """One sentence about the held-out rollouts, and its colour; no sentence without held-out rows."""
     import numpy as np
 
-    from lln.core.text import human_time
+    from lln.core.table import human_time
 
     report, layout = forecaster.report_, forecaster.layout_
     error = report.held_out_nmse

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show what a model is: sizes, parameters, coverage, versions, and how it was trained."""
-    from lln.cli.console import echo, facts, text_width
-    from lln.cli.options import read_model
+    from lln.cli.console import echo, facts, read_model, text_width
 
     forecaster = read_model(model)
     found = describe(forecaster, model)

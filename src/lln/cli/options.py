@@ -1,22 +1,17 @@
-"""Arguments and options of the commands, each with one meaning, and what they read: data and models.
+"""Arguments and options of the commands, each with one meaning.
 
-Options that belong together are fields of a dataclass. A command takes the dataclass as one parameter, and `expanded`
-makes an option of each field.
+Options that belong together are fields of a dataclass. A command takes the dataclass as one parameter, and
+`lln.cli.app` makes an option of each field.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
-
-if TYPE_CHECKING:
-    from lln.data.dataset import Dataset
-    from lln.forecaster.forecaster import LensForecaster
 
 MODEL_SUFFIX = ".lln"
 
@@ -178,30 +173,6 @@ class FitOptions:
         return given or self.field
 
 
-def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`command` with an option for each field of its dataclass parameters, for typer."""
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
-    }
-    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values() if one.name not in groups]
-    for kind in groups.values():
-        hints = get_type_hints(kind, include_extras=True)
-        parameters += [
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-            for one in fields(kind)
-        ]
-
-    def call(**words: Any) -> Any:
-        made = {name: kind(**{one.name: words.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
-        return command(**words, **made)
-
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {one.name: one.annotation for one in parameters}
-    return call
-
-
 def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
     """The value of an option that has a former name; None where neither name is given."""
     from lln.core.errors import InputError
@@ -230,27 +201,6 @@ def several(names: list[str] | None) -> Any:
         return None
     split = [part.strip() for name in names for part in name.split(",") if part.strip()]
     return split[0] if len(split) == 1 else split
-
-
-def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
-    """The trajectories of all files as one dataset."""
-    from lln.data.dataset import as_dataset
-
-    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
-
-
-def read_model(path: Path) -> LensForecaster:
-    """The forecaster in `path`."""
-    from lln.core.safe_files import refuse_missing
-    from lln.forecaster.model_file import load
-
-    refuse_missing(path)
-    return load(path)
-
-
-def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
-    """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
-    return model.layout_.read(path, **chosen.words())
 
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:

@@ -34,8 +34,7 @@ def rollout(
     model with a history of H states takes the first
     H of each trajectory as given and writes them first. Rows after a divergence are NaN.
     """
-    from lln.cli.console import data_file, echo, picture_file, say, stopwatch
-    from lln.cli.options import read_for, read_model
+    from lln.cli.console import data_file, echo, picture_file, read_for, read_model, say, stopwatch
     from lln.data.read.formats import write
     from lln.forecaster.rollout_data import rollout_data
 

@@ -6,8 +6,6 @@ import difflib
 import errno
 from collections.abc import Iterable, Iterator
 
-from lln.core.text import printable
-
 LONGEST = 2000  # characters of a message
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Phrases for a lack of memory of torch, ONNX Runtime, C++, the thread library, the dynamic loader and the interpreter.
@@ -34,6 +32,13 @@ class InputError(ValueError):
 
 class RenamedWarning(FutureWarning):
     """An old name was used: it works, and the message says the new one."""
+
+
+def printable(text: str) -> str:
+    """`text` with control characters written as escapes, so that it cannot steer a terminal; line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
 
 
 def _one_line(message: str) -> str:

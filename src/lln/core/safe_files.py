@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, digests inside them, and checks of the place before the work begins.
+"""Files that appear whole or not at all, digests inside them, checks of the place to write to, and the user's cache.
 
 The digest of a safetensors file is the SHA-256 of the file with zeros in the place of the digest, among the metadata of
 the file. Files without a place for a digest are accepted as they are.
@@ -16,6 +16,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from lln.core.errors import InputError
@@ -25,7 +26,7 @@ try:
 except ImportError:  # pragma: no cover - not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-SUFFIX = ".partial"
+SUFFIX = ".partial"  # ends the name of what is being written
 _EXCHANGE = 2  # flag of renameat2: swap two names in one operation
 _HERE = -100  # AT_FDCWD
 _OLD = ".old"  # entry of a work folder that holds the target while it is replaced
@@ -34,6 +35,9 @@ KEY = "sha256"
 BLANK = "0" * 64
 _BLOCK = 1 << 20
 BROKEN = "its content and its digest do not agree; it was damaged on the way"
+_UNIX = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_DIGEST = 32  # bytes of the checksum in front of the content
 
 
 @contextmanager
@@ -258,3 +262,110 @@ def _around(content: bytes, digest: str) -> tuple[int, int]:
     """Where the digest begins and ends: behind its name, which is the last of the metadata or followed by others."""
     begin = content.index(f'"{KEY}":"{digest}"'.encode()) + len(KEY) + 4
     return begin, begin + len(digest)
+
+
+@dataclass(frozen=True)
+class UserCache:
+    """Files of one kind that can be made again, in a folder that only this user can write to.
+
+    Each has a checksum of its content in front. Every folder on the way is opened by its handle, without following
+    links, and belongs to this user or to root; none may be written to by others, unless it is sticky. The last two
+    folders and the files belong to this user. Where any of this fails there is no cache, and what would be in it is
+    made every time.
+    """
+
+    kind: str
+
+    def location(self) -> Path | None:
+        """The folder, made on demand; None where it cannot be made or others could write to it."""
+        with self._opened() as handle:
+            return None if handle is None else self._path()
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, if it is whole and this user's own."""
+        with self._opened() as handle:
+            if handle is None:
+                return None
+            try:
+                file = os.open(self._place(name), os.O_RDONLY | _flags(), dir_fd=_fd(handle))
+            except OSError:
+                return None
+            with os.fdopen(file, "rb") as stream:
+                status = os.fstat(file)
+                if not stat.S_ISREG(status.st_mode) or not _private(status):
+                    return None
+                digest, content = stream.read(_DIGEST), stream.read()
+        return content if hashlib.sha256(content).digest() == digest else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Store a file under a name of its own first, so that no other process meets half of it."""
+        part = f".{name}.{secrets.token_hex(8)}{SUFFIX}"
+        with self._opened() as handle, contextlib.suppress(OSError):
+            if handle is None:
+                return
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags()
+            file = os.open(self._place(part), flags, 0o600, dir_fd=_fd(handle))
+            try:
+                with os.fdopen(file, "wb") as stream:
+                    stream.write(hashlib.sha256(content).digest())
+                    stream.write(content)
+                os.replace(self._place(part), self._place(name), src_dir_fd=_fd(handle), dst_dir_fd=_fd(handle))
+            except OSError:
+                os.unlink(self._place(part), dir_fd=_fd(handle))
+
+    def _path(self) -> Path:
+        """Where the folder lies, links resolved."""
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(os.path.realpath(base)) / "lln" / self.kind
+
+    def _place(self, name: str) -> str:
+        return name if _UNIX else str(self._path() / name)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        """A handle of the folder; None where it cannot be trusted."""
+        handles: list[int] = []
+        try:
+            yield self._descend(handles)
+        finally:
+            for handle in handles:
+                os.close(handle)
+
+    def _descend(self, handles: list[int]) -> int | None:
+        """Open the folder step by step from the root; every handle that was opened is in `handles`."""
+        try:
+            path = self._path()
+            if not _UNIX:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return -1
+            flags = os.O_RDONLY | os.O_DIRECTORY | _flags()
+            handles.append(os.open(path.anchor, flags))
+            for depth, name in enumerate(path.parts[1:], start=1):
+                if not _safe_parent(os.fstat(handles[-1])):
+                    return None
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=handles[-1])
+                handles.append(os.open(name, flags, dir_fd=handles[-1]))
+                if depth >= len(path.parts) - 2 and not _private(os.fstat(handles[-1])):
+                    return None
+            return handles[-1]
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+
+def _flags() -> int:
+    return getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def _fd(handle: int) -> int | None:
+    return handle if _UNIX else None
+
+
+def _private(status: os.stat_result) -> bool:
+    return not _UNIX or (status.st_uid == os.getuid() and not status.st_mode & _OTHERS)
+
+
+def _safe_parent(status: os.stat_result) -> bool:
+    """Whether only this user can replace a folder inside."""
+    own = status.st_uid in (0, os.getuid())
+    return own and (not status.st_mode & _OTHERS or bool(status.st_mode & stat.S_ISVTX))

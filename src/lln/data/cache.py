@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 import lln.systems
 from lln.core.provenance import processor
-from lln.core.user_cache import PARTIAL, UserCache
+from lln.core.safe_files import SUFFIX, UserCache
 from lln.systems import System, simulate
 from lln.systems.base import Array
 
@@ -146,7 +146,7 @@ def _tidy(folder: Path) -> None:
     newest = max((when for when, _, _ in entries), default=0.0)
     total = sum(size for _, size, _ in entries)
     for when, size, path in sorted(entries):
-        left_behind = path.suffix == PARTIAL and when < newest - 3600
+        left_behind = path.suffix == SUFFIX and when < newest - 3600
         if total > DISK or left_behind:
             with contextlib.suppress(OSError):
                 path.unlink()

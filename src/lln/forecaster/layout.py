@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.text import human_time
+from lln.core.table import human_time
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
 from lln.step.frame import Array

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from lln.core.errors import InputError
-from lln.core.text import printable
+from lln.core.errors import InputError, printable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -22,8 +22,7 @@ def animate(
     fps: Annotated[int, typer.Option(min=1, max=100, help="Pictures a second.")] = 25,
 ) -> None:
     """Film a rollout: a curve in phase space or time, a field as a curve, or as an image, whatever the system is."""
-    from lln.cli.console import echo, output_file
-    from lln.cli.options import read_data, read_for, read_model
+    from lln.cli.console import echo, output_file, read_data, read_for, read_model
     from lln.core.errors import InputError
     from lln.core.safe_files import whole_file
     from lln.plots.animate import draw_frames

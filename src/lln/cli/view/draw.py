@@ -19,8 +19,7 @@ def draw(
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
     """Draw embedding, rays, lenses with their strength, and readout, as the last training state meets them."""
-    from lln.cli.console import echo, output_file
-    from lln.cli.options import read_model
+    from lln.cli.console import echo, output_file, read_model
     from lln.core.errors import InputError
     from lln.core.safe_files import whole_file
     from lln.plots.style import DPI, house_style

@@ -34,8 +34,7 @@ def page(
     The file needs no server, no network and no other file. Rows of --data that trained are left out, unless all did.
     Without --data a rollout starts where the training data ended, and there is no truth to compare it with.
     """
-    from lln.cli.console import echo, output_file
-    from lln.cli.options import read_for, read_model
+    from lln.cli.console import echo, output_file, read_for, read_model
     from lln.core.safe_files import whole_file
     from lln.view.page import forecaster_page
 

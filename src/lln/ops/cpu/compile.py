@@ -20,7 +20,7 @@ import llvmlite
 from llvmlite import binding, ir
 
 from lln.core.errors import choice
-from lln.core.user_cache import UserCache
+from lln.core.safe_files import UserCache
 from lln.ops.cpu.simd import Target
 
 cache = UserCache("kernels")
