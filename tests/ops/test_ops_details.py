@@ -12,7 +12,6 @@ from lln.ops import dispatch as backends
 from lln.ops import factored, lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import compile as cpu_compile
-from lln.ops.cpu import threads as cpu_threads
 from lln.ops.grid import even_grid
 from lln.ops.triton import backend as triton_backend
 
@@ -108,11 +107,11 @@ def test_what_is_known_is_bounded(monkeypatch):
 
 def test_a_forked_child_is_not_locked_out_by_a_thread_that_it_has_not_got():
     cpu_compile.levels()
-    modules = (cpu_compile, cpu_threads, cache)
+    modules = (cpu_compile, cpu_backend, cache)
     held, over = threading.Event(), threading.Event()
 
     def hold():
-        with cpu_compile._lock, cpu_threads._lock, cache._lock:
+        with cpu_compile._lock, cpu_backend._lock, cache._lock:
             held.set()
             over.wait()
 

@@ -32,13 +32,16 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/triton/plan.py", None, "the launches of the Triton kernels; it runs on a GPU only"),
     ("src/lln/ops/triton/launch.py", None, "a launch of a Triton kernel; it runs on a GPU only"),
     ("src/lln/ops/cpu/simd.py", None, "the instructions and elementary functions that the CPU kernels are written in"),
-    ("src/lln/ops/cpu/pack.py", None, "a part of the CPU kernels: transposes coefficients in registers"),
     (
         "src/lln/ops/cpu/lens.py",
         ("Lens", "SCALARS"),
         "the body of the CPU kernels: one lens",
     ),
-    ("src/lln/ops/cpu/kernels.py", ("Block", "_Transport"), "the body of the CPU kernels: loops around the lens"),
+    (
+        "src/lln/ops/cpu/kernels.py",
+        ("Block", "_Transport", "pack", "unpack", "_quads", "_columns", "_scatter", "_transpose"),
+        "the body of the CPU kernels: loops around the lens, and coefficients transposed in registers",
+    ),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
     ("src/lln/ops/cpu/step_kernel.py", ("_Step",), "the body of the CPU kernel of whole steps"),
     ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),

@@ -24,7 +24,7 @@ from lln.fit.options import FitReport, Recipe
 from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
-from lln.step.stored import step_of
+from lln.step.base import step_of
 
 FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"

@@ -1,11 +1,10 @@
 """The transport operator: one function, several backends, one readable reference; and whole rollouts."""
 
 from lln.ops import reference
-from lln.ops.cpu.threads import checked_threads
+from lln.ops.cpu.backend import checked_threads
 from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
-from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track
-from lln.ops.step_rollout import marked, roll, track
+from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track, marked, roll, track
 from lln.ops.transport import lens_transport
 
 __all__ = [

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lln.ops.step_program import Array, Flow, LensBlock, Polynomial, StepProgram
 from lln.ops.transport import lens_transport
+
+if TYPE_CHECKING:
+    from lln.ops.step_program import Array, Flow, LensBlock, Polynomial, StepProgram
 
 Increment = Callable[[Tensor], Tensor]  # features (B, F) -> standardised increment (B, n)
 

@@ -1,10 +1,10 @@
-"""The abstract step: what training, judging, forecasts and exports ask of a learned step; rollouts in torch."""
+"""The abstract step: what training, judging, forecasts and exports ask of it; rollouts in torch; steps from files."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.checks import SMALL, check_memory
-from lln.core.errors import InputError
+from lln.core.errors import InputError, choice
+from lln.models.base import StateNetwork
+from lln.models.factory import build, name_of
+from lln.models.files import check_config_size
 from lln.ops import Track
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Frame
+from lln.step.frame import Array, Arrays, Frame
 from lln.step.polynomial import as_tensor
 
 # Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
@@ -211,6 +214,47 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
 
 
 AnyStep = Step[Any, Any]
+
+
+def network_record(members: Sequence[Any]) -> dict[str, Any]:
+    """Name, configuration and number of the networks."""
+    return {
+        "model": name_of(members[0]) if members else None,
+        "config": members[0].config() if members else {},
+        "members": len(members),
+    }
+
+
+def read_members(
+    network: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, int], device: torch.device | str
+) -> tuple[Any, ...]:
+    """The networks, each from its tensors; `sizes` are those of a network's input and output."""
+    return tuple(_member(index, network, arrays, sizes).to(device) for index in range(int(network["members"])))
+
+
+def _member(index: int, network: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, int]) -> StateNetwork:
+    mark = f"member.{index}."
+    state = {name.removeprefix(mark): torch.from_numpy(t) for name, t in arrays.items() if name.startswith(mark)}
+    dtypes = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1:
+        raise ValueError(f"member {index} should have tensors of one floating type, got {len(dtypes)} types")
+    model, config = str(network["model"]), dict(network["config"])
+    check_config_size(model, config, state)
+    if (config["n_in"], config["n_out"]) != sizes:
+        raise ValueError(f"member {index} maps {config['n_in']} to {config['n_out']} numbers, not {sizes}")
+    # A generator of its own, so that opening a file does not change anybody's random numbers.
+    member = build(model, **config, generator=torch.Generator())
+    member.to(dtypes.pop()).load_state_dict(state)
+    return member.eval()
+
+
+def step_of(record: Mapping[str, Any], arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> AnyStep:
+    """The step of any kind that `Step.record` and `Step.arrays` describe."""
+    from lln.step.dense import DenseStep  # both import this module
+    from lln.step.field import FieldStep
+
+    steps: dict[str, type[AnyStep]] = {kind.kind: kind for kind in (DenseStep, FieldStep)}
+    return steps[choice("surrogate", str(record["surrogate"]), steps)].from_arrays(record, arrays, device)
 
 
 class Advances(Protocol):

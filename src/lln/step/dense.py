@@ -18,11 +18,10 @@ from lln.models import LensNetwork
 from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.step import serves
-from lln.step.base import Box, Step
+from lln.step.base import Box, Step, network_record, read_members
 from lln.step.frame import Array, Frame, delay_features
 from lln.step.parts import part_name
 from lln.step.polynomial import FlowPart, PolynomialPart
-from lln.step.stored import dense_frame, network_record, read_members
 
 
 class DenseStep(Step[Frame, Any]):
@@ -142,7 +141,7 @@ class DenseStep(Step[Frame, Any]):
     @classmethod
     def from_arrays(cls, record: Mapping[str, Any], arrays: Mapping[str, Any], device: Any = "cpu") -> Self:
         """The step that `record` and `arrays` describe."""
-        frame = dense_frame(record["frame"], arrays)
+        frame = Frame.from_arrays(record["frame"], arrays)
         return cls(frame, read_members(record["network"], arrays, (frame.features, frame.size), device))
 
     def _part_record(self) -> dict[str, str]:

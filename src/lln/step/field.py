@@ -19,11 +19,10 @@ from lln.core.errors import InputError
 from lln.models.convolution import convolve
 from lln.models.field import FieldLensNetwork
 from lln.models.field_ensemble import FieldEnsemble
-from lln.step.base import Step, roll
+from lln.step.base import Step, network_record, read_members, roll
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
 from lln.step.frame import Array
 from lln.step.polynomial import PolynomialPart
-from lln.step.stored import field_frame, network_record, read_members
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 
@@ -155,7 +154,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
     @classmethod
     def from_arrays(cls, record: Mapping[str, Any], arrays: Mapping[str, Any], device: Any = "cpu") -> Self:
         """The step that `record` and `arrays` describe."""
-        frame = field_frame(record["frame"], arrays)
+        frame = FieldFrame.from_arrays(record["frame"], arrays)
         return cls(frame, read_members(record["network"], arrays, (frame.features, frame.outputs), device))
 
     def _change(self, features: Tensor, correction: Tensor | None) -> Tensor:

@@ -8,19 +8,19 @@ distances.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.core.errors import InputError
-from lln.models.convolution import Sides
-from lln.step.frame import Array
+from lln.core.errors import InputError, choice
+from lln.models.convolution import Sides, sides
+from lln.step.frame import Array, Arrays, Shapes, stored_arrays, stored_polynomial
 from lln.step.polynomial import Polynomial, as_tensor, polynomial_arrays
 
 CONSERVE = ("none", "mean", "flux")
@@ -166,6 +166,31 @@ class FieldFrame:
             "history": self.history,
             "conserve": self.conserve,
         }
+
+    @classmethod
+    def from_arrays(cls, record: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The frame that `record` and `arrays` describe; ValueError or InputError where they do not fit together."""
+        c, m, history = len(arrays["frame.channel_mean"]), len(arrays["frame.input_mean"]), int(record["history"])
+        space, kernel = (tuple(map(int, record[key])) for key in ("space", "kernel"))
+        if len(kernel) != len(space) or not all(size > 0 for size in (*space, *kernel)):
+            raise ValueError(f"a kernel of {kernel} points on a grid of {space}")
+        shapes: Shapes = {
+            "channel_mean": (c,), "channel_scale": (c,), "difference_scale": (history - 1, c), "input_mean": (m,),
+            "input_scale": (m,), "matrix": (c, math.prod(kernel) * (c * history + m)), "offset": (c,), "gain": (c,),
+        }  # fmt: skip
+        given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
+        polynomial = None
+        if given & {"polynomial_table", "polynomial_weights"}:
+            polynomial = stored_polynomial("polynomial", arrays, c, c * history + m)
+            given -= {"polynomial_table", "polynomial_weights"}
+        if given & {"low", "high"}:
+            shapes |= {"low": (c,), "high": (c,)}
+        if "static" in given:
+            shapes["static"] = (*space, arrays["frame.static"].shape[-1])
+        conserve = choice("conservation", str(record["conserve"]), CONSERVE)
+        found = stored_arrays(given, arrays, shapes)
+        boundary = sides(record["boundary"], len(space))
+        return cls(space, boundary, kernel, history, conserve=conserve, polynomial=polynomial, **found)
 
 
 def point_features(

@@ -1,17 +1,27 @@
-"""The arrays of a dense step, in float64: units, delay coordinates, known inputs, closed-form parts, bounds."""
+"""The arrays of a dense step, in float64: units, delay coordinates, known inputs, closed-form parts, bounds.
+
+They may come from anybody's file: a configuration is believed as far as the arrays bear it out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.step.parts import ClosedFormPart
+from lln.step.parts import PARTS, ClosedFormPart
 from lln.step.polynomial import Array as Array
 from lln.step.polynomial import Flow, Polynomial, as_tensor, polynomial_arrays
+
+Arrays = Mapping[str, NDArray[Any]]
+Shapes = dict[str, tuple[int, ...]]
+
+MOST_SUBSTEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +151,39 @@ class Frame:
             found |= {f"part_{name}": values for name, values in self.part.arrays().items()}
         return found | polynomial_arrays(self.polynomial, self.flow)
 
+    @classmethod
+    def from_arrays(cls, record: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The frame that `record` and `arrays` describe; ValueError or InputError where they do not fit together."""
+        n, m, history = len(arrays["frame.mean"]), len(arrays["frame.input_mean"]), int(record["history"])
+        shapes: Shapes = {
+            "mean": (n,), "scale": (n,), "difference_scale": (history - 1, n), "input_mean": (m,), "input_scale": (m,),
+            "matrix": (n, n * history + m), "offset": (n,), "gain": (n,),
+        }  # fmt: skip
+        given = {name.removeprefix("frame.") for name in arrays if name.startswith("frame.")}
+        if given & {"low", "high"}:
+            shapes |= {"low": (n,), "high": (n,)}
+        polynomial = flow = logarithm = None
+        if given & {"log_mean", "log_scale", "log_floor"}:
+            logarithm = Logarithm(*(stored_array(f"log_{name}", arrays, (n,)) for name in ("mean", "scale", "floor")))
+            if not ((logarithm.scale > 0) & (logarithm.floor > 0)).all():
+                raise ValueError("frame.log_scale and frame.log_floor should be above zero")
+            given -= {"log_mean", "log_scale", "log_floor"}
+        if given & {"polynomial_table", "polynomial_weights"}:
+            polynomial = stored_polynomial("polynomial", arrays, n, n * history + m)
+            given -= {"polynomial_table", "polynomial_weights"}
+        if given & {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}:
+            offset, substeps = (
+                stored_array("flow_offset", arrays, (n,)),
+                stored_array("flow_substeps", arrays, (1,), np.int64),
+            )
+            if not 1 <= substeps[0] <= MOST_SUBSTEPS:
+                raise ValueError(f"frame.flow_substeps should be from 1 to {MOST_SUBSTEPS}, got {substeps[0]}")
+            flow = Flow(stored_polynomial("flow", arrays, n, n + m), offset, int(substeps[0]))
+            given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
+        part = _part(record, arrays, n * history + m, n)
+        found = stored_arrays({name for name in given if not name.startswith("part_")}, arrays, shapes)
+        return cls(history=history, polynomial=polynomial, flow=flow, part=part, logarithm=logarithm, **found)
+
 
 def delay_features(window: Tensor, mean: Tensor, scale: Tensor, difference_scale: Tensor | None) -> Tensor:
     """The standardised present state and the scaled differences before it: (..., H, n) -> (..., H n)."""
@@ -149,3 +192,49 @@ def delay_features(window: Tensor, mean: Tensor, scale: Tensor, difference_scale
         return z[..., -1, :]
     differences = (z[..., 1:, :] - z[..., :-1, :]).flip(-2) / difference_scale
     return torch.cat([z[..., -1:, :], differences], dim=-2).flatten(-2)
+
+
+def _part(record: Mapping[str, Any], arrays: Arrays, features: int, size: int) -> ClosedFormPart | None:
+    """The closed-form part of another package, which must be installed."""
+    mark = "frame.part_"
+    given = {name.removeprefix(mark): values for name, values in arrays.items() if name.startswith(mark)}
+    if "part" not in record:
+        if given:
+            raise ValueError(f"{mark}{min(given)} belongs to a part that is not named")
+        return None
+    for name, values in given.items():
+        if values.dtype not in (np.float64, np.int64) or not np.isfinite(values).all():
+            raise ValueError(f"{mark}{name} should hold finite numbers, float64 or int64")
+    return PARTS.get(str(record["part"])).from_arrays(given, features, size)
+
+
+def stored_arrays(given: set[str], arrays: Arrays, shapes: Shapes) -> dict[str, Any]:
+    """The float64 arrays of `shapes`, and no others, with bounds in order."""
+    if given - set(shapes):
+        raise ValueError(f"frame.{min(given - set(shapes))} is not an array of this kind of step")
+    found = {name: stored_array(name, arrays, shape) for name, shape in shapes.items()}
+    if "low" in found and not (found["low"] <= found["high"]).all():
+        raise ValueError("frame.low is above frame.high")
+    return found
+
+
+def stored_array(
+    name: str, arrays: Arrays, shape: tuple[int, ...], dtype: type[np.generic] = np.float64
+) -> NDArray[Any]:
+    """One array of a frame, of that shape and type and with finite numbers."""
+    values = arrays[f"frame.{name}"]
+    if values.shape != shape or values.dtype != dtype:
+        raise ValueError(f"frame.{name} should be {np.dtype(dtype)} of shape {shape}, got {values.dtype}{values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"frame.{name} holds numbers that are not finite")
+    return values
+
+
+def stored_polynomial(name: str, arrays: Arrays, size: int, features: int) -> Polynomial:
+    """A polynomial whose monomials are products of earlier ones and of features that exist."""
+    count = len(arrays[f"frame.{name}_table"])
+    table = stored_array(f"{name}_table", arrays, (count, 2), np.int64)
+    parent, factor = table.T
+    if not ((parent >= -1) & (parent < np.arange(count)) & (factor >= 0) & (factor < features)).all():
+        raise ValueError(f"frame.{name}_table names a monomial or a feature that does not exist")
+    return Polynomial(table, stored_array(f"{name}_weights", arrays, (size, count)))

@@ -1,4 +1,4 @@
-"""The fused transport on the CPU, for NumPy arrays: forward, both backwards, threads.
+"""The fused transport on the CPU, for NumPy arrays: forward, both backwards; instructions, threads and scratch memory.
 
 S ensemble members with their own coefficients go through one call. Work is cut into tasks (a block of units of one
 member), and a thread owns whole tasks, so no two threads add to the same gradient and the bits do not depend on how
@@ -10,7 +10,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
-from collections.abc import Iterator, Sequence
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -21,8 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.errors import out_of_memory
-from lln.ops.cpu.threads import run, scratch
+from lln.core.checks import check_int
+from lln.core.errors import InputError, out_of_memory
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:
@@ -43,6 +47,13 @@ KEPT_DEPTH = 2048
 
 _DOUBLES = (np.dtype(np.float64), torch.float64)
 
+# Scratch of up to this many bytes stays with its thread for the next call; more is given back.
+_KEPT = 2**22
+_LINE = 64  # bytes in a cache line; vectors that straddle two lines are slow
+
+_local = threading.local()
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
 _level: str | None = None
 
 
@@ -88,6 +99,62 @@ def forced(name: str) -> Iterator[None]:
         yield
     finally:
         _level = before
+
+
+def checked_threads(count: int) -> int:
+    """`count` as a number of threads that this machine can start; torch's own library crashes where it cannot."""
+    cores = os.cpu_count() or 1
+    most = max(64, 4 * cores)
+    if check_int("threads", count, 1) > most:
+        raise InputError(f"threads must be at most {most} on this machine of {cores} cores, got {count:,}")
+    return count
+
+
+def run(jobs: Sequence[Callable[[], None]], threads: int) -> None:
+    """Do all jobs, every `threads`-th of them in one thread: this one and some of the pool."""
+    if threads <= 1 or len(jobs) == 1:
+        for job in jobs:
+            job()
+        return
+    futures = [_executor().submit(_do, jobs[k::threads]) for k in range(1, min(threads, len(jobs)))]
+    try:
+        _do(jobs[::threads])
+    finally:
+        wait(futures)  # they write to the caller's arrays
+    for future in futures:
+        future.result()
+
+
+def _do(jobs: Sequence[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
+
+
+def scratch(size: int) -> tuple[int, NDArray[np.uint8]]:
+    """Address and owner of `size` bytes for this thread, valid while the owner lives until the thread asks again."""
+    buffer: NDArray[np.uint8] | None = getattr(_local, "buffer", None)
+    if buffer is None or buffer.size < size + _LINE:
+        if size > _KEPT:
+            # Straight from the system and back to it: from the heap it would lie between tensors of a similar size,
+            # and what it leaves when it is freed could not be given back.
+            large = np.frombuffer(mmap.mmap(-1, size + _LINE), np.uint8)
+            return _first_line(large), large
+        buffer = np.empty(size + _LINE, np.uint8)
+        _local.buffer, _local.address = buffer, _first_line(buffer)
+    return _local.address, buffer
+
+
+def _first_line(buffer: NDArray[np.uint8]) -> int:
+    address = int(buffer.ctypes.data)
+    return address + -address % _LINE
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(os.cpu_count() or 1, "lln")
+        return _pool
 
 
 def transport(
@@ -234,3 +301,13 @@ def _padded(array: Array, width: int) -> Array:
     out = np.zeros(_widened(array.shape, width), array.dtype)
     out[:, :, : array.shape[2]] = array
     return out
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it starts a pool of its own if it needs one."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from lln.ops.cpu.kernels import Block, Form
+from lln.ops.cpu.kernels import Block, Form, pack
 from lln.ops.cpu.lens import Shape
-from lln.ops.cpu.pack import pack
 from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable, tanh
 
 POINTERS = (

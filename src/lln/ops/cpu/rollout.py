@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from lln.ops.cpu.backend import Array, constants, forced_level
-from lln.ops.cpu.threads import run, scratch
+from lln.ops.cpu.backend import Array, constants, forced_level, run, scratch
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:

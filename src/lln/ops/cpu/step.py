@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.ops.cpu.backend import constants, forced_level, unavailable
-from lln.ops.cpu.threads import run, scratch
+from lln.ops.cpu.backend import constants, forced_level, run, scratch, unavailable
 from lln.ops.grid import Grid, even_grid
-from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram, Track
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import LensShape, StepShape
+    from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram
 
 MOST_BASIS = 128  # as for the transport
 _THREAD_WORK = 100_000  # multiply-adds below which a second thread costs more than it saves
@@ -34,15 +33,17 @@ def serves(program: StepProgram) -> bool:
     return all(isinstance(grid, Grid) and grid.basis <= MOST_BASIS for grid in grids)
 
 
-def track(program: StepProgram, window: Array, steps: int, inputs: Array | None, threads: int) -> Track:
-    """Roll out from windows (B, H, n) with inputs (B, steps, m)."""
+def track(
+    program: StepProgram, window: Array, steps: int, inputs: Array | None, threads: int
+) -> tuple[Array, NDArray[np.int64] | None]:
+    """Roll out from windows (B, H, n) with inputs (B, steps, m): the states and marks of a `Track`."""
     batch, size = window.shape[0], program.size
     # One array holds all that the kernel writes: finding the address of another costs more than to cut this one.
     count = batch * (steps + 1) * size
     written = np.empty(count + 2 * batch)
     states = written[:count].reshape(batch, steps + 1, size)
     if not batch:
-        return Track(states)
+        return states, None
     past = None
     if program.history > 1:
         z = (window - program.mean) / program.scale
@@ -69,11 +70,11 @@ def track(program: StepProgram, window: Array, steps: int, inputs: Array | None,
         share += -share % rows
         run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
     if not noticed:
-        return Track(states)
+        return states, None
     marks: NDArray[np.int64] = written[count:].view(np.int64).reshape(2, batch)
     for start in np.flatnonzero(marks[0] >= 0):
         states[start, marks[0, start] :] = np.nan
-    return Track(states, marks)
+    return states, marks
 
 
 def _address(array: Any) -> int:
