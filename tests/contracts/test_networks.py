@@ -13,8 +13,7 @@ from lln.models import FIELD_MODELS, NETWORKS, StateNetwork, build, load_model, 
 from lln.models.factory import name_of, options_of
 from lln.models.stacked import GenericEnsemble, stack
 from lln.train import TrainConfig, fit
-from lln.train.ensemble import fit_ensemble
-from lln.train.readout import ReadoutFit
+from lln.train.ensemble import ReadoutFit, fit_ensemble
 
 
 class Gated(StateNetwork):

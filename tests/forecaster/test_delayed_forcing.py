@@ -14,7 +14,7 @@ from lln.data.dataset import as_dataset
 from lln.data.input_lags import lagged_rows
 from lln.export.c.export import compiler
 from lln.export.parts import Probe
-from lln.forecaster.rollout_data import rollout_data
+from lln.forecaster.results import rollout_data
 
 LAG, NOISE, TRAINED = 3, 0.02, 400
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lln.data.series import Dataset, Series
-from lln.forecaster.fingerprint import TrainingFingerprint
+from lln.forecaster.layout import TrainingFingerprint
 
 
 def series(rows=400, n=3, seed=0, **options):

@@ -12,7 +12,7 @@ from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.networks.sizes import shape_of
 from lln.ops.triton import backend as triton_backend
 from lln.train.ensemble import make_ensemble
-from lln.train.update import CapturedUpdate, Update, UpdateOptions
+from lln.train.loop import CapturedUpdate, Update, UpdateOptions
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,9 +10,8 @@ from exported import frame_of, trained
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import simulated
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
-from lln.forecaster.layout import Layout
+from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.models import FieldLensNetwork, build
 from lln.models.convolution import sides
 from lln.step.dense import DenseStep

@@ -7,7 +7,7 @@ from lln.models import MODELS, build
 from lln.models.stacked import stack
 from lln.train import TrainConfig, fit
 from lln.train.ensemble import fit_ensemble
-from lln.train.update import clip_by_member
+from lln.train.loop import clip_by_member
 
 SEEDS = (3, 0, 7)
 # The bias in front of a batch normalisation has no gradient but rounding noise, 1e-16, which Adam divides by 1e-8: it

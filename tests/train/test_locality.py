@@ -4,8 +4,7 @@ import torch
 from lln.data.series import Dataset, Series
 from lln.fit.networks.sizes import shape_of
 from lln.fit.prepare import prepare
-from lln.train.ensemble import make_ensemble
-from lln.train.locality import gradient_mask
+from lln.train.ensemble import gradient_mask, make_ensemble
 
 
 def grid(n=16, rows=200):

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from lln.fit.networks.sizes import shape_of
-from lln.train.ensemble import make_ensemble
-from lln.train.readout import ReadoutFit
+from lln.train.ensemble import ReadoutFit, make_ensemble
 
 
 @pytest.mark.parametrize("model", ["lens", "mlp", "scaled-residual", "residual-batchnorm", "layerscale"])

@@ -4,9 +4,8 @@ from torch import nn
 
 from lln.core.errors import InputError
 from lln.models import FieldLensNetwork, LensNetwork
-from lln.train.loop import Schedule, Trainer
+from lln.train.loop import Schedule, Trainer, UpdateOptions
 from lln.train.unrolled import Unroll, UnrolledBatches, rolled_out, unrolled_loss
-from lln.train.update import UpdateOptions
 
 
 def draw(*shape, seed=0):

@@ -10,7 +10,7 @@ import torch
 
 import lln
 from lln.train.ensemble import Shape, make_ensemble
-from lln.train.update import Update, UpdateOptions
+from lln.train.loop import Update, UpdateOptions
 
 SMALL = {"width": 8, "depth": 2, "basis": 6, "members": 2, "epochs": 2, "unroll": 0, "history": 1}
 

@@ -34,7 +34,7 @@ WORK = (
     "lln.paper.reproduce:run_study",
     "lln.paper.report:write_report",
     "lln.cli.simulate:trajectories",
-    "lln.forecaster.rollout_data:rollout_data",
+    "lln.forecaster.results:rollout_data",
     "lln.cli.doctor:examine",
     "lln.paper.theory.audit:audit_ratios",
 )

@@ -36,7 +36,7 @@ def rollout(
     """
     from lln.cli.console import data_file, echo, picture_file, read_for, read_model, say, stopwatch
     from lln.data.read.formats import write
-    from lln.forecaster.rollout_data import rollout_data
+    from lln.forecaster.results import rollout_data
 
     data_file(out, model, start, future)
     if plot is not None:

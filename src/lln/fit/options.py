@@ -88,7 +88,8 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check every choice; the first fault is reported in one sentence."""
         choice("recipe", self.recipe, RECIPES)
-        choice("model", self.model, state_networks())
+        if self.model != "lens":
+            choice("model", self.model, state_networks())
         for name, least in (("width", 1), ("depth", 1), ("basis", 1), ("members", 1), ("batch_size", 1)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_int(name, getattr(self, name), least))

@@ -18,8 +18,7 @@ from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import Recipe
 from lln.fit.report import coverage as covering
-from lln.forecaster.fingerprint import TrainingFingerprint
-from lln.forecaster.layout import Layout
+from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.forecaster.results import Forecast, check_level, forecast, one_step, with_bounds
 from lln.forecaster.starts import Present, Start, read_inputs, read_start
 from lln.forecaster.summary import WIDTH, summary

@@ -21,9 +21,8 @@ from lln.core.errors import InputError, reason
 from lln.core.provenance import version_of
 from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
-from lln.forecaster.layout import Layout
+from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.step.base import step_of
 
 FORMAT = 2  # 2 adds polynomials, flow and bounds

@@ -8,8 +8,7 @@ import textwrap
 from lln.core.table import human_time, number
 from lln.fit.choice.scores import lead_columns
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.fingerprint import TrainingFingerprint
-from lln.forecaster.layout import Layout
+from lln.forecaster.layout import Layout, TrainingFingerprint
 
 WIDTH = 100
 _LABEL = 12

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lln.train.fit import Recipe
-from lln.train.update import clip_by_member
+from lln.train.loop import clip_by_member
 
 
 class TrainingRecipe(Recipe):

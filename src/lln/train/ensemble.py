@@ -1,14 +1,16 @@
 """Ensembles of one shape: how they are made, trained in one pass, and joined.
 
 Member s visits the pairs in the order of its own seed and has its own loss and its own gradient norm. Nothing passes
-between members: one that turns into NaN leaves the others alone.
+between members: one that turns into NaN leaves the others alone. On a grid rays may see a neighbourhood only; rays
+never mix, so a local ray stays local. With the layers before it fixed, the readout is a least-squares problem.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +21,53 @@ from torch import Tensor, nn
 
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
-from lln.models import LensNetwork, build
+from lln.models import LensEnsemble, LensNetwork, build
 from lln.models.base import StateNetwork
-from lln.models.stacked import Ensemble, stack
+from lln.models.stacked import Ensemble, GenericEnsemble, stack
 from lln.train.batches import Batches, EpochBatches
 from lln.train.checkpoint import Checkpoint
 from lln.train.fit import TrainConfig, options_of, schedule_of
-from lln.train.locality import LocalityMask, gradient_mask
-from lln.train.loop import Progress, Schedule, State, Trainer
-from lln.train.update import UpdateOptions
+from lln.train.loop import Progress, Schedule, State, Trainer, UpdateOptions, one_thread
+
+Mask = NDArray[np.bool_]
 
 CLIP = 1.0
+_CHUNK = 4096
+_ALONE = 256  # rays up to which one thread finds eigenvectors as fast as several, and rounds the same for any number
+
+
+@dataclass(frozen=True, eq=False)
+class LocalityMask:
+    """Which weights of a lens network may differ from zero.
+
+    Attributes:
+        embedding: features that each ray sees, (h, F).
+        readout: rays that each output uses, (n, h).
+    """
+
+    embedding: Mask
+    readout: Mask
+
+    @property
+    def entries(self) -> int:
+        """Weights that may differ from zero, of both embeddings and the readout."""
+        return int(2 * self.embedding.sum() + self.readout.sum())
+
+    def apply(self, network: LensNetwork) -> None:
+        """Zero the other weights in place, and scale the rest so that the spread of rays and outputs stays."""
+        seen, used = torch.from_numpy(self.embedding), torch.from_numpy(self.readout)
+        more = (seen.shape[1] / seen.sum(dim=1, keepdim=True)).sqrt().float()
+        stronger = (used.shape[1] / used.sum(dim=1, keepdim=True)).sqrt().float()
+        with torch.no_grad():
+            for layer in (network.embed_position, network.embed_angle):
+                if layer is not None:
+                    layer.weight.mul_(seen * more)
+                    layer.bias.mul_(more[:, 0])
+            network.readout.weight.mul_(used * stronger)
+
+    def outputs(self, device: torch.device | str) -> Tensor:
+        """The mask of the readout as a tensor, (n, h)."""
+        return torch.from_numpy(self.readout).to(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,3 +239,101 @@ def _check(model: nn.Module, inputs: Tensor, targets: Tensor, seeds: Sequence[in
 def _described(value: Tensor) -> str:
     finite = "finite" if torch.isfinite(value).all() else "not finite"
     return f"shape {tuple(value.shape)}, {finite}"
+
+
+def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], None] | None:
+    """A function that zeroes the gradients of masked weights, for after each backward pass; Adam leaves zeros alone.
+
+    Args:
+        model: the ensemble.
+        mask: None for a network that sees everything; then there is nothing to do, and None is returned.
+    """
+    if mask is None or not isinstance(model, LensEnsemble):
+        return None
+    parts = model.stacked()
+    device = parts.position_weight.device
+    seen = torch.from_numpy(mask.embedding).to(device, torch.float32)
+    pairs = [(parts.position_weight, seen), (parts.readout_weight, mask.outputs(device).float())]
+    if parts.angle_weight is not None:
+        pairs.append((parts.angle_weight, seen))
+
+    def zero() -> None:
+        for parameter, factor in pairs:
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
+
+    return zero
+
+
+class ReadoutFit:
+    """Least squares of targets on the last states, stored as sums so that it can be solved for any ridge.
+
+    Args:
+        model: the ensemble; it must be in evaluation mode.
+        features: (P, F).
+        targets: (P, n).
+        weights: (P,), or None.
+        allowed: which rays each output may use, (n, h); None for all.
+    """
+
+    def __init__(
+        self, model: Ensemble, features: Tensor, targets: Tensor, weights: Tensor | None, allowed: Tensor | None
+    ) -> None:
+        self.model, self.allowed = model, allowed
+        total = len(features) if weights is None else float(weights.double().sum())
+        moments: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+        with torch.no_grad():
+            for first in range(0, len(features), _CHUNK):
+                rows = slice(first, first + _CHUNK)
+                x = model.last_states(features[rows].expand(len(model), -1, -1)).double()
+                y = targets[rows].double()
+                share = (torch.ones_like(y[:, 0]) if weights is None else weights[rows].double()) / total
+                heavy = x * share[:, None]
+                part = (heavy.sum(1), share @ y, heavy.transpose(1, 2) @ x, heavy.transpose(1, 2) @ y)
+                moments = part if moments is None else tuple(a + b for a, b in zip(moments, part, strict=True))  # type: ignore[assignment]
+        assert moments is not None
+        self.centre, self.value = moments[0], moments[1]
+        # Shifted sums are enough here: positions are of order one, and the ridge lies far above what rounding loses.
+        self.gram = moments[2] - self.centre[:, :, None] * self.centre[:, None, :]
+        self.cross = moments[3] - self.centre[:, :, None] * self.value
+
+    def solve(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """Weights (S, n, h) and biases (S, n) in float64; `ridge` is relative to the largest variance."""
+        if self.allowed is None:
+            weight = _ridge(self.gram, self.cross, ridge).transpose(1, 2)
+        else:
+            weight = torch.zeros(len(self.gram), len(self.allowed), self.gram.shape[1], dtype=torch.float64)
+            weight = weight.to(self.gram.device)
+            for output, mask in enumerate(self.allowed):
+                near = mask.nonzero()[:, 0]
+                found = _ridge(self.gram[:, near][:, :, near], self.cross[:, near, output : output + 1], ridge)
+                weight[:, output, near] = found[:, :, 0]
+        return weight, self.value - torch.einsum("snh,sh->sn", weight, self.centre)
+
+    def apply(self, ridge: float) -> None:
+        """Replace the readout of the model by the solution for this ridge."""
+        set_readout(self.model, *self.solve(ridge))
+
+
+def set_readout(model: Ensemble, weight: Tensor, bias: Tensor) -> None:
+    """Replace every member's readout: (S, n, h) and (S, n)."""
+    with torch.no_grad():
+        if isinstance(model, LensEnsemble):
+            parts = model.stacked()
+            parts.readout_weight.copy_(weight)
+            parts.readout_bias.copy_(bias)
+        elif isinstance(model, GenericEnsemble):
+            model.readout.weight.copy_(weight)
+            model.readout.bias.copy_(bias)
+        else:
+            model.readout.weight.copy_(weight.transpose(1, 2))
+            model.readout.bias.copy_(bias[:, None])
+
+
+def _ridge(gram: Tensor, cross: Tensor, ridge: float) -> Tensor:
+    with one_thread() if gram.shape[-1] <= _ALONE else nullcontext():
+        values, vectors = torch.linalg.eigh(gram)
+    values = values.clamp(min=0.0)
+    floor = (ridge * values[:, -1:]).clamp(min=1e-300)
+    found: Tensor = vectors @ ((vectors.transpose(1, 2) @ cross) / (values + floor)[:, :, None])
+    return found

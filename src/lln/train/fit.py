@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from lln.core.errors import InputError, did_you_mean
 from lln.train.batches import EpochBatches
-from lln.train.loop import Schedule, Trainer
-from lln.train.update import UpdateOptions
+from lln.train.loop import Schedule, Trainer, UpdateOptions
 
 
 class Recipe(BaseModel):

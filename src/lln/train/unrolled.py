@@ -17,7 +17,7 @@ from lln.core.checks import check_int, finite
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.train.batches import Order
-from lln.train.update import Loss
+from lln.train.loop import Loss
 
 StepFunction = Callable[[Sequence[Tensor], Tensor | None], Tensor]
 """H states, oldest first, and the inputs of the present or None -> the next state."""

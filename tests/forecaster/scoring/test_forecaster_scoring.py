@@ -10,7 +10,7 @@ from lln import InputError, LensForecaster
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse, valid_prediction_steps
-from lln.forecaster.fingerprint import TrainingFingerprint
+from lln.forecaster.layout import TrainingFingerprint
 from lln.forecaster.scoring.scored_rows import Window, windows_of
 
 

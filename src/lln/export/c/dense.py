@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lln.export.c.closed import closed_calls, closed_functions, closed_scratch
 from lln.export.c.lens import lens_functions, lens_tables
-from lln.export.c.source import LINEAR, Model, Size
-from lln.export.c.text import table
+from lln.export.c.source import LINEAR, Model, Size, closed_calls, closed_functions, closed_scratch, table
 from lln.export.parts import DenseStack, LensStack, Stack
 from lln.step.frame import Array, Frame
 

@@ -19,8 +19,7 @@ from lln.core.errors import InputError, choice
 from lln.core.safe_files import output_folder, whole_file
 from lln.export.c.dense import DenseModel
 from lln.export.c.field import FieldModel
-from lln.export.c.source import Model, header, selftest, source
-from lln.export.c.text import PRECISIONS, identifier
+from lln.export.c.source import PRECISIONS, Model, header, identifier, selftest, source
 from lln.export.parts import Difference, Probe, field_stacks, stacks
 from lln.step.base import AnyStep
 from lln.step.frame import Array

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lln.export.c.closed import field_functions, field_scratch
 from lln.export.c.lens import carry_call, carry_functions, lens_tables
-from lln.export.c.source import LINEAR, Model, Size
-from lln.export.c.text import table
+from lln.export.c.source import LINEAR, Model, Size, field_functions, field_scratch, table
 from lln.export.parts import FieldStack, LensStack
 from lln.step.field_frame import FieldFrame, free
 

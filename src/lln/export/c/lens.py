@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lln.export.c.text import literal, table
+from lln.export.c.source import literal, table
 from lln.export.parts import LensArrays, LensStack
 from lln.ops.grid import LOG2E, Grid, Group, even_grid
 

@@ -1,17 +1,30 @@
-"""A step as C99 text: header, source and self-test."""
+"""A step as C99 text, what dense states and fields share: header, source, self-test, tables, closed-form parts."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lln import __version__
-from lln.export.c.text import comment_words, literal, table
+from lln.core.errors import InputError
 from lln.export.parts import Probe
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Frame
+from lln.step.polynomial import Polynomial
+
+WIDTH = 110
+PRECISIONS = ("float", "double")
+_RESERVED = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long main real
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+"""
 
 Size = tuple[str, int, str]
 FrameT = TypeVar("FrameT", Frame, FieldFrame)
@@ -231,5 +244,169 @@ int main(int count, char **words)
         }}
     printf("{name}: at most %.1e standard deviations from the float64 rollout over %d steps\\n", largest, STEPS);
     return largest <= TOLERANCE ? 0 : 1;
+}}
+"""
+
+
+def identifier(name: str) -> str:
+    """`name` if C takes it as the stem of files, types and functions."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) or name.lower() in _RESERVED.split():
+        raise InputError(
+            f"name {name!r} cannot be a C identifier; give letters, digits and underscores that start with a letter"
+        )
+    return name
+
+
+def comment_words(names: Sequence[str]) -> str:
+    """Names from a data file for use inside a comment: whatever could end the comment is left out."""
+    kept = [re.sub(r"[^\w .,()\[\]+-]", "_", name, flags=re.ASCII)[:40] for name in names[:64]]
+    return ", ".join(kept) + (", ..." if len(names) > 64 else "")
+
+
+def literal(value: float, precision: str) -> str:
+    """A number that a C compiler reads back to the same bits."""
+    if precision == "double":
+        return repr(float(value))
+    return f"{np.float32(value)!s}f"
+
+
+def table(name: str, values: NDArray[Any], precision: str, why: str) -> str:
+    """`values` as a constant array of float, double or int with a comment above it."""
+    rounded = values.astype({"float": np.float32, "double": np.float64, "int": np.int64}[precision])
+    if not np.isfinite(rounded).all():
+        raise InputError(f"{name} holds values that are not finite in {precision}; a diverged model has no export")
+    sizes = "".join(f"[{size}]" for size in values.shape)
+    return f"/* {why} */\nstatic const {precision} {name}{sizes} = {_braces(rounded)};\n"
+
+
+def _braces(values: NDArray[Any], indent: str = "") -> str:
+    if values.ndim == 1:
+        suffix = "f" if values.dtype == np.float32 else ""
+        text = ", ".join(f"{value!s}{suffix}" for value in (values if suffix else values.tolist()))
+        if len(text) + len(indent) < WIDTH:
+            return f"{{{text}}}"
+        lines = wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
+        return "{\n" + "\n".join(f"{indent}    {line}" for line in lines) + f"\n{indent}}}"
+    inner = ",\n".join(f"{indent}    {_braces(row, indent + '    ')}" for row in values)
+    return f"{{\n{inner}\n{indent}}}"
+
+
+def closed_scratch(frame: Frame) -> str:
+    """Members of the struct that the closed-form parts need."""
+    counts = [len(part.table) for part in _polynomials(frame).values()]
+    text = f"    double terms[{max(counts)}];\n" if counts else ""
+    if frame.flow is not None:
+        n, m = frame.size, frame.inputs
+        text += f"    double seen[{n + m}], now[{n}], slope[4][{n}];\n"
+    return text
+
+
+def closed_functions(frame: Frame, name: str) -> str:
+    """Tables, and a function for each part that adds its increment to m->change."""
+    parts = _polynomials(frame)
+    if not parts:
+        return ""
+    pieces = [_MONOMIALS, *(_tables(of, part, "state") for of, part in parts.items())]
+    if frame.polynomial is not None:
+        pieces.append(_polynomial(len(frame.polynomial.table), name))
+    if frame.flow is not None:
+        pieces += [table("flow_offset", frame.flow.offset, "double", "Constant part of the vector field.")]
+        pieces.append(_flow(frame, name))
+    return "\n".join(pieces)
+
+
+def field_scratch(frame: FieldFrame) -> str:
+    """Members of the struct that the polynomial of a field needs."""
+    return "" if frame.polynomial is None else f"    double terms[{len(frame.polynomial.table)}];\n"
+
+
+def field_functions(frame: FieldFrame, name: str) -> str:
+    """Tables, and the function that adds the polynomial of every point's features to m->moved."""
+    assert frame.polynomial is not None
+    count, big = len(frame.polynomial.table), name.upper()
+    function = f"""\
+/* Weighted monomials of the features of every point. */
+static void polynomial({name} *m)
+{{
+    for (int p = 0; p < {big}_POINTS; p++) {{
+        monomials({count}, polynomial_table, m->features + p * {big}_FEATURES, m->terms);
+        for (int j = 0; j < {count}; j++)
+            for (int c = 0; c < {big}_CHANNELS; c++)
+                m->moved[p * {big}_CHANNELS + c] += polynomial_weights[j][c] * m->terms[j];
+    }}
+}}
+"""
+    return "\n".join([_MONOMIALS, _tables("polynomial", frame.polynomial, "channel"), function])
+
+
+def closed_calls(frame: Frame) -> str:
+    """The calls of those functions."""
+    calls = [("polynomial", frame.polynomial), ("flow", frame.flow)]
+    return "".join(f"    {call}(m);\n" for call, part in calls if part is not None)
+
+
+def _polynomials(frame: Frame) -> dict[str, Polynomial]:
+    found = {} if frame.polynomial is None else {"polynomial": frame.polynomial}
+    return found if frame.flow is None else {**found, "flow": frame.flow.polynomial}
+
+
+def _tables(of: str, part: Polynomial, output: str) -> str:
+    monomials = table(f"{of}_table", part.table, "int", "Monomials: [monomial][earlier one or -1, factor].")
+    return monomials + "\n" + table(f"{of}_weights", part.weights.T, "double", f"[monomial][{output}].")
+
+
+_MONOMIALS = """\
+/* Each monomial is an earlier one, or 1, times a factor. */
+static void monomials(int count, const int table[][2], const double *factor, double *term)
+{
+    for (int j = 0; j < count; j++)
+        term[j] = (table[j][0] < 0 ? 1.0 : term[table[j][0]]) * factor[table[j][1]];
+}
+"""
+
+
+def _polynomial(count: int, name: str) -> str:
+    return f"""\
+/* Weighted monomials of the features. */
+static void polynomial({name} *m)
+{{
+    monomials({count}, polynomial_table, m->features, m->terms);
+    for (int j = 0; j < {count}; j++)
+        for (int i = 0; i < {name.upper()}_STATES; i++)
+            m->change[i] += polynomial_weights[j][i] * m->terms[j];
+}}
+"""
+
+
+def _flow(frame: Frame, name: str) -> str:
+    assert frame.flow is not None
+    count, big, h = len(frame.flow.polynomial.table), name.upper(), np.float64(1.0 / frame.flow.substeps).item()
+    inputs = f"""\
+    for (int i = 0; i < {big}_INPUTS; i++)
+        m->seen[{big}_STATES + i] = m->features[{big}_HISTORY * {big}_STATES + i];
+"""
+    return f"""\
+/* The vector field in standardised states over one step, by the classical Runge-Kutta method. */
+static void flow({name} *m)
+{{
+    static const double ahead[4] = {{0, {h / 2!r}, {h / 2!r}, {h!r}}};
+{inputs if frame.inputs else ""}    for (int i = 0; i < {big}_STATES; i++)
+        m->now[i] = m->features[i];
+    for (int part = 0; part < {frame.flow.substeps}; part++) {{
+        for (int stage = 0; stage < 4; stage++) {{
+            for (int i = 0; i < {big}_STATES; i++) {{
+                m->seen[i] = m->now[i] + (stage == 0 ? 0 : ahead[stage] * m->slope[stage - 1][i]);
+                m->slope[stage][i] = flow_offset[i];
+            }}
+            monomials({count}, flow_table, m->seen, m->terms);
+            for (int j = 0; j < {count}; j++)
+                for (int i = 0; i < {big}_STATES; i++)
+                    m->slope[stage][i] += flow_weights[j][i] * m->terms[j];
+        }}
+        for (int i = 0; i < {big}_STATES; i++)
+            m->now[i] += {h / 6!r} * (m->slope[0][i] + 2 * (m->slope[1][i] + m->slope[2][i]) + m->slope[3][i]);
+    }}
+    for (int i = 0; i < {big}_STATES; i++)
+        m->change[i] += m->now[i] - m->features[i];
 }}
 """

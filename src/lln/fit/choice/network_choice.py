@@ -21,8 +21,7 @@ from lln.step.base import roll
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
-from lln.train.ensemble import Trained, join
-from lln.train.readout import ReadoutFit
+from lln.train.ensemble import ReadoutFit, Trained, join
 
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 _EARLY = math.log(2.0)

@@ -23,9 +23,8 @@ from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.train import distributed
 from lln.train.checkpoint import Checkpoint
-from lln.train.loop import Schedule, Trainer
+from lln.train.loop import Schedule, Trainer, UpdateOptions
 from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
-from lln.train.update import UpdateOptions
 
 # By dimensions of space: what two cores train in a few minutes.
 SIZES: dict[int, dict[str, int]] = {

@@ -8,8 +8,7 @@ import numpy as np
 
 from lln.fit.closed.linear import Mask, allowed_features
 from lln.models.factory import options_of
-from lln.train.ensemble import Shape
-from lln.train.locality import LocalityMask
+from lln.train.ensemble import LocalityMask, Shape
 
 DEPTH = 3
 BASIS = 12

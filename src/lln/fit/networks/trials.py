@@ -27,10 +27,8 @@ from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
-from lln.train.ensemble import Shape, Trained, train_ensemble
-from lln.train.locality import gradient_mask
+from lln.train.ensemble import ReadoutFit, Shape, Trained, gradient_mask, train_ensemble
 from lln.train.loop import WARM_UP, Schedule
-from lln.train.readout import ReadoutFit
 
 Progress = Callable[[Event], None]
 

@@ -18,9 +18,8 @@ from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Frame
 from lln.train.ensemble import CLIP
-from lln.train.loop import Schedule, Trainer
+from lln.train.loop import Schedule, Trainer, UpdateOptions
 from lln.train.unrolled import Stretches, Unroll, unrolled_loss
-from lln.train.update import UpdateOptions
 
 STEPS_WHEN_NOISY = 8
 RATE = 0.1  # of the main training's

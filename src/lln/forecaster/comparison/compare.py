@@ -37,9 +37,9 @@ from lln.forecaster.comparison.competitors import (
     given_model,
 )
 from lln.forecaster.comparison.result import Comparison, Score
-from lln.forecaster.fingerprint import TrainingFingerprint
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
+from lln.forecaster.layout import TrainingFingerprint
 from lln.forecaster.references import REFERENCES
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, unmarked
 from lln.models import MODELS

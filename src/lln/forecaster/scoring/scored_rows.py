@@ -13,7 +13,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.fit.choice.holdout import Fold, Part, rolling
-from lln.forecaster.fingerprint import TrainingFingerprint
+from lln.forecaster.layout import TrainingFingerprint
 from lln.step.frame import Array
 
 HELD_OUT, CHOOSING, TRAINING, NEW = "held-out rows", "choosing rows", "training data", "new data"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
-from lln.forecaster.fingerprint import TrainingFingerprint
+from lln.forecaster.layout import TrainingFingerprint
 
 # Numbers of data that a page carries at most: without rounding, in 16 bits, and in 8 bits (6 MB).
 EXACT, FINE, COARSE = 64_000, 2_000_000, 6_000_000
