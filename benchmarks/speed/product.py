@@ -17,7 +17,7 @@ from benchmarks.speed.timing import Contender, race
 from lln.export.c.export import FAST, compiler
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.convolution import sides
-from lln.ops import step_torch
+from lln.step.base import roll
 from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
@@ -81,14 +81,14 @@ def _race(
     frame = step.frame
     spread = np.random.default_rng(0).standard_normal((starts, 1, STATE)).repeat(frame.history, axis=1)
     window = frame.mean + 0.5 * frame.scale * spread
-    program = step.program()
-    if program is None:
+    merged = step.merged_step()
+    if step.program() is None:
         setting.skip("rollouts of a model", "no fused kernel serves here")
         return []
     notes = {}
     with ExitStack() as stack:
         contenders: dict[str, Contender] = {
-            "loop": lambda: step_torch.roll(program, window, steps),
+            "loop": lambda: roll(merged, torch.from_numpy(window), steps).numpy(),
             "fused": lambda: step.rollout(window, steps),
         }
         if forecaster is not None:

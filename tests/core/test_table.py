@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from lln.core.errors import InputError
-from lln.core.table import Table, cell, from_cell, number
+from lln.core.table import Table, number
 
 TABLE = Table(
     ("model", "error", "parameters"),
@@ -50,9 +50,3 @@ def test_numbers_for_readers(value, text):
 def test_a_row_of_another_length_is_refused():
     with pytest.raises(InputError, match="row 1 of the table must have 2 cells, got 1"):
         Table(("a", "b"), [["x", 1], ["y"]])
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "@a", "'=1", "''=1", "x", "'x", "", "a=b"])
-def test_a_cell_is_no_formula_and_reads_back(text):
-    assert not cell(text).startswith(("=", "+", "-", "@"))
-    assert from_cell(cell(text)) == text

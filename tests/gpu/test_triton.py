@@ -3,14 +3,13 @@
 import copy
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 import lln
 from lln.models import LensEnsemble, LensNetwork
-from lln.ops import explain, roll
+from lln.ops import explain
 from lln.ops.grid import even_grid
 from lln.ops.triton import backend as triton_backend
 from tests.contracts.operator_cases import (
@@ -26,7 +25,6 @@ from tests.contracts.operator_cases import (
     run,
 )
 from tests.contracts.operator_checks import CHECKS, Subject
-from tests.ops.test_step_program import CASES, program
 
 pytestmark = [
     pytest.mark.gpu,
@@ -159,18 +157,6 @@ def test_float64_errs_near_its_rounding(size):
 @pytest.mark.parametrize("check", CHECKS)
 def test_what_torch_does(check):
     CHECKS[check](Subject("triton", "cuda"))
-
-
-@pytest.mark.parametrize("case", ["everything", "float32 lens", "lags and inputs"])
-def test_a_step_program_as_a_graph_is_the_cpu_kernel(case):
-    step, rng = program(**CASES[case]), np.random.default_rng(1)
-    window = step.mean + 0.3 * step.scale * rng.standard_normal((5, step.history, step.size))
-    inputs = rng.standard_normal((5, 70, step.inputs)) if step.inputs else None
-    states, diverged = roll(step, window, 70, inputs, device="cuda")
-    want, lost = roll(step, window, 70, inputs)
-    assert diverged.tolist() == lost.tolist()
-    good = np.isfinite(want)
-    np.testing.assert_allclose(states[good][:60], want[good][:60], rtol=1e-4, atol=1e-4)
 
 
 def test_auto_takes_triton():

@@ -45,7 +45,6 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
     ("src/lln/ops/cpu/step_kernel.py", ("_Step",), "the body of the CPU kernel of whole steps"),
     ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
-    ("src/lln/ops/step_torch.py", ("_as_graph", "GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
 )
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {

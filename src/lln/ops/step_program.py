@@ -10,7 +10,7 @@ and one step is
 
 clipped to [low, high].
 
-`track` and `roll` repeat it. `lln.ops.step_torch` holds the readable implementation, `lln.ops.cpu.step` the fused one.
+`track` and `roll` repeat it by the kernel of `lln.ops.cpu.step`. `lln.step.dense` is the same step in torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from lln.core.checks import SMALL, check_int, check_memory
 from lln.core.errors import InputError, choice
-from lln.ops import step_torch
 from lln.ops.cpu import step
 from lln.ops.cpu.backend import checked_threads
 
@@ -232,8 +231,6 @@ def track(
     inputs: Array | None = None,
     *,
     threads: int | None = None,
-    device: torch.device | str = "cpu",
-    backend: str = "auto",
 ) -> Track:
     """Roll a program out from every window.
 
@@ -242,9 +239,7 @@ def track(
         window: (B, H, n), oldest state first.
         steps: number of steps.
         inputs: (B, steps, m), the first for the step that leaves the window; None if m = 0.
-        threads: at most this many threads on the CPU; None takes torch's number.
-        device: where to compute; a CUDA device replays a CUDA graph.
-        backend: implementation of the lens transport where no fused rollout serves.
+        threads: at most this many threads; None takes torch's number.
 
     Returns:
         The last state of each window and those after it, and where each start diverged or left the watched box.
@@ -261,19 +256,17 @@ def track(
         inputs = None
     if 8 * window.shape[0] * steps * program.size >= SMALL:
         check_memory(f"a rollout of {steps:,} steps", (window.shape[0], steps, program.size))
-    if (device == "cpu" or torch.device(device).type == "cpu") and backend in ("auto", "cpu") and step.serves(program):
-        count = torch.get_num_threads() if threads is None else checked_threads(threads)
-        return Track(*step.track(program, window, steps, inputs, count))
-    with np.errstate(over="ignore", invalid="ignore"):
-        states = step_torch.roll(program, window, steps, inputs, device=device, backend=backend)
-        return marked(np.concatenate([window[:, -1:], states], axis=1), program.watch_low, program.watch_high)
+    if not step.serves(program):
+        raise InputError("the kernel of whole steps does not serve this program here; use a step of lln.step")
+    count = torch.get_num_threads() if threads is None else checked_threads(threads)
+    return Track(*step.track(program, window, steps, inputs, count))
 
 
 def roll(
-    program: StepProgram, window: Array, steps: int, inputs: Array | None = None, **options: Any
+    program: StepProgram, window: Array, steps: int, inputs: Array | None = None, *, threads: int | None = None
 ) -> tuple[Array, NDArray[np.int64]]:
     """As `track`: the states (B, steps, n) after the windows, and the index of the first that is not finite, or -1."""
-    found = track(program, window, steps, inputs, **options)
+    found = track(program, window, steps, inputs, threads=threads)
     never = np.full(len(found.states), -1, np.int64)
     return found.states[:, 1:], never if found.marks is None else np.maximum(found.marks[0], 0) - 1
 
