@@ -18,7 +18,6 @@ import torch
 
 from lln import __version__
 from lln.core.errors import InputError, reason
-from lln.core.provenance import version_of
 from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.forecaster import LensForecaster
@@ -43,7 +42,7 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
         "format": FORMAT,
         "kind": KIND,
         "lln": __version__,
-        "versions": {name: version_of(name) for name in ("torch", "numpy")},
+        "versions": {"torch": str(torch.__version__), "numpy": np.__version__},
         "parameters": forecaster.get_params(),
         "recipe": forecaster.recipe_.record(),
         **surrogate.record(),
