@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lln.cli.options import ModelFile
-
-if TYPE_CHECKING:
-    from lln.forecaster.forecaster import LensForecaster
 
 FORMATS = ("onnx", "c", "torch")
 
@@ -32,7 +29,7 @@ def export(
     ONNX and C hold everything: units, history, inputs, linear part and networks. C comes as one source, one header and
     a self-test, without dependencies or allocation.
     """
-    from lln.cli.console import output_file, read_model
+    from lln.cli.console import echo, output_file, read_model
     from lln.core.errors import InputError, choice
 
     choice("format", format, FORMATS)
@@ -40,44 +37,17 @@ def export(
         raise InputError("--rollout is for --format onnx; torch.export writes one step, and C holds both")
     if format != "c":
         output_file(out, model)
-    forecaster = read_model(model)
-    if format == "c":
-        _c(forecaster, out, precision, name)
-    else:
-        _file(forecaster, out, format, rollout)
-
-
-def _file(forecaster: LensForecaster, out: Path, kind: str, rollout: bool) -> None:
-    from lln.cli.console import echo
-
-    surrogate, window = forecaster.surrogate_, forecaster.last_window_
-    if kind == "onnx":
-        from lln.export.onnx import export_onnx
-
-        known = {"names": forecaster.names_, "input_names": forecaster.input_columns_}
-        difference = export_onnx(surrogate, out, rollout=rollout, window=window, **known)
+    options: dict[str, dict[str, Any]] = {
+        "onnx": {"rollout": rollout},
+        "c": {"precision": precision, "name": name},
+        "torch": {},
+    }
+    done = read_model(model).export(out, format, **options[format])
+    if format != "c":
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
-    else:
-        from lln.export.torch import export_torch
-
-        difference, what = export_torch(surrogate, out, window=window), "one step"
-    echo(f"wrote {out}: {what}")
-    echo(str(difference))
-
-
-def _c(forecaster: LensForecaster, out: Path, precision: str | None, name: str) -> None:
-    from lln.cli.console import echo
-    from lln.export.c.export import export_c
-
-    done = export_c(
-        forecaster.surrogate_,
-        out,
-        precision,
-        name=name,
-        window=forecaster.last_window_,
-        names=forecaster.names_,
-        input_names=forecaster.input_columns_,
-    )
+        echo(f"wrote {out}: {what}")
+        echo(str(done))
+        return
     for file in done.files:
         echo(f"wrote {file}")
     if done.difference is None:

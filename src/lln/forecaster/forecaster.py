@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, choice
 from lln.data.dataset import as_dataset
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 
 WINDOWS = 64
+EXPORTS = ("onnx", "c", "torch")
+_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
 # Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
 _ORBITS, _ORBIT_VALUES = 16, 20_000
 
@@ -361,9 +363,22 @@ class LensForecaster(FittedForecaster):
         Args:
             path: a file ending in .onnx or .pt2, or a folder for C.
             format: "onnx", "torch" or "c"; None goes by the ending of `path`.
-            **options: `rollout` for ONNX; `precision` and `name` for C.
+            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
         """
-        from lln.export.files import export_model
-
         self._fitted()
-        return export_model(self, path, format, **options)
+        kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+        if kind is None:
+            raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give format=")
+        options["window"] = self.last_window_
+        if kind == "torch":
+            from lln.export.torch import export_torch
+
+            return export_torch(self.surrogate_, path, **options)
+        options |= {"names": self.names_, "input_names": self.input_columns_}
+        if kind == "onnx":
+            from lln.export.onnx import export_onnx
+
+            return export_onnx(self.surrogate_, path, **options)
+        from lln.export.c.export import export_c
+
+        return export_c(self.surrogate_, path, **options)
