@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from forecasters import QUICK, lorenz, wave
 
-from lln import InputError, LensForecaster
+from lln import InputError, LensForecaster, preset
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.fields.contest import Contest
@@ -12,6 +12,7 @@ from lln.fit.learn import DENSE_COORDINATES, learn, points_share
 from lln.fit.options import Recipe
 from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
+from lln.systems import perturbed_start, simulate
 
 
 def grid(*space):
@@ -119,24 +120,50 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     assert [row["family"] for row in trained] == ["dense", "field"]
     better = min(trained, key=lambda row: row["nmse"])["family"]
     assert isinstance(whole.surrogate, FieldStep if better == "field" else DenseStep)
-    assert any("with networks, over the last fold, by" in note for note in whole.report.notes)
+    assert any("whole models, over the last fold, by" in note for note in whole.report.notes)
     phases = []
 
     def stop(event):
-        phases.append(event.message)
-        if event.phase == "choosing":
+        phases.append(event.phase)
+        if event.message.startswith("training, loss"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         learn(data, wishes, progress=stop, checkpoint=path)
-    assert any(message.startswith("training, loss") for message in phases)
+    assert {"screening", "choosing"} <= set(phases)
     again = []
-    resumed = learn(data, wishes, progress=lambda event: again.append(event.message), checkpoint=path)
+    resumed = learn(data, wishes, progress=lambda event: again.append(event.phase), checkpoint=path)
     assert not path.exists()
-    assert not any(message.startswith("training, loss") for message in again)
+    assert not {"screening", "choosing"} & set(again)
     start = np.asarray(data.series[0].rows(0, 1))
     np.testing.assert_array_equal(resumed.surrogate.rollout(start, 20), whole.surrogate.rollout(start, 20))
     assert resumed.report.candidates == whole.report.candidates
+
+
+def test_on_small_grids_whole_models_compete_unless_a_dense_map_is_far_better():
+    near = Contest(dense=3e-6, shared=1e-6, steps=50, grid="x")
+    assert near.points_share is True
+    small = replace(near, small=True)
+    assert small.points_share is None
+    assert replace(small, dense=3e-5).points_share is None
+    assert replace(small, dense=3e-8).points_share is False
+    assert replace(small, dense=1e-14, shared=3e-15).points_share is True
+    alone = replace(small, dense_network=1e-12)
+    assert alone.points_share is False
+    assert "a whole dense model, over the last fold, by 1e-12" in alone.note()
+    assert replace(alone, shared_network=1e-13).points_share is True
+
+
+def test_a_vector_field_of_a_small_grid_beats_the_better_convolution():
+    system = preset("burgers-32")
+    starts = np.stack([perturbed_start(system, seed) for seed in range(4)])
+    states = simulate(system, 900, starts=starts)[:, 300:]
+    fit = learn(as_dataset(list(states), grid=32, dt=system.dt), Recipe(parts=("linear", "flow")))
+    dense, shared, whole = fit.report.candidates[:3]
+    assert shared["nmse"] < dense["nmse"]
+    assert whole["family"] == "dense"
+    assert whole["nmse"] < 1e-3 * shared["nmse"]
+    assert fit.report.part == "flow"
 
 
 def test_the_choice_is_made_within_the_time_and_kept_with_the_model(tmp_path):

@@ -37,6 +37,7 @@ from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import report_of
 from lln.fit.report.skill import measure_skill
+from lln.step.base import AnyStep
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
 from lln.train.checkpoint import Checkpoint, identity_of
@@ -180,9 +181,9 @@ class DenseFitting:
         simple = self._simple(linear, closed)
         return linear, self._networks(linear, simple)
 
-    def held_out_error(self) -> float:
-        """The held-out error of what the first seed uses."""
-        return math.exp(self.chosen[1][0].error)
+    def held_out_step(self) -> AnyStep:
+        """What the first seed uses, before it is solved or trained again on everything."""
+        return self.seen.step(self._choosing_step(self.chosen[1][0], 0))
 
     @cached_property
     def histories(self) -> tuple[int, ...]:
@@ -474,11 +475,12 @@ class DenseFitting:
 
     def _before_refit(self, surrogate: DenseStep, decision: Choice, group: int) -> DenseStep:
         """The model as it was before the held-out rows trained it, which only they can judge."""
-        train = self.fold.train
-        if not self.recipe.refit:
-            return surrogate
+        return self._choosing_step(decision, group) if self.recipe.refit else surrogate
+
+    def _choosing_step(self, decision: Choice, group: int) -> DenseStep:
+        """The model of the rows that train, by which it was chosen."""
         if decision.setting is None:
-            return self._learned(train, decision, group)
+            return self._learned(self.fold.train, decision, group)
         return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
 
     def _earlier(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:

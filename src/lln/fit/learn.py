@@ -15,19 +15,20 @@ import torch
 from lln.core.errors import InputError, did_you_mean
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
 from lln.data.series import Dataset
-from lln.fit.fields.contest import Contest, contest
+from lln.fit.fields.contest import ENOUGH, Contest, contest, held_out_error
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
 from lln.fit.fitter import DenseFitting, fit_surrogate
 from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit
+from lln.step.base import AnyStep
 from lln.train.checkpoint import Checkpoint, identity_of
 
 # Beyond so many coordinates a matrix over the grid is not even tried.
 DENSE_COORDINATES = 512
 # Along a shorter side there is no neighbourhood that is not the whole side.
 LEAST_POINTS = 4
-# Shares of a time limit: the contest of linear parts ends by then; of what is left, for choosing a field model and then
-# a dense one, where networks of both have to be compared.
-_CONTEST_BY, _FIELD, _DENSE = 0.35, 0.45, 0.5
+# Shares of a time limit: the contest of linear parts ends by then; of what is left, for choosing a dense model and then
+# one of convolutions, where whole models have to be compared.
+_CONTEST_BY, _DENSE, _FIELD = 0.35, 0.45, 0.5
 
 Field = str | bool | Mapping[str, Any]
 Progress = Callable[[Any], None]
@@ -47,8 +48,8 @@ class Strategy(Protocol):
 
     limit: TimeLimit
 
-    def held_out_error(self) -> float:
-        """Choose a model, and return its held-out error in units that all strategies share."""
+    def held_out_step(self) -> AnyStep:
+        """Choose a model, and return it as it is before the held-out rows train it too."""
         ...
 
     def finish(self) -> list[Fit]:
@@ -140,10 +141,12 @@ def _better(
     found, chosen = _contest(dataset, recipe, say, kept, limit.first(_CONTEST_BY)), None
     if found is not None and found.points_share is None:
         both, errors = {}, {}
-        for shared, part in ((True, _FIELD), (False, _DENSE)):
+        for shared, part in ((False, _DENSE), (True, _FIELD)):
             both[shared] = strategy(shared, limit.part(part))
-            errors[shared] = both[shared].held_out_error()
-        found = replace(found, dense_network=errors[False], shared_network=errors[True])
+            errors[shared] = held_out_error(dataset, recipe, both[shared].held_out_step())
+            if errors[shared] < ENOUGH:
+                break
+        found = replace(found, dense_network=errors[False], shared_network=errors.get(True))
         kept.put("contest", found.record())
         chosen = both[bool(found.points_share)]
         chosen.limit = limit

@@ -2,7 +2,8 @@
 
 First the linear parts compete, a dense map and a convolution, which take seconds. Each picks history and ridge on the
 last fold, and then both are judged on every fold, in the same units. Where both lose the field, as chaotic ones are
-lost, linear parts tell nothing, and networks of both kinds are trained and judged.
+lost, linear parts tell nothing; and on small grids a vector field may be far better than both. There both kinds choose
+their whole model, and these are judged.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _PERFECT = 1e-12  # below this both are as good as the rounding of single precis
 _TIMED_STEPS = 3
 _LOST = 0.1  # of the variance: a rollout that errs by more is no forecast, and of two such
 _CLEARLY = 3.0  # one must be this much better to mean anything
+ENOUGH = 1e-8  # a dense model that errs by less leaves too little for training convolutions
+_SMALL, _FAR = 64, 10.0  # coordinates up to which whole models compete, unless a dense map is better by this factor
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,11 @@ class Contest:
         shared: of the best convolution, over all folds.
         steps: length of the longest rollouts.
         grid: spacing and boundaries as they were found, in words.
-        dense_network: of a dense map with networks, over the last fold; None where none had to be trained.
-        shared_network: the same of convolutions.
+        dense_network: of a whole dense model, nonlinear parts included, over the last fold; None where linear parts
+            decide.
+        shared_network: the same of convolutions; None also where the dense model left nothing to gain.
         folds: ways to hold data out over which `dense` and `shared` are means; the last of them where it is 1.
+        small: whether the grid is small enough for vector fields of its points to be found.
     """
 
     dense: float
@@ -55,30 +60,35 @@ class Contest:
     dense_network: float | None = None
     shared_network: float | None = None
     folds: int = 1
+    small: bool = False
 
     @property
     def points_share(self) -> bool | None:
         """Whether convolutions are taken, also where both are perfect, since they need far fewer numbers.
 
-        None where networks must tell.
+        None where whole models must tell.
         """
-        if self.dense_network is not None and self.shared_network is not None:
-            return self.shared_network <= self.dense_network
+        if self.dense_network is not None:
+            return self.shared_network is not None and self.shared_network <= self.dense_network
         better, worse = sorted((self.dense, self.shared))
-        if better > _LOST and worse < _CLEARLY * better:
+        if worse < _CLEARLY * better and better > _LOST:
+            return None
+        if self.small and worse > _PERFECT and self.shared < _FAR * self.dense:
             return None
         return self.shared <= max(self.dense, _PERFECT)
 
     def note(self) -> str:
         """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
         chosen = "all points share their weights" if self.points_share else "every point has weights of its own"
-        trained = ""
+        whole = ""
         if self.dense_network is not None and self.shared_network is not None:
-            trained = f"; with networks, over the last fold, by {self.shared_network:.2g} and {self.dense_network:.2g}"
+            whole = f"; whole models, over the last fold, by {self.shared_network:.2g} and {self.dense_network:.2g}"
+        elif self.dense_network is not None:
+            whole = f"; a whole dense model, over the last fold, by {self.dense_network:.2g}"
         over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
         return (
             f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone errs by "
-            f"{self.shared:.2g}, a dense map by {self.dense:.2g}{trained} ({self.grid}); field={not self.points_share} "
+            f"{self.shared:.2g}, a dense map by {self.dense:.2g}{whole} ({self.grid}); field={not self.points_share} "
             "insists on the other"
         )
 
@@ -144,7 +154,8 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: Convolutions, limit: Time
     means = np.exp(np.mean(errors, axis=0))
     grid = fitting.grid.in_words(dataset.coords)
     longest = max(fold.steps for fold in ways)
-    return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways))
+    small = dataset.size <= _SMALL and "flow" in recipe.tried_parts
+    return Contest(float(means[0]), float(means[1]), longest, grid, folds=len(ways), small=small)
 
 
 def _dense_seconds(dataset: Dataset, fold: Fold, history: int, scale: Array) -> float:
@@ -160,8 +171,8 @@ def _dense_seconds(dataset: Dataset, fold: Fold, history: int, scale: Array) -> 
     return product * (fold.steps + rows)
 
 
-def network_error(dataset: Dataset, recipe: Recipe, surrogate: AnyStep) -> float:
-    """The held-out error of a trained field surrogate, in the units in which dense ones are judged."""
+def held_out_error(dataset: Dataset, recipe: Recipe, surrogate: AnyStep) -> float:
+    """The error of a whole model over the last fold, in the same units for both kinds."""
     return float(np.exp(_error(dataset, _folds(dataset, recipe)[-1], surrogate, _scale(Preparer(dataset), recipe))))
 
 

@@ -31,7 +31,6 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.contest import network_error
 from lln.fit.fields.data import channel_range, empty_frame, spectral_radius
 from lln.fit.fields.grid import Grid, conserves, grid_of
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
@@ -385,9 +384,9 @@ class FieldFitting:
         frame = self.closed.solved(self.training if parts == self.fold.train else self.dataset.select(parts), linear)
         return replace(frame, static=self.static)
 
-    def held_out_error(self) -> float:
-        """The held-out error of what is used, in the units in which dense models are judged."""
-        return network_error(self.dataset, self.recipe, self._solved_again(refit=False)[0])
+    def held_out_step(self) -> FieldStep:
+        """The chosen model, before it is solved again on everything."""
+        return self._solved_again(refit=False)[0]
 
     def _solved_again(self, *, refit: bool) -> tuple[FieldStep, Stay, bool]:
         """The step that is used, its long rollouts, and whether its closed-form parts were solved again."""
