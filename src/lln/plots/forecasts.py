@@ -91,7 +91,9 @@ def forecast_figure(
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
-            axis.set_ylim(*_limits(np.concatenate([one[:, j] for one in drawn]), _column(truth, j)))
+            axis.set_ylim(
+                *_limits(np.concatenate([one[:, j] for one in drawn]), None if truth is None else truth[:, j])
+            )
             _draw_marks(axis, marks, with_words=j == 0)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
@@ -198,10 +200,6 @@ def _short_dates(axis: Axes, times: Any) -> None:
         locator = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
-
-
-def _column(values: Array | None, j: int) -> Array | None:
-    return None if values is None else values[:, j]
 
 
 def _limits(states: Array, truth: Array | None) -> tuple[float, float]:

@@ -175,11 +175,6 @@ def _plain(index: Any) -> Any:
     return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
 
 
-def in_utc(index: Any) -> Any:
-    """Dates without a time zone: those that have one are converted to UTC."""
-    return index if index.tz is None else index.tz_convert("UTC").tz_localize(None)
-
-
 def _dates(index: Any) -> Any:
     """Text as dates, if all of it is."""
     import pandas as pd

@@ -16,7 +16,7 @@ from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
 from lln.data.interpret.description import Choices, Description, Part, asked_names, grid_of
 from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
-from lln.data.interpret.table_index import TELLING, Indexed, base, in_utc, indexed
+from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
@@ -35,7 +35,7 @@ def describe_table(given: ReadTable, choices: Choices) -> Description:
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"{type(given.frame).__name__} of pandas is not read as trajectories; give a DataFrame")
     table = table.infer_objects()  # a column of objects that are all numbers, or all dates
-    table.columns = pd.Index([_flat_name(name) for name in table.columns])
+    table.columns = pd.Index(["_".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in table.columns])
     if not len(table) or not len(table.columns):
         raise InputError(f"{source}: no rows of data in it (shape {table.shape}); give at least two times")
     twice = table.columns[table.columns.duplicated()]
@@ -44,10 +44,6 @@ def describe_table(given: ReadTable, choices: Choices) -> Description:
     if given.row_numbers is not None and given.row_numbers not in choices.mentioned and len(table.columns) > 1:
         table, notes = table.drop(columns=[given.row_numbers]), (f"{source}: {ROW_NUMBERS}",)
     return _Columns(indexed(table, choices, source), given, notes).description()
-
-
-def _flat_name(name: Any) -> str:
-    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 class _Columns:
@@ -241,7 +237,7 @@ class _Columns:
             self.zone = zone if time_zone(zone) else ""
             if zone not in ("", "UTC"):
                 self.notes.append(f"{self.source}: the times of {name!r} in {zone} are converted to UTC")
-            return np.asarray(in_utc(pd.DatetimeIndex(column)), "datetime64[ns]")
+            return np.asarray((column.dt.tz_convert("UTC").dt.tz_localize(None) if zone else column), "datetime64[ns]")
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
             return np.asarray(column.to_numpy())
         numbers, bad = self._parsed(name)

@@ -158,7 +158,7 @@ def _multi_trajectory_cells(
     printed: MultiTrajectoryRow, here: tuple[float, float, Interval] | None, verdict: Verdict
 ) -> list[str]:
     low, high = printed.interval
-    paper = f"{printed.mse_ratio} [{_digits(float(low), str(low))}, {high}]"
+    paper = f"{printed.mse_ratio} [{power(low, 3) if float(low) < 1e-4 else low}, {high}]"
     if here is None:
         ours = [MISSING, str(printed.lens), NOTHING, MISSING, str(printed.comparator_mse), NOTHING, MISSING]
         return [SYSTEM_NAMES[printed.system], *ours, paper, verdict.value]
@@ -181,10 +181,6 @@ def _times(here: float, printed: float) -> str:
     """Ratio of geometric means, also where it is large: they are not cut at 100."""
     ratio = here / printed
     return INFINITY if ratio == float("inf") else (f"{ratio:.2f}" if 0.01 <= ratio < 1000 else power(ratio))
-
-
-def _digits(value: float, text: str) -> str:
-    return power(value, 3) if value < 1e-4 else text
 
 
 def case_table(evidence: Evidence) -> Compared:
