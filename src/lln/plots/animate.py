@@ -27,19 +27,11 @@ FILM_DPI = 100
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is filmed.
+    """What is filmed; attributes that a `Dataset` or its series have too mean the same there.
 
     Attributes:
         runs: a name and states (time, n) for each, the reference first; all of one shape.
-        dt: time between rows.
-        names: of the n coordinates.
-        space: grid shape; () for plain states.
-        channels: names of the fields on the grid.
-        coords: positions along each direction of space, by its name.
         title: above the picture.
-        units: by name of coordinate, channel, direction or time.
-        time_name: what time is called in `units` and beneath an axis.
-        start: time of the first row.
     """
 
     runs: Mapping[str, ArrayLike]

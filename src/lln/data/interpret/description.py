@@ -52,14 +52,10 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One trajectory before its times are examined.
+    """One trajectory (see `Series`) before its times are examined.
 
     Attributes:
-        name: for messages.
         times: of its rows, (time,): numbers, dates or durations; None if there are none.
-        states: (time, n).
-        inputs: (time, m), or None.
-        weights: (time,), or None.
         start: added to the times, or the time of the first row if there are none.
         context: for messages about its times.
     """
