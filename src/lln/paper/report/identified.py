@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY, Table
@@ -127,18 +126,16 @@ def search_table(folder: Path) -> list[Compared]:
 
 def sensitivity_table(evidence: Evidence, folder: Path) -> list[Compared]:
     """LLN and the best comparator with 18 and with 282 updates; nothing where the stored table is not in `folder`."""
-    path = folder / SENSITIVITY
-    if not path.exists():
+    cells = _batch64(folder)
+    if not cells:
         return []
-    content = json.loads(path.read_text(encoding="utf-8"))
-    cells = {(system, depth, model): mean for system, depth, model, mean, _ in content["cells"]}
     rows = []
     for system, label in SYSTEM_NAMES.items():
         row = [label]
         for depth in (5, 40):
             ours = {name: evidence.row_score(system, depth, name) for name in ("lens", *COMPARATOR_NAMES)}
             few = {name: math.inf if value is None else value.mean for name, value in ours.items()}
-            many = {name: _mean(cells[system, depth, name]) for name in ("lens", *COMPARATOR_NAMES)}
+            many = {name: cells[system, depth, name] for name in ("lens", *COMPARATOR_NAMES)}
             for means in (few, many):
                 row += [_number(means["lens"]), _number(min(means[name] for name in COMPARATOR_NAMES))]
         rows.append(row)
@@ -156,21 +153,20 @@ def sensitivity_table(evidence: Evidence, folder: Path) -> list[Compared]:
 
 def sensitivity_counts(folder: Path) -> tuple[int, int] | None:
     """On how many of how many systems the best comparator is below LLN at D = 5 with 282 updates."""
-    path = folder / SENSITIVITY
-    if not path.exists():
+    cells = _batch64(folder)
+    if not cells:
         return None
-    cells: dict[Any, Any] = {
-        (system, depth, model): _mean(mean)
-        for system, depth, model, mean, _ in json.loads(path.read_text(encoding="utf-8"))["cells"]
-    }
     ahead = sum(
         min(cells[system, 5, name] for name in COMPARATOR_NAMES) < cells[system, 5, "lens"] for system in SYSTEM_NAMES
     )
     return ahead, len(SYSTEM_NAMES)
 
 
-def _mean(value: float | None) -> float:
-    return math.inf if value is None else value
+def _batch64(folder: Path) -> dict[tuple[str, int, str], float]:
+    """The stored mean scores by system, depth and network; empty where their file is not in `folder`."""
+    path = folder / SENSITIVITY
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+    return {(system, depth, model): math.inf if mean is None else mean for system, depth, model, mean, _ in cells}
 
 
 def _number(value: float) -> str:
