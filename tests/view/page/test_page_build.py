@@ -17,9 +17,9 @@ from lln.step.frame import Frame
 from lln.step.polynomial import Polynomial
 from lln.systems import preset
 from lln.view.page import build_page
+from lln.view.page.equations import polynomial_field
 from lln.view.page.payload import packed, quantised
 from lln.view.page.runs import COARSE, EXACT, FINE, ROWS, runs_of
-from lln.view.page.system import polynomial_field
 
 LORENZ = Layout(("x", "y", "z"), 0.01)
 

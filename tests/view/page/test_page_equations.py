@@ -12,9 +12,8 @@ from lln.step.frame import Frame
 from lln.step.polynomial import Flow, Polynomial, monomial_table
 from lln.systems import preset
 from lln.view.page import build_page, equations
-from lln.view.page.equations import equations_of
+from lln.view.page.equations import equations_of, polynomial_field
 from lln.view.page.numbers import _closed_forms
-from lln.view.page.system import polynomial_field
 
 N = 3
 

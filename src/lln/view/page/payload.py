@@ -15,8 +15,8 @@ from lln.export.parts import DenseStack, LensArrays, LensStack, LinearLayer, fie
 from lln.forecaster.layout import Layout
 from lln.step.base import AnyStep
 from lln.systems import System
+from lln.view.page.equations import polynomial_field
 from lln.view.page.runs import EXACT, FINE, Run
-from lln.view.page.system import polynomial_field
 
 MOST_DATES = 20_000
 
