@@ -7,11 +7,11 @@ from lln.fit.closed.linear import (
     allowed_features,
     neighbours,
     regression_of_moments,
-    regression_of_pairs,
     spectral_radius,
     units_of_moments,
     units_of_pairs,
 )
+from lln.fit.prepare import prepare
 from lln.step.dense import DenseStep
 from lln.step.frame import Frame
 
@@ -58,8 +58,7 @@ def test_rows_and_sums_lead_to_the_same_units_and_the_same_map(history):
     by_rows, by_sums = units_of_pairs(held), units_of_moments(moments(data, history))
     for name in ("mean", "scale", "difference_scale", "input_mean", "input_scale"):
         np.testing.assert_allclose(getattr(by_rows, name), getattr(by_sums, name), rtol=1e-9, err_msg=name)
-    rows = by_rows.frame().feature_rows(held.window, held.inputs)
-    one = regression_of_pairs(by_rows, rows, held.increments / by_rows.scale, held.weights)
+    one = prepare(data, history).regression
     two = regression_of_moments(by_sums, moments(data, history))
     for ridge in (1e-8, 1e-3):
         for a, b in zip(one.solve(ridge), two.solve(ridge), strict=True):
@@ -67,10 +66,10 @@ def test_rows_and_sums_lead_to_the_same_units_and_the_same_map(history):
 
 
 def test_without_a_ridge_it_is_least_squares():
-    held = pairs(Dataset((Series(_linear_system()),)), 1)
-    units = units_of_pairs(held)
+    ready = prepare(Dataset((Series(_linear_system()),)), 1)
+    held, units = ready.held, ready.units
     rows = units.frame().feature_rows(held.window)
-    matrix, offset = regression_of_pairs(units, rows, held.increments / units.scale, None).solve(0.0)
+    matrix, offset = ready.regression.solve(0.0)
     tall = np.column_stack([rows, np.ones(len(rows))])
     expected = np.linalg.lstsq(tall, held.increments / units.scale, rcond=None)[0].T
     np.testing.assert_allclose(np.column_stack([matrix, offset]), expected, atol=1e-11)
@@ -78,12 +77,11 @@ def test_without_a_ridge_it_is_least_squares():
 
 def test_a_constant_column_has_the_unit_one_and_no_increment():
     states = np.column_stack([_linear_system()[:, 0], np.full(201, 5.0)])
-    held = pairs(Dataset((Series(states),)), 2)
-    units = units_of_pairs(held)
+    ready = prepare(Dataset((Series(states),)), 2)
+    units = ready.units
     assert units.scale[1] == 1.0
     assert units.difference_scale[0, 1] == 1.0
-    rows = units.frame().feature_rows(held.window)
-    matrix, offset = regression_of_pairs(units, rows, held.increments / units.scale, None).solve(1e-10)
+    matrix, offset = ready.regression.solve(1e-10)
     assert np.abs(matrix[1]).max() < 1e-12
     assert abs(offset[1]) < 1e-12
 
@@ -93,10 +91,7 @@ def test_a_local_map_uses_neighbours_alone_and_all_of_them_give_the_dense_one():
     near = neighbours(data, 1)
     assert near.sum(axis=1).tolist() == [3] * 8
     assert near[0, 7]  # around the edge
-    held = pairs(data, 2)
-    units = units_of_pairs(held)
-    rows = units.frame().feature_rows(held.window)
-    fit = regression_of_pairs(units, rows, held.increments / units.scale, None)
+    fit = prepare(data, 2).regression
     allowed = allowed_features(near, 2, 0)
     assert not fit.solve(1e-6, allowed)[0][~allowed].any()
     everything = allowed_features(neighbours(data, 4), 2, 0)

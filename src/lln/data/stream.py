@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from lln.data.series import BLOCK_BYTES, Dataset
 Float64 = NDArray[np.float64]
 PIECES = 16  # places that a shuffled batch is put together from
 LARGEST = 1e140  # squares of more, summed over many rows, overflow
+Span = tuple[int, int, int]  # trajectory, first present row, last present row + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +110,29 @@ def pair_batches(
             comes once in a pass; None keeps the order of time.
     """
     history = check_int("history", history, 1)
-    fitting = max(1, BLOCK_BYTES // (8 * dataset.size * (history + 1)))
-    rows = fitting if rows is None else check_int("rows", rows, 1)
     left_out = _possible(dataset, history) - dataset.transitions(history)
     rng = None if shuffle is None else np.random.default_rng(check_int("shuffle", shuffle, 0))
+    for spans in span_batches(dataset, history, rows, rng):
+        yield _mixed(_gather(dataset, history, spans, left_out), rng)
+        left_out = 0
+
+
+def rows_in_batch(dataset: Dataset, history: int) -> int:
+    """Pairs in a batch of 16 MiB."""
+    return max(1, BLOCK_BYTES // (8 * dataset.size * (history + 1)))
+
+
+def span_batches(
+    dataset: Dataset, history: int, rows: int | None = None, rng: np.random.Generator | None = None
+) -> Iterator[list[Span]]:
+    """The runs of pairs that make up each batch; see `pair_batches`."""
+    rows = rows_in_batch(dataset, history) if rows is None else check_int("rows", rows, 1)
     longest = rows if rng is None else max(1, rows // PIECES)
     spans = [(i, a, min(a + longest, b)) for i, first, b in _spans(dataset, history) for a in range(first, b, longest)]
     if not spans:
         raise InputError(_no_pairs(dataset, history))
     order = np.arange(len(spans)) if rng is None else rng.permutation(len(spans))
-    held: list[tuple[int, int, int]] = []
+    held: list[Span] = []
     count = 0
     for position in order.tolist():
         i, a, b = spans[position]
@@ -126,10 +141,10 @@ def pair_batches(
             held.append((i, a, a + take))
             a, count = a + take, count + take
             if count == rows:
-                yield _mixed(_gather(dataset, history, held, left_out), rng)
-                held, count, left_out = [], 0, 0
+                yield held
+                held, count = [], 0
     if held:
-        yield _mixed(_gather(dataset, history, held, left_out), rng)
+        yield held
 
 
 def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None) -> Moments:
@@ -157,8 +172,8 @@ def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None) -> M
     return Moments(count, weight, mean, scatter, dataset.size, history, left_out, least, most)
 
 
-def _spans(dataset: Dataset, history: int) -> list[tuple[int, int, int]]:
-    """Runs of usable pairs: (trajectory, first present row, last present row + 1)."""
+def _spans(dataset: Dataset, history: int) -> list[Span]:
+    """Runs of usable pairs."""
     return [(i, a + history - 1, b - 1) for i, a, b in dataset.stretches(history + 1)]
 
 
@@ -166,41 +181,48 @@ def _possible(dataset: Dataset, history: int) -> int:
     return sum(max(0, length - history) for length in dataset.lengths)
 
 
-def _gather(dataset: Dataset, history: int, spans: list[tuple[int, int, int]], left_out: int) -> Pairs:
+def _gather(dataset: Dataset, history: int, spans: list[Span], left_out: int) -> Pairs:
     """The pairs of `spans`, in that order."""
     count, n = sum(b - a for _, a, b in spans), dataset.size
     window, target = np.empty((count, history, n)), np.empty((count, n))
     inputs = np.empty((count, dataset.inputs)) if dataset.inputs else None
-    weighted = any(one.weights is not None for one in dataset.series)
-    weights = np.ones(count) if weighted else None
+    weights = span_weights(dataset, history, spans)
     index = np.empty((count, 2), dtype=np.int64)
     at = 0
     for i, a, b in spans:
         one, here = dataset.series[i], slice(at, at + b - a)
         begin = a - history + 1
-        states = one.rows(begin, b + 1)
-        for k in range(history):
-            window[here, k] = states[k : k + b - a]
+        states, known = one.rows(begin, b + 1), one.input_rows(a, b)
+        check_range(dataset, states, known)
+        window[here] = np.lib.stride_tricks.sliding_window_view(states[:-1], history, axis=0).swapaxes(1, 2)
         target[here] = states[history:]
         if inputs is not None:
-            inputs[here] = one.input_rows(a, b)
-        if weights is not None and one.weights is not None:
-            run = np.lib.stride_tricks.sliding_window_view(one.weights[begin : b + 1], history + 1)
-            weights[here] = run.min(axis=1)
+            inputs[here] = known
         index[here, 0], index[here, 1] = i, np.arange(a, b)
         at += b - a
-    _in_range(dataset, window, target, inputs)
     return Pairs(window, inputs, target, weights, left_out, index)
 
 
-def _in_range(dataset: Dataset, *blocks: Float64 | None) -> None:
+def span_weights(dataset: Dataset, history: int, spans: list[Span]) -> Float64 | None:
+    """Weights of the pairs of `spans`, (P,): of the lightest row of each; None where all count alike."""
+    if all(one.weights is None for one in dataset.series):
+        return None
+    found = []
+    for i, a, b in spans:
+        weights = dataset.series[i].weights
+        rows = np.ones(b - a + history) if weights is None else weights[a - history + 1 : b + 1]
+        found.append(np.lib.stride_tricks.sliding_window_view(rows, history + 1).min(axis=1))
+    return np.concatenate(found)
+
+
+def check_range(dataset: Dataset, states: NDArray[Any], inputs: NDArray[Any] | None = None) -> None:
     """Refuse numbers whose squares, summed, would overflow."""
-    for block, names in zip(blocks, (dataset.names, dataset.names, dataset.input_names), strict=True):
+    for block, names in ((states, dataset.names), (inputs, dataset.input_names)):
         if block is None or not block.size:
             continue
         high, low = float(block.max()), float(block.min())
         if max(high, -low) > LARGEST:
-            column = int(np.abs(block).reshape(-1, block.shape[-1]).max(axis=0).argmax())
+            column = int(np.abs(block).max(axis=0).argmax())
             raise InputError(
                 f"{dataset.source}: {names[column]!r} reaches {max(high, -low):.1e}, and beyond {LARGEST:.0e} nothing "
                 "can be learned in double precision; give it in larger units"

@@ -42,7 +42,8 @@ def fit_paper(
         raise InputError(f"the paper's recipe looks at one state, got history={recipe.history}; use recipe='lens'")
     began = time.perf_counter()
     ready = prepare(dataset, 1)
-    if ready.held is None:
+    held = ready.held
+    if held is None:
         raise InputError("the paper's recipe needs data that fits into memory; use recipe='lens' or less data")
     n, members = dataset.size, recipe.members or 1
     # z + (-z + net) = net: the network's output is the next state itself.
@@ -64,7 +65,6 @@ def fit_paper(
         learning_rate=recipe.learning_rate or (1e-3 if lens else 3e-4),
         **extra,
     )
-    held = ready.held
     x = torch.from_numpy(frame.feature_rows(held.window, held.inputs)).to(recipe.device, torch.float32)
     y = torch.from_numpy((held.target - frame.mean) / frame.scale).to(recipe.device, torch.float32)
     progress(Event(Phase.TRAINING, 0, epochs))

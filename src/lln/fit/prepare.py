@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,26 +12,30 @@ import numpy as np
 import torch
 
 from lln.data.series import Dataset
-from lln.data.stream import Moments, Pairs, moments, pairs
+from lln.data.stream import Pairs, moments, pair_batches, pairs, rows_in_batch
 from lln.fit.choice.holdout import Part
 from lln.fit.closed.linear import (
+    Block,
     Mask,
     Regression,
     Units,
     allowed_features,
     neighbours,
+    regression_of_block,
     regression_of_moments,
-    regression_of_pairs,
+    shares,
     units_of_moments,
     units_of_pairs,
 )
 from lln.fit.closed.naive import lag_weights
 from lln.fit.closed.ridge import RIDGES
+from lln.fit.closed.rows import evenly_spread, feature_blocks
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
 
 _MEMORY = 1 << 28  # bytes of features that may be held at once
+_SVD_COST = 4e10
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class PreparedData:
         dataset: that part.
         units: of its features.
         regression: of its increments on them.
-        held: its pairs, if they fit into memory.
+        in_memory: whether its pairs fit into memory.
         pairs: how many.
         left_out: how many touch a gap.
         low: smallest value of each coordinate.
@@ -116,12 +120,24 @@ class PreparedData:
     dataset: Dataset
     units: Units
     regression: Regression
-    held: Pairs | None
+    in_memory: bool
     pairs: int
     left_out: int
     low: Array
     high: Array
-    sums: Moments | None = None
+
+    @property
+    def held(self) -> Pairs | None:
+        """Its pairs, if they fit into memory: gathered at each call, because those of many histories would not."""
+        return pairs(self.dataset, self.units.history) if self.in_memory else None
+
+    def blocks(self) -> Iterator[Block]:
+        """Features, increments and weights of its pairs, a block at a time."""
+        return feature_blocks(self.dataset, self.units)
+
+    def some(self, units: Units, most: int) -> Block:
+        """Features in `units`, increments and weights of up to `most` pairs, evenly spread."""
+        return evenly_spread(self.dataset, units, most)
 
     def near(self, radius: int | None) -> Mask | None:
         """Which coordinates are neighbours, (n, n); None for all."""
@@ -146,9 +162,12 @@ class PreparedData:
 
     def with_gain(self, frame: Frame) -> Frame:
         """The frame with the spread of what its linear part leaves over as the network's gain."""
-        if self.held is not None:
-            _, rest = residuals(replace(frame, gain=np.zeros(frame.size)), self.held)
-            return replace(frame, gain=np.sqrt(_fractions(self.held) @ rest**2))
+        if self.in_memory:
+            plain, gain, total = replace(frame, gain=np.zeros(frame.size)), np.zeros(frame.size), self.regression.weight
+            for batch in pair_batches(self.dataset, frame.history):
+                rest = residuals(plain, batch)[1]
+                gain += shares(len(batch), batch.weights, total) @ rest**2
+            return replace(frame, gain=np.sqrt(gain))
         return replace(frame, gain=np.sqrt(self.regression.unexplained(frame.matrix, frame.offset)))
 
     def unexplained(self, frame: Frame) -> float:
@@ -159,8 +178,9 @@ class PreparedData:
 
     def source(self, frame: Frame, device: str, seed: int) -> Batches:
         """Batches of what the frame's linear part leaves over."""
-        if self.held is not None:
-            return InMemoryBatches(*residuals(frame, self.held), self.held.weights, device)
+        held = self.held
+        if held is not None:
+            return InMemoryBatches(*residuals(frame, held), held.weights, device)
         convert = partial(residuals, frame)
         return StreamedBatches(self.dataset, frame.history, frame.features, convert, device, seed)
 
@@ -211,18 +231,22 @@ class Preparer:
 
 def prepare(dataset: Dataset, history: int) -> PreparedData:
     """One dataset for one history."""
-    features = dataset.size * history + dataset.inputs
-    if dataset.lazy or dataset.transitions(history) * features * 8 > _MEMORY:
+    count, features = dataset.transitions(history), dataset.size * history + dataset.inputs
+    in_memory = not dataset.lazy and count * features * 8 <= _MEMORY
+    if in_memory and count <= rows_in_batch(dataset, history):
+        held = pairs(dataset, history)
+        units, present, left_out = units_of_pairs(held), held.window[:, -1], held.left_out
+        low, high = present.min(axis=0), present.max(axis=0)
+        del held, present
+        made = regression_of_block(units, next(feature_blocks(dataset, units)))
+    else:
         sums = moments(dataset, history)
-        units = units_of_moments(sums)
+        units, low, high, left_out = units_of_moments(sums), sums.least, sums.most, sums.left_out
         made = regression_of_moments(units, sums)
-        return PreparedData(dataset, units, made, None, sums.pairs, sums.left_out, sums.least, sums.most, sums)
-    held = pairs(dataset, history)
-    units = units_of_pairs(held)
-    rows = units.frame().feature_rows(held.window, held.inputs)
-    made = regression_of_pairs(units, rows, held.increments / units.scale, held.weights)
-    present = held.window[:, -1]
-    return PreparedData(dataset, units, made, held, len(held), held.left_out, present.min(axis=0), present.max(axis=0))
+    # With very many rows the sums are exact enough and far cheaper.
+    if in_memory and count * float(features) ** 2 <= _SVD_COST:
+        made = replace(made, blocks=partial(feature_blocks, dataset, units))
+    return PreparedData(dataset, units, made, in_memory, count, left_out, low, high)
 
 
 def naive_matrix(units: Units, candidate: FrameChoice) -> Array:
@@ -264,9 +288,3 @@ def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:
     known = DenseStep(frame).closed_form(torch.from_numpy(features)).numpy()
     rest = (batch.increments - known) / frame.scale
     return features, rest / np.where(frame.gain > 0, frame.gain, 1.0)
-
-
-def _fractions(held: Pairs) -> Array:
-    if held.weights is None:
-        return np.full(len(held), 1.0 / len(held))
-    return np.asarray(held.weights / held.weights.sum())

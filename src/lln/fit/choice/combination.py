@@ -253,14 +253,16 @@ def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dic
     for some in _by_history(tried):
         ready = preparer.prepare(None, some[0].history)
         frames = [ready.linear(one) for one in some]
-        if ready.held is None:
+        if not ready.in_memory:
             variances = [ready.regression.unexplained(one.matrix, one.offset) * one.scale**2 for one in frames]
         else:
-            inputs = None if ready.held.inputs is None else ready.held.inputs[-rows:]
-            features = frames[0].feature_rows(ready.held.window[-rows:], inputs)
-            change = ready.held.increments[-rows:]
-            rest = (change - one.scale * (features @ one.matrix.T + one.offset) for one in frames)
-            variances = [np.mean(one**2, axis=0) for one in rest]
+            variances, left = [np.zeros(one.size) for one in frames], ready.pairs
+            for features, change, _ in ready.blocks():
+                known = slice(max(0, left - rows), None)
+                left -= len(features)
+                for place, frame in enumerate(frames):
+                    rest = change[known] - frame.scale * (features[known] @ frame.matrix.T + frame.offset)
+                    variances[place] += np.sum(rest**2, axis=0) / rows
         for one, variance in zip(some, variances, strict=True):
             fitted = 0.0 if one.ridge is None or not one.drift else 1.0
             if one.is_naive:

@@ -13,7 +13,7 @@ import torch
 
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
-from lln.data.stream import Pairs, pair_batches
+from lln.data.stream import pair_batches
 from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
@@ -369,11 +369,12 @@ class ClosedForms:
         """
         held = self.preparer.prepare(self.fold.held_out, 1)
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        margin, far, drifts = _MARGIN * (most - least), _FREE * ready.units.scale, self._drifting()
+        margin, far, drifts = _MARGIN * (most - least), _FREE * ready.units.scale, self._drifting
         low = np.where(drifts, ready.units.mean - far, least - margin)
         high = np.where(drifts, ready.units.mean + far, most + margin)
         return low, high
 
+    @cached_property
     def _drifting(self) -> Any:
         """Clocks and trends, (n,): rows follow time, and held-out rows leave the range of the training rows.
 
@@ -383,16 +384,16 @@ class ClosedForms:
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
         held = self.preparer.prepare(self.fold.held_out, 1)
         leaves = (held.low < ready.low - margin) | (held.high > ready.high + margin)
-        if ready.held is None:  # too many rows for memory
+        if not ready.in_memory:
             return leaves
-        rows = (ready.held.window[:, -1] - ready.units.mean) / ready.units.scale
+        rows = np.concatenate([features for features, _, _ in ready.blocks()])[:, : len(margin)]
         time = np.linspace(-1.0, 1.0, len(rows))
         return leaves & (np.abs(time @ rows) > _FOLLOWS * np.linalg.norm(time) * np.linalg.norm(rows, axis=0))
 
     def _active(self, ready: PreparedData) -> tuple[int, ...]:
         """The features that nonlinear parts see: all but the present value of coordinates that drift, if not all do."""
         n, count = self.preparer.dataset.size, ready.units.history * self.preparer.dataset.size
-        drifts = self._drifting()
+        drifts = self._drifting
         every = range(count + len(ready.units.input_mean))
         return tuple(index for index in every if index >= n or drifts.all() or not drifts[index])
 
@@ -452,18 +453,12 @@ def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
 
 def _rows_of(ready: PreparedData, units: Units) -> _Rows:
     """Up to 24,000 pairs, evenly spread where there are more."""
-    pairs = ready.held
-    if pairs is None:
-        pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
-    count = len(pairs)
-    keep: Any = slice(None) if count <= _ROWS else np.linspace(0, count - 1, _ROWS).round().astype(int)
-    features = units.frame().feature_rows(pairs.window[keep], _taken(pairs, keep))
-    weights = None if pairs.weights is None else pairs.weights[keep]
-    return _Rows(features, pairs.increments[keep] / units.scale, weights)
-
-
-def _taken(pairs: Pairs, keep: Any) -> Array | None:
-    return None if pairs.inputs is None else pairs.inputs[keep]
+    if ready.in_memory:
+        features, increments, weights = ready.some(units, _ROWS)
+        return _Rows(features, increments / units.scale, weights)
+    pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
+    features = units.frame().feature_rows(pairs.window, pairs.inputs)
+    return _Rows(features, pairs.increments / units.scale, pairs.weights)
 
 
 def _lag_space(units: Units) -> Array:

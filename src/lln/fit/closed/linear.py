@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,12 +15,12 @@ from lln.data.stream import Moments, Pairs
 from lln.step.frame import Array, Frame
 
 Mask = NDArray[np.bool_]
+Block = tuple[Array, Array, Array | None]  # features (P, F), increments (P, n), weights (P,)
 
 # Sums of products lose what is smaller than the root of a rounding error, so a ridge below this would be noise.
 LEAST_RIDGE_OF_SUMS = 1e-13
 EXACT_BELOW = 1e-6  # a larger ridge hides what sums of products lose
 LEAST_SCALE = 1e-140  # squares of less vanish
-_SVD_COST = 4e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ def units_of_pairs(data: Pairs) -> Units:
     weights = data.weights
     history, n = data.window.shape[1:]
     mean, scale = _mean_and_scale(data.window[:, -1], weights)
-    steps = [data.window[:, -j] - data.window[:, -j - 1] for j in range(1, history)]
+    steps = (data.window[:, -j] - data.window[:, -j - 1] for j in range(1, history))
     # Differences are near zero in the mean, and a mean of their own would hide a drift from the network.
     sizes = [_root_mean_square(step / scale, weights) for step in steps]
     inputs = np.zeros((len(data), 0)) if data.inputs is None else data.inputs
@@ -100,8 +100,9 @@ class Regression:
         gram: mean of centred f f^T, (F, F).
         cross: mean of centred f y^T, (F, n).
         variance: mean of the squared centred increments, (n,).
-        rows: centred features times the root of their weight over the total, (P, F); None if only sums are known.
-        values: increments likewise, (P, n).
+        weight: sum of the weights of all rows.
+        blocks: makes the features (P, F), increments (P, n) and weights (P,) or None of all rows, a block at a time;
+            None if only sums are known.
     """
 
     units: Units
@@ -110,13 +111,13 @@ class Regression:
     gram: Array
     cross: Array
     variance: Array
-    rows: Array | None = None
-    values: Array | None = None
+    weight: float = 1.0
+    blocks: Callable[[], Iterable[Block]] | None = None
 
     @property
     def least_ridge(self) -> float:
         """Below this a ridge makes no difference that could be trusted."""
-        return 0.0 if self.rows is not None else LEAST_RIDGE_OF_SUMS
+        return 0.0 if self.blocks is not None else LEAST_RIDGE_OF_SUMS
 
     def solve(self, ridge: float, allowed: Mask | None = None, prior: Array | None = None) -> tuple[Array, Array]:
         """Matrix (n, F) and offset (n,).
@@ -158,13 +159,18 @@ class Regression:
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:
         """Squared singular values, directions (F, r), and the increments along them, (r, n)."""
-        if self.rows is None or self.values is None:
+        if self.blocks is None:
             return self._spectrum_of_sums
-        rows, values = self.rows, self.values
-        if len(rows) > 2 * rows.shape[1]:
-            # Triangular first: the singular values of a tall matrix are those of its small factor.
-            basis, rows = np.linalg.qr(rows)
-            values = basis.T @ values
+        rows, values = np.zeros((0, len(self.centre))), np.zeros((0, len(self.change)))
+        for features, increments, weights in self.blocks():
+            root = np.sqrt(shares(len(features), weights, self.weight))[:, None]
+            more, rest = features - self.centre, (increments / self.units.scale - self.change) * root
+            more *= root
+            rows, values = np.concatenate([rows, more]) if len(rows) else more, np.concatenate([values, rest])
+            if len(rows) > 2 * rows.shape[1]:
+                # Triangular first: the singular values of a tall matrix are those of its small factor.
+                basis, rows = np.linalg.qr(rows)
+                values = basis.T @ values
         left, singular, right = np.linalg.svd(rows, full_matrices=False)
         return singular**2, right.T, singular[:, None] * (left.T @ values)
 
@@ -212,21 +218,21 @@ class Regression:
         return known[key]
 
 
-def regression_of_pairs(units: Units, features: Array, increments: Array, weights: Array | None) -> Regression:
-    """From rows of features (P, F) and standardised increments (P, n)."""
-    share = np.full(len(features), 1.0 / len(features)) if weights is None else weights / weights.sum()
+def regression_of_block(units: Units, block: Block) -> Regression:
+    """From features (P, F), increments (P, n) and weights (P,) or None of all rows at once."""
+    features, increments, weights = block
+    total = float(len(features)) if weights is None else float(weights.sum())
+    share, increments = shares(len(features), weights, total), increments / units.scale
     centre, change = share @ features, share @ increments
     root = np.sqrt(share)[:, None]
-    rows, values = (features - centre) * root, (increments - change) * root
+    rows, values = features - centre, (increments - change) * root
+    rows *= root
     gram, cross, variance = rows.T @ rows, rows.T @ values, np.sum(values**2, axis=0)
-    # With very many rows the sums are exact enough and far cheaper.
-    if len(rows) * float(rows.shape[1]) ** 2 > _SVD_COST:
-        return Regression(units, centre, change, gram, cross, variance)
-    return Regression(units, centre, change, gram, cross, variance, rows, values)
+    return Regression(units, centre, change, gram, cross, variance, total)
 
 
 def regression_of_moments(units: Units, sums: Moments) -> Regression:
-    """From sums over data that does not fit into memory."""
+    """From sums over data of more than one block."""
     n, count = sums.size, sums.features
     shift = np.concatenate([units.mean, np.zeros(n * (units.history - 1)), units.input_mean])
     unit = np.concatenate([units.scale, (units.difference_scale * units.scale).ravel(), units.input_scale])
@@ -235,7 +241,7 @@ def regression_of_moments(units: Units, sums: Moments) -> Regression:
     cross = scatter[:count, count:] / np.outer(unit, units.scale)
     centre, change = (sums.mean[:count] - shift) / unit, sums.mean[count:] / units.scale
     variance = np.diagonal(scatter)[count:] / units.scale**2
-    return Regression(units, centre, change, gram, cross, variance)
+    return Regression(units, centre, change, gram, cross, variance, sums.weight)
 
 
 def neighbours(dataset: Dataset, radius: int) -> Mask:
@@ -281,7 +287,7 @@ def _inverse(squares: Array, ridge: float) -> Array:
 
 
 def _mean_and_scale(values: Array, weights: Array | None) -> tuple[Array, Array]:
-    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
     mean = share @ values
     scale = np.sqrt(share @ (values - mean) ** 2)
     # Twelve digits: below that a spread is what rounding left of a constant.
@@ -301,8 +307,13 @@ def wide_enough(extent: Array, scale: Array) -> None:
 
 
 def _root_mean_square(values: Array, weights: Array | None) -> Array:
-    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
     return _ones_for_zeros(np.sqrt(share @ values**2))
+
+
+def shares(count: int, weights: Array | None, total: float) -> Array:
+    """Parts of the total weight, (count,)."""
+    return np.full(count, 1.0 / total) if weights is None else weights / total
 
 
 def _ones_for_zeros(values: Array) -> Array:

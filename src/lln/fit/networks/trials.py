@@ -186,7 +186,7 @@ class Trials:
         )
         allowed = None if shape.mask is None else shape.mask.outputs(recipe.device)
         work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
-        if self.unroll and not stage.screening and ready.held is not None:
+        if self.unroll and not stage.screening and ready.in_memory:
             self._fine_tune(work, seeds, RATE * schedule.rate, batch, name)
         return work
 
@@ -197,8 +197,8 @@ class Trials:
         if kept is not None:
             work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
             return
-        assert work.ready.held is not None
-        data = stretches(work.ready.held, self.unroll, device)
+        held = work.ready.held
+        data = None if held is None else stretches(held, self.unroll, device)
         if data is None:
             return
         self.progress(Event(Phase.UNROLLED, 0, 1))

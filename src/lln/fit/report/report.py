@@ -138,10 +138,8 @@ def _coverage(surrogate: DenseStep, ready: PreparedData) -> float | None:
     if merged is None:
         return None
     frame = surrogate.frame
-    if ready.held is not None:
-        rows = np.linspace(0, len(ready.held) - 1, min(len(ready.held), _ROWS)).round().astype(int)
-        inputs = None if ready.held.inputs is None else ready.held.inputs[rows]
-        return coverage([merged], frame.feature_rows(ready.held.window[rows], inputs)).outside
+    if ready.in_memory:
+        return coverage([merged], ready.some(ready.units, _ROWS)[0]).outside
     windows = ready.dataset.windows(frame.history, _ROWS)
     if frame.inputs:
         return None
