@@ -23,9 +23,10 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(stream, "BLOCK_BYTES", 4096)
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("history", [1, 2, 5])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_blocks_hold_the_features_of_the_windows_bit_for_bit(small_blocks, history, dtype):
+def test_blocks_hold_the_features_of_the_windows_bit_for_bit(history, dtype):
     given = data(dtype=dtype)
     units, held = prepare(given, history).units, pairs(given, history)
     blocks = list(feature_blocks(given, units))
@@ -36,7 +37,8 @@ def test_blocks_hold_the_features_of_the_windows_bit_for_bit(small_blocks, histo
     np.testing.assert_array_equal(weights, held.weights)
 
 
-def test_evenly_spread_rows_are_those_of_all_rows(small_blocks):
+@pytest.mark.usefixtures("small_blocks")
+def test_evenly_spread_rows_are_those_of_all_rows():
     given = data(weights=False)
     units, held = prepare(given, 3).units, pairs(given, 3)
     rows = np.linspace(0, len(held) - 1, 50).round().astype(int)
@@ -61,7 +63,8 @@ def test_a_map_solved_in_blocks_is_the_one_solved_at_once(monkeypatch, weights):
         np.testing.assert_allclose(parts.with_gain(two).gain, whole.with_gain(one).gain, rtol=1e-9)
 
 
-def test_small_ridges_are_exact_in_blocks_too(small_blocks):
+@pytest.mark.usefixtures("small_blocks")
+def test_small_ridges_are_exact_in_blocks_too():
     # The last coordinate is the first but for one part in a billion: sums of products cannot tell them apart.
     rng = np.random.default_rng(1)
     first, small = rng.standard_normal((2, 400))
