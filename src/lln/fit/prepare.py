@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -252,13 +252,20 @@ def prepare(dataset: Dataset, history: int) -> PreparedData:
 def naive_matrix(units: Units, candidate: FrameChoice) -> Array:
     """The naive forecast of `candidate` as a map from features to standardised increments, (n, F)."""
     n = len(units.mean)
-    weights = lag_weights(candidate.naive, candidate.season, candidate.smoothing)
+    rest = _weights_before(candidate.naive, candidate.season, candidate.smoothing)
     matrix = np.zeros((n, n * units.history + len(units.input_mean)))
-    matrix[:, :n] = (weights.sum() - 1.0) * np.eye(n)
+    each, places = matrix[:, : n * units.history].reshape(n, -1, n), np.arange(n)
+    each[places, 0, places] = rest[0] - 1.0
     # Feature block j holds the change from j steps ago to j - 1 steps ago, divided by its scale.
-    for j in range(1, len(weights)):
-        matrix[:, j * n : (j + 1) * n] = -weights[j:].sum() * np.diag(units.difference_scale[j - 1])
+    each[places, 1 : len(rest), places] = -(rest[1:, None] * units.difference_scale[: len(rest) - 1]).T
     return matrix
+
+
+@lru_cache(maxsize=256)
+def _weights_before(naive: str, season: int, smoothing: tuple[float, ...]) -> Array:
+    """Sums of the weights of a naive forecast from each lag on."""
+    weights = lag_weights(naive, season, smoothing)
+    return np.array([weights[lag:].sum() for lag in range(len(weights))])
 
 
 def mean_frame(units: Units, frames: Sequence[Frame], weights: Sequence[float]) -> Frame:

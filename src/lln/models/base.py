@@ -95,10 +95,10 @@ def seeded_linear(n_in: int, n_out: int, generator: torch.Generator | None) -> n
 
     The default draws weight and bias uniformly from +-1/sqrt(n_in).
     """
-    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device=torch.get_default_device())  # no draw of its own
+    layer = nn.Linear(n_in, n_out, device="meta")  # no draw of its own
     bound = 1.0 / math.sqrt(n_in)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            draw = torch.empty(parameter.shape, dtype=parameter.dtype).uniform_(-bound, bound, generator=generator)
-            parameter.copy_(draw)
+    for name, parameter in list(layer.named_parameters()):
+        draw = torch.empty(parameter.shape, dtype=parameter.dtype).uniform_(-bound, bound, generator=generator)
+        # Memory for a layer without values would import half a second of sympy.
+        setattr(layer, name, nn.Parameter(draw))
     return layer

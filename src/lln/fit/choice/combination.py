@@ -229,13 +229,11 @@ def _lag_form(frame: Frame) -> tuple[Array, Array, Array]:
     """Weights of the window, oldest first, (H n, n), offset (n,) and weights of the inputs (n, m)."""
     n, history = frame.size, frame.history
     unit = frame.scale[:, None] / frame.scale
-    blocks = [frame.matrix[:, j * n : (j + 1) * n] * unit for j in range(history)]
-    blocks[1:] = [block / frame.difference_scale[j] for j, block in enumerate(blocks[1:])]
-    lags = np.zeros((history, n, n))
+    blocks = frame.matrix[:, : n * history].reshape(n, history, n).swapaxes(0, 1) * unit
+    blocks[1:] /= frame.difference_scale[:, None]
+    lags = -blocks
     lags[0] = np.eye(n) + blocks[0]
-    for j, block in enumerate(blocks[1:]):
-        lags[j] += block
-        lags[j + 1] -= block
+    lags[:-1] += blocks[1:]
     forcing = frame.matrix[:, n * history :] * frame.scale[:, None] / frame.input_scale
     offset = frame.scale * frame.offset - blocks[0] @ frame.mean - forcing @ frame.input_mean
     return lags[::-1].transpose(0, 2, 1).reshape(history * n, n), offset, forcing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,8 +137,10 @@ class Regression:
     def solve_changes(self, ridge: float, prior: Array | None = None) -> tuple[Array, Array]:
         """The same from past changes and inputs alone: the columns of the present state are zero."""
         n = len(self.change)
-        squares, directions = self._changes
         start = np.zeros((n, len(self.cross))) if prior is None else prior
+        if math.isinf(ridge):
+            return start, self.change - start @ self.centre
+        squares, directions = self._changes
         rest = self.cross[n:] - self.gram[n:, n:] @ start[:, n:].T
         inverse = _inverse(squares, max(ridge, LEAST_RIDGE_OF_SUMS))[:, None]
         matrix = start.copy()
@@ -191,6 +194,8 @@ class Regression:
         return np.maximum(values, 0.0), vectors
 
     def _dense(self, ridge: float, prior: Array | None = None) -> Array:
+        if math.isinf(ridge):
+            return np.zeros_like(self.cross.T) if prior is None else prior
         squares, directions, along = self._spectrum_for(ridge)
         inverse = _inverse(squares, ridge)[:, None]
         if prior is None:
