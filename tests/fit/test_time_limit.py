@@ -77,6 +77,18 @@ def test_the_limit_of_a_field_is_kept_within_a_tenth_of_processor_time(field, mo
     assert np.isfinite(fitted.report_.held_out_nmse)
 
 
+@pytest.mark.slow
+def test_the_limit_of_vector_fields_is_kept_within_a_tenth_of_processor_time(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", time.process_time)
+    states, limit = ring(3000, 40), 12.0
+    states = states + 0.1 * np.random.default_rng(0).normal(size=states.shape)
+    LensForecaster(time_limit=0.5).fit(states[:100], dt=0.05)  # kernels compile
+    began = time.process_time()
+    fitted = LensForecaster(time_limit=limit).fit(states, dt=0.05)
+    assert time.process_time() - began < 1.1 * limit
+    assert any("vector fields" in note for note in fitted.report_.notes)
+
+
 def test_a_phase_that_does_not_fit_is_noted_once():
     limit = TimeLimit(10.0)
     assert limit.allows(5.0, "short")

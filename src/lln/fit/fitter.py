@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -299,11 +300,10 @@ class DenseFitting:
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""
-        few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
-        if few or not (sure or gain > _FAR):
+        if self.preparer.prepare(self.fold.train, 1).pairs < _FEW or not (sure or gain > _FAR):
             return False
-        gains: list[float] = []
-        for fold in self.origins or self.ways[:-1]:
+        gains = []
+        for fold in takewhile(lambda _: not self.limit.passed(_CLOSED_BY), self.origins or self.ways[:-1]):
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             windows = load(self.dataset, fold, linear.history, self.scale)
             plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])

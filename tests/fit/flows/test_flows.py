@@ -9,7 +9,10 @@ from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.flows.library import MonomialLibrary
-from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
+from lln.fit.flows.search import FlowForms
+from lln.fit.flows.solve import Pieces, VectorField, errors, first_weights, fitted, pruned
+from lln.fit.options import TimeLimit
+from lln.fit.prepare import Preparer
 
 RNG = np.random.default_rng(5)
 
@@ -101,6 +104,23 @@ def test_the_flow_of_a_fitted_field_is_that_of_the_step():
     flow = field.library.flow(field.weights, field.substeps)
     states = pieces.states[:20, 0]
     np.testing.assert_allclose(states + flow(states), field.advance(states, pieces.inputs[:20]), rtol=1e-12)
+
+
+def test_a_descent_ends_once_it_is_late_and_no_other_field_is_tried():
+    states = integrate(lorenz, [1.0, 1.0, 20.0], 300, 0.02)
+    pieces, library = pieces_of(states), MonomialLibrary.whole(3, range(3), 2)
+    asked = iter((False, True))
+    first, second = (fitted(library, pieces, 2, 1e-14, late=late) for late in (lambda: True, lambda: next(asked)))
+    np.testing.assert_array_equal(first.weights, first_weights(library, pieces, 1e-14))
+    assert np.abs(errors(second, pieces)).max() < 0.1 * np.abs(errors(first, pieces)).max()
+    data, limit = Dataset((Series(states),)), TimeLimit(1e-9)
+    forms = FlowForms(Preparer(data), ((0, 0, 200),), ((0, 200, 300),), (0, 1, 2), limit=limit)
+    assert [one.degree for one in forms.search(np.inf)] == [2]
+    assert limit.notes() == ["The time limit left out: some vector fields."]
+    # On other rows, late, the weights are those of the rows that train.
+    choice = forms.search(np.inf)[0]
+    here, there = (forms.field(choice, 1e-18, parts) for parts in (((0, 0, 200),), None))
+    np.testing.assert_array_equal(here.weights, there.weights)
 
 
 def test_weights_that_count_for_nothing_are_pruned_and_the_law_is_what_remains():

@@ -183,14 +183,15 @@ class ClosedForms:
             limit = min((error for error, choice, _ in screened if choice.history == 1), default=math.inf)
             for flow in self.flows.search(limit):
                 self.say(len(chosen), len(chosen), f"flow of degree {flow.degree}")
-                found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), FLOW_RIDGES, steps)
+                ridges = FLOW_RIDGES if self.flows.in_time() else FLOW_RIDGES[:1]
+                found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
         return found
 
     @cached_property
     def flows(self) -> FlowForms:
         """The vector fields of the same rows."""
         active = self._active(self.preparer.prepare(self.fold.train, 1))
-        return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy)
+        return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy, limit=self.limit)
 
     def learns_with_more_rows(self) -> bool | None:
         """Whether the one-step error still falls as rows are added, which noise would not let it.

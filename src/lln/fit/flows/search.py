@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
 from lln.fit.flows.library import MonomialLibrary
 from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
+from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
 from lln.step.frame import Array, Frame
 
@@ -37,6 +39,8 @@ _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
 _SHARED = 1e-8  # the same, at which shared weights are taken
 _BETTER = 0.5  # of the squared error: what more numbers must gain
 _SIMPLER = 1.2  # of the squared error: what fewer numbers may lose
+# Of a time limit: no other field is tried later; no descent goes on later, on other rows and on those that train.
+_SEARCHED_BY, _DESCENDED_BY = 0.4, (0.8, 0.65)
 _FAR = 100.0  # times the squared error of the best other form: a vector field that errs by more is dropped
 
 
@@ -71,6 +75,7 @@ class FlowForms:
         held_out: rows that judge one-step errors.
         active: variables of the field, indices into [z, u]: all but coordinates that drift.
         noisy: whether the data looks noisy.
+        limit: time limit of the fit; late settings and late steps of a descent are left out.
     """
 
     def __init__(
@@ -81,8 +86,10 @@ class FlowForms:
         active: tuple[int, ...],
         *,
         noisy: bool = False,
+        limit: TimeLimit | None = None,
     ) -> None:
         self.preparer, self.train, self.held_out, self.active, self.noisy = preparer, train, held_out, active, noisy
+        self.limit = limit or TimeLimit()
         self._fields: dict[tuple[FlowChoice, float, tuple[Part, ...] | None], VectorField] = {}
 
     def search(self, limit: float) -> list[FlowChoice]:
@@ -92,9 +99,15 @@ class FlowForms:
             return []
         for threshold in THRESHOLDS:
             sparse = replace(best, threshold=threshold)
+            if not self.in_time():
+                break
             if self.error(sparse) < max(_SIMPLER * least, _ALIKE * self._change):
                 return [best, sparse]
         return [best]
+
+    def in_time(self) -> bool:
+        """Whether there is time to try another vector field."""
+        return self.limit.first(_SEARCHED_BY).allows(0.0, "some vector fields")
 
     def _best_setting(self) -> tuple[FlowChoice | None, float]:
         """Sharing, degree and substeps with the least one-step error; more weights must gain something."""
@@ -102,6 +115,8 @@ class FlowForms:
         for setting in self._settings():
             choice = setting if best is None else replace(setting, substeps=best.substeps)
             if best is not None and least < (_SHARED if best.radius and not choice.radius else enough) * change:
+                break
+            if best is not None and not self.in_time():
                 break
             error = self.error(choice)
             if not error < _BETTER * least:
@@ -119,6 +134,8 @@ class FlowForms:
     ) -> tuple[FlowChoice, float]:
         """The choice with each number of substeps in turn, as long as the error is below `most` times the last one."""
         for substeps in numbers:
+            if not self.in_time():
+                break
             tried = self.error(replace(choice, substeps=substeps))
             if not tried < most * error:
                 break
@@ -167,16 +184,19 @@ class FlowForms:
         rows = int(np.clip(_SENSITIVITIES / (library.size * weights), fewest, _ROWS))
         rows *= _MORE_WHERE_NOISY if self.noisy else 1
         pieces = self._pieces(parts, self._units(choice), rows)
+        late = partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
+        if parts != self.train and self.limit.passed(_SEARCHED_BY):  # weights that other rows gave are nearly right
+            return fitted(library, pieces, choice.substeps, ridge, self.field(choice, ridge, self.train).weights, late)
         if choice.threshold:
             whole = self.field(replace(choice, threshold=0.0), ridge, parts)
             if parts == self.train:
-                return pruned(whole, pieces, ridge, choice.threshold)
+                return pruned(whole, pieces, ridge, choice.threshold, late)
             used = self.field(choice, ridge, self.train).used  # a weight near the threshold must not come and go
-            return fitted(library, pieces, choice.substeps, ridge, np.where(used, whole.weights, 0.0))
+            return fitted(library, pieces, choice.substeps, ridge, np.where(used, whole.weights, 0.0), late)
         # Fits at other ridges and substeps start from the weights of the first.
         first = (replace(choice, substeps=SUBSTEPS), FLOW_RIDGES[0])
         start = None if first == (choice, ridge) else self.field(*first, parts).weights
-        return fitted(library, pieces, choice.substeps, ridge, start)
+        return fitted(library, pieces, choice.substeps, ridge, start, late)
 
     def _settings(self) -> Iterator[FlowChoice]:
         """Fields with few weights first."""

@@ -7,7 +7,7 @@ come from a linear regression: increments on the mean of the monomials at both e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -133,7 +133,12 @@ def errors(field: VectorField, pieces: Pieces) -> Array:
 
 @np.errstate(over="ignore", invalid="ignore")
 def fitted(
-    library: MonomialLibrary, pieces: Pieces, substeps: int, ridge: float, start: Array | None = None
+    library: MonomialLibrary,
+    pieces: Pieces,
+    substeps: int,
+    ridge: float,
+    start: Array | None = None,
+    late: Callable[[], bool] = lambda: False,
 ) -> VectorField:
     """The vector field with the least error of its flow over `pieces`.
 
@@ -143,13 +148,16 @@ def fitted(
         substeps: Runge-Kutta steps in one step of data.
         ridge: relative to the sum of squares of the normalised sensitivities.
         start: first weights (outputs, terms); None takes them from a regression. Zero weights stay zero.
+        late: once it says so, the descent ends.
     """
     used = np.ones((library.outputs, library.terms), dtype=bool) if start is None else start != 0
     weights = first_weights(library, pieces, ridge) if start is None else start
-    return _descend(VectorField(library, substeps, weights, used), pieces, ridge)
+    return _descend(VectorField(library, substeps, weights, used), pieces, ridge, late)
 
 
-def pruned(field: VectorField, pieces: Pieces, ridge: float, threshold: float) -> VectorField:
+def pruned(
+    field: VectorField, pieces: Pieces, ridge: float, threshold: float, late: Callable[[], bool] = lambda: False
+) -> VectorField:
     """The field without weights that count for less than `threshold` of the largest of their slope, fitted again."""
     sizes = column_sizes(field.library, pieces)
     for _ in range(_PRUNINGS):
@@ -157,7 +165,7 @@ def pruned(field: VectorField, pieces: Pieces, ridge: float, threshold: float) -
         kept = counts > threshold * counts.max(axis=1, keepdims=True)
         if kept.sum() == field.used.sum():
             break
-        field = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0))
+        field = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0), late)
     return field
 
 
@@ -182,11 +190,13 @@ def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> Arr
     return _solved(left, right, held * np.eye(library.terms), np.zeros((library.terms, library.outputs))).T / sizes
 
 
-def _descend(field: VectorField, pieces: Pieces, ridge: float) -> VectorField:
+def _descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[], bool]) -> VectorField:
     """Levenberg-Marquardt: damped Gauss-Newton steps for the squared residuals and the ridge."""
     sizes = np.broadcast_to(column_sizes(field.library, pieces), field.used.shape)[field.used]
     damping, top, eye = _FIRST_DAMPING, 0.0, np.eye(len(sizes))
     for turn in range(_ROUNDS):
+        if late():
+            break
         factor = _sensitivities(field, pieces, sizes)
         if not np.isfinite(factor).all():
             break
