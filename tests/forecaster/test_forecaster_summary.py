@@ -32,6 +32,22 @@ def test_it_says_when_there_is_no_network_or_no_linear_part():
     )
 
 
+def test_a_seasonal_model_says_which_seasons_it_repeats():
+    shape = {"naive": "season", "season": 12, "smoothing": [3.0]}
+    said = text(part="seasonal naive", structure=shape, history=36, correction_weight=0.0, parameters=1,
+                linear_parameters=1)  # fmt: skip
+    assert "seasonal naive (seasons of 12 steps, the mean of the last 3, with drift) alone, no linear part" in said
+    assert "no network did better than this on held-out rollouts" in said
+    assert "parameters 1 held out" in said
+    assert "linear part alone" not in said
+
+
+def test_a_linear_map_is_shown_once():
+    skill = {"model": [0.1, 0.2], "linear map": [0.1, 0.2], "persistence": [1.0, 2.0]}
+    assert "linear map 0.1" in text(skill=skill, lead_times=(1, 2))
+    assert "linear map 0.1" not in text(skill=skill, lead_times=(1, 2), part="linear", correction_weight=0.0)
+
+
 def test_a_closed_form_is_not_called_a_linear_map():
     said = text(part="flow", degree=3, correction_weight=0.0, parameters=13, linear_parameters=13)
     assert "looks at the present state; a polynomial vector field of degree 3 in float64" in said

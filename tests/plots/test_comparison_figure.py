@@ -27,6 +27,13 @@ def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
     assert len(looks) == len(lines)
 
 
+def test_times_have_a_human_unit_and_few_decades_plain_numbers():
+    figure = comparison_figure({"lens": np.linspace(0.2, 1.0, 48)}, dt=3600.0, time_unit="seconds")
+    axis = drawn(figure)
+    assert axis.child_axes[0].get_xlabel() == "time after the start (days)"
+    assert {"0.2", "0.5", "1"} <= {label.get_text() for label in axis.get_yticklabels()}
+
+
 def test_ten_models_can_be_told_apart():
     networks = ["lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale"]
     references = ["linear", "analog", "persistence", "mean"]

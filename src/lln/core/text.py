@@ -37,12 +37,21 @@ def human_time(value: float, unit: str = "") -> str:
     >>> human_time(1.0, "months")
     '1 month'
     """
+    factor, name = human_unit(value, unit)
+    return _counted(value * factor, name or "time units")
+
+
+def human_unit(value: float, unit: str = "") -> tuple[float, str]:
+    """What a time is multiplied by, and the unit that it then has: one that people use where `unit` is known.
+
+    >>> human_unit(7200.0, "seconds"), human_unit(7.0, "months")
+    ((0.0002777777777777778, 'hours'), (1.0, 'months'))
+    """
     scale = _SECONDS.get(unit.lower())
     if scale is None:
-        return _counted(value, unit or "time units")
-    seconds = value * scale
-    size, name = next(((size, name) for size, name in _UNITS if seconds >= size), _UNITS[-1])
-    return _counted(seconds / size, name)
+        return 1.0, unit
+    size, name = next(((size, name) for size, name in _UNITS if value * scale >= size), _UNITS[-1])
+    return scale / size, name
 
 
 def _counted(value: float, unit: str) -> str:

@@ -272,7 +272,9 @@ def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
         references = [name for name in curves if name != "model"]
         errors = {"LensForecaster": curves["model"], **{name: curves[name] for name in references}}
         head = f"scored on {scores.scored}: {scores.skill.origins} rolling origins" if title is None else title
-    return comparison_figure(errors, references=references, threshold=scores.threshold, dt=scores.dt, title=head)
+    return comparison_figure(
+        errors, references=references, threshold=scores.threshold, dt=scores.dt, time_unit=scores.time_unit, title=head
+    )
 
 
 def evaluation_table(scores: Evaluation) -> pandas.DataFrame:

@@ -26,6 +26,7 @@ from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.forecaster.progress import progress_for
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
 from lln.forecaster.starts import refuse_other_arrays
+from lln.forecaster.summary import LINEAR
 from lln.models.lens import renamed_length
 from lln.systems import System
 
@@ -245,7 +246,9 @@ class LensForecaster(FittedForecaster):
     def _adopt(self, fit: Fit, dataset: Dataset, seconds: float = math.inf) -> Self:
         history = fit.surrogate.frame.history
         orbits = int(np.clip(_ORBIT_VALUES // dataset.size, 3, _ORBITS))
-        exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt, seconds)
+        exponent = None
+        if fit.report.part not in LINEAR:  # a linear map that grows follows a trend, which is not chaos
+            exponent = growth_rate(fit.surrogate, dataset.windows(history, orbits), dataset.dt, seconds)
         lagged = with_input_lags(dataset, fit.report.input_lags)
         index, _, last = lagged.stretches(history)[-1]
         series = lagged.series[index]

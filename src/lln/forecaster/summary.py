@@ -14,6 +14,8 @@ from lln.forecaster.layout import Layout, TrainingFingerprint
 WIDTH = 100
 _LABEL = 12
 _LEADS = 4  # lead times that are shown
+_NAIVE = ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive")
+LINEAR = ("linear", *_NAIVE)  # parts of which none is chaotic
 
 
 def summary(
@@ -80,8 +82,8 @@ def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
     looks = f"logarithms of {looks}" if report.logarithms else looks
     looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
-    if report.part in ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive"):
-        return f"looks at {looks}; {report.part} alone, no linear part"
+    if report.part in _NAIVE:
+        return f"looks at {looks}; {_naive(report)} alone, no linear part"
     growth = report.spectral_radius
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     if report.structure.get("members"):
@@ -96,6 +98,17 @@ def _step(layout: Layout, report: FitReport) -> str:
     return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
 
 
+def _naive(report: FitReport) -> str:
+    """The simple method that is the whole step, with its season."""
+    shape = report.structure
+    if report.part != "seasonal naive" or not shape.get("season"):
+        return report.part
+    count = shape["smoothing"][0] if shape.get("smoothing") and shape["naive"] in ("season", "change") else 1
+    mean = f", the mean of the last {count:g}" if count > 1 else ""
+    drift = ", with drift" if report.linear_parameters else ""
+    return f"seasonal naive (seasons of {shape['season']} steps{mean}{drift})"
+
+
 def _closed_form(report: FitReport) -> str:
     """The nonlinear closed form that is the whole step, in words; empty if there is another part or none."""
     names = {"polynomial": "polynomial", "flow": "polynomial vector field"}
@@ -107,7 +120,8 @@ def _network(recipe: Recipe, report: FitReport) -> str:
     if closed:
         return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
     if not report.model or not report.correction_weight:
-        return "none: no network did better than the linear part on held-out rollouts"
+        best = "this" if report.part in _NAIVE else "the linear part"
+        return f"none: no network did better than {best} on held-out rollouts"
     if report.part == "lens":
         return f"{_many(report)}; lenses drawn, readout solved in closed form"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
@@ -128,6 +142,8 @@ def _many(report: FitReport) -> str:
 
 
 def _parameters(report: FitReport) -> str:
+    if report.part in _NAIVE:
+        return f"{report.parameters:,}"
     each = (
         f"{report.parameters_per_member:,} in each network, "
         if report.parameters_per_member and report.correction_weight
@@ -142,7 +158,8 @@ def _held_out(report: FitReport) -> str:
         return ""
     count = len(report.candidates)
     tried = f"; {count} candidate{'s' if count > 1 else ''} tried" if count else ""
-    beside = "" if math.isnan(report.linear_nmse) else f" (linear part alone {report.linear_nmse:.3g})"
+    apart = report.part not in LINEAR and not math.isnan(report.linear_nmse)
+    beside = f" (linear part alone {report.linear_nmse:.3g})" if apart else ""
     return f"normalised mean square error {report.held_out_nmse:.3g}{beside} over {report.held_out_steps} steps{tried}"
 
 
@@ -153,7 +170,10 @@ def _by_lead(report: FitReport) -> list[str]:
     places = lead_columns(report.lead_times, _LEADS)
     width = max(map(len, ("steps ahead", *report.skill)))
     rows = [("steps ahead", [f"{report.lead_times[k]}" for k in places])]
-    rows += [(name, [number(values[k]) for k in places]) for name, values in report.skill.items()]
+    cells = {name: [number(values[k]) for k in places] for name, values in report.skill.items()}
+    if report.part in LINEAR and cells.get("linear map") == cells.get("model"):
+        cells.pop("linear map", None)  # it is the model
+    rows += cells.items()
     # Spaces that do not break keep a row on its line.
     return [f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".replace(" ", "\xa0") for name, cells in rows]
 

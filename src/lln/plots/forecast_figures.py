@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
+from lln.core.text import human_unit
 from lln.plots.style import BLACK, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
 
 TOP, BOTTOM = 1e2, 1e-17  # limits of the axis: a diverged model must not flatten the others; rounding is the floor
+_FEW_DECADES = 1e3  # range of an axis whose numbers are written plainly, such as 0.2
 
 
 def comparison_figure(
@@ -24,6 +27,7 @@ def comparison_figure(
     references: Collection[str] = (),
     threshold: float | None = None,
     dt: float | None = None,
+    time_unit: str = "",
     title: str = "",
 ) -> Figure:
     """Root mean square error against the rollout step on a logarithmic axis, one labelled curve for each model.
@@ -34,6 +38,7 @@ def comparison_figure(
         references: names of the simple methods; drawn thinner and below the networks.
         threshold: error at which a prediction stops being valid, drawn as a line.
         dt: time of one step, for a second axis in time; None omits it.
+        time_unit: unit of dt; "" if it is not known.
         title: title of the figure.
     """
     curves = {name: _curve(name, values) for name, values in errors.items()}
@@ -59,13 +64,21 @@ def comparison_figure(
             _mark_loss(axis, values, looks[name]["color"])
         if threshold is not None:
             axis.axhline(threshold, color=BLACK, linewidth=0.8, alpha=0.6, label=f"valid below {threshold:g}")
-        axis.set_ylim(*_range(list(curves.values())))
+        low, high = _range(list(curves.values()))
+        axis.set_ylim(low, high)
         axis.set_xlim(1, max(longest, 2))
         axis.set_xlabel("rollout step")
         axis.set_ylabel("normalised RMSE at the step")
         if dt is not None:
-            above = axis.secondary_xaxis("top", functions=(lambda k: np.multiply(k, dt), lambda t: np.divide(t, dt)))
-            above.set_xlabel("time after the start")
+            factor, unit = human_unit(longest * dt, time_unit)
+            each = dt * factor
+            turns = (lambda k: np.multiply(k, each), lambda t: np.divide(t, each))
+            above = axis.secondary_xaxis("top", functions=turns)
+            above.set_xlabel(f"time after the start{f' ({unit})' if unit else ''}")
+        if low * _FEW_DECADES > high:
+            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.yaxis.set_minor_formatter(NullFormatter())
         figure.suptitle(title, x=0.01, ha="left")
         figure.legend(loc="outside right upper")
     return figure

@@ -85,6 +85,32 @@ def test_baselines_that_need_training_rows_are_left_out_of_new_data():
     assert set(found.skill.errors) >= {"model", "persistence", "mean"}
 
 
+def test_a_polynomial_that_is_the_model_is_no_baseline():
+    states = oscillation(400, 0.05)
+    model = LensForecaster(**LINEAR).fit(states[:300], dt=1.0)
+    found = model.evaluate(states, steps=12, baselines=["polynomial", "mean"])
+    assert list(found.skill.errors) == ["model", "mean"]
+    assert found.skill.left_out == {"polynomial": "its forecasts are those of the model"}
+
+
+def test_with_noise_the_valid_time_on_average_is_shown_too():
+    states = oscillation(400, 0.05)
+    model = LensForecaster(**LINEAR).fit(states[:300], dt=1.0)
+    assert model.report_.noisy
+    found = model.evaluate(states, steps=12)
+    assert "valid on average              at least 12 steps (12 time units), 64 rolling origins" in str(found)
+    poor = model.evaluate(np.random.default_rng(1).standard_normal((60, 2)), steps=12)
+    assert "valid on average              not even one step, " in str(poor)
+    clean = LensForecaster(**LINEAR).fit(oscillation(300), dt=1.0).evaluate(oscillation(400), steps=12)
+    assert "valid on average" not in str(clean)
+
+
+def test_a_linear_map_that_grows_is_not_chaotic(monkeypatch):
+    monkeypatch.setattr("lln.forecaster.forecaster.growth_rate", lambda *_: 0.5)
+    assert LensForecaster(**LINEAR, ridge=1e-6).fit(oscillation(100), dt=1.0).report_.exponent is None
+    assert LensForecaster(**QUICK).fit(lorenz()[:300], dt=0.01).report_.exponent == 0.5
+
+
 def test_rows_that_chose_are_scored_apart_and_never_mixed(tmp_path):
     states = lorenz()
     model = LensForecaster(**QUICK).fit(states[:600], dt=0.01)

@@ -246,6 +246,7 @@ class Comparison:
             references=self.references,
             threshold=self.threshold,
             dt=self.dt,
+            time_unit=self.time_unit,
             title=self.title if title is None else title,
         )
 

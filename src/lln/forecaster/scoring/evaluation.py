@@ -214,11 +214,20 @@ class Evaluation:
             "normalised mean square error": f"{self.nmse:.3g}",
             "valid prediction time": f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times}), "
             f"threshold {self.threshold:g}",
+            **self._average_fact(),
             **{name: f"{value:.3g}" for name, value in self.metrics.items()},
         }
         if self.interval_coverage is not None:
             found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
         return {**found, "parameters": f"{self.parameters:,}"}
+
+    def _average_fact(self) -> dict[str, str]:
+        """With noise, for how long forecasts are valid on average: one noisy state ends a single window's time."""
+        if self.skill is None or not self.skill.noisy:
+            return {}
+        steps, least = self.skill.valid_steps, "at least " if self.skill.valid_steps == self.skill.leads[-1] else ""
+        span = f"{least}{steps} steps ({human_time(steps * self.dt, self.time_unit)})" if steps else "not even one step"
+        return {"valid on average": f"{span}, {self.skill.origins} rolling origins"}
 
     def remarks(self) -> list[str]:
         """Sentences on what the numbers do not say."""

@@ -14,7 +14,7 @@ from lln.core.table import Table, number
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
 from lln.fit.choice.holdout import Fold, Part, Windows, load
-from lln.fit.choice.scores import LEAST, WORST, RolloutErrors, better_by, horizon_of, lead_columns
+from lln.fit.choice.scores import LEAST, LOST, WORST, RolloutErrors, better_by, horizon_of, lead_columns
 from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, Request, fit_reference, fit_request, fits_polynomials
 from lln.forecaster.references import REFERENCES
@@ -64,6 +64,12 @@ class LeadSkill:
     def by_lead(self, name: str = MODEL) -> Array:
         """Normalised mean square error of the first steps up to each lead time, (leads,)."""
         return self.errors[name].by_lead(noisy=self.noisy)
+
+    @property
+    def valid_steps(self) -> int:
+        """The longest lead time at which the model still forecasts, in the mean over rollouts; 0 if it never does."""
+        fine = np.flatnonzero(self.by_lead() < LOST)
+        return int(self.leads[fine[-1]]) if len(fine) else 0
 
     @property
     def better(self) -> list[tuple[str, float]]:
@@ -170,6 +176,9 @@ def lead_skill(
             continue
         before = load(dataset, fold, needed, scale)
         rollouts[name] = np.broadcast_to(mean, windows.truth.shape) if roll is None else _roll(roll, before)
+        if name == POLYNOMIAL and np.array_equal(rollouts[name], predicted):
+            del rollouts[name]
+            left_out[name] = "its forecasts are those of the model"
     errors = {name: windows.errors(states) for name, states in rollouts.items()}
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
     covered = None if intervals is None else intervals.covered(predicted, windows.truth, LEVEL)
