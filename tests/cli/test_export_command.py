@@ -50,7 +50,7 @@ def test_onnx(folder, tmp_path, model):
 
 
 def test_torch(folder, tmp_path):
-    done = lln("export", folder / "lorenz.lln", "--format", "torch", "-o", tmp_path / "m.pt2")
+    done = lln("export", folder / "lorenz.lln", "-o", tmp_path / "m.pt2")
     assert done.exit_code == 0, done
     assert (tmp_path / "m.pt2").is_file()
 
@@ -101,6 +101,7 @@ def test_refusals(folder, tmp_path):
     refused(["export", model, "-o", out, "--format", "onxx"], "unknown format 'onxx'; did you mean 'onnx'")
     refused(["export", model, "-o", out, "--format", "torch", "--rollout"], "--rollout is for --format onnx")
     refused(["export", folder / "lorentz.lln", "-o", out], "did you mean")
+    refused(["export", model, "-o", out.with_suffix(".foo")], "unknown ending; use .onnx, .pt2 or, for C, a folder")
     refused(["export", model, "-o", out, "-f", "c", "--precision", "half"], "unknown precision 'half'")
     refused(["draw", model, "-o", out.with_suffix(".jpg")], "a drawing is a .svg, .png or .pdf file, got '.jpg'")
     refused(["draw", folder / "linear.lln", "-o", out.with_suffix(".svg")], "no lens network to draw")

@@ -9,13 +9,13 @@ import typer
 
 from lln.cli.options import ModelFile
 
-FORMATS = ("onnx", "c", "torch")
-
 
 def export(
     model: ModelFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (onnx, torch), or folder (c).")],
-    format: Annotated[str, typer.Option("--format", "-f", help="onnx, c or torch.")] = "onnx",  # noqa: A002
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.onnx, .pt2), or a folder for C.")],
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
+    ] = None,
     rollout: Annotated[
         bool, typer.Option("--rollout", help="onnx: a whole rollout; its number of steps is an input.")
     ] = False,
@@ -30,20 +30,21 @@ def export(
     a self-test, without dependencies or allocation.
     """
     from lln.cli.console import echo, output_file, read_model
-    from lln.core.errors import InputError, choice
+    from lln.core.errors import InputError
+    from lln.forecaster.forecaster import export_format
 
-    choice("format", format, FORMATS)
-    if rollout and format == "torch":
+    kind = export_format(out, format)
+    if rollout and kind == "torch":
         raise InputError("--rollout is for --format onnx; torch.export writes one step, and C holds both")
-    if format != "c":
+    if kind != "c":
         output_file(out, model)
     options: dict[str, dict[str, Any]] = {
         "onnx": {"rollout": rollout},
         "c": {"precision": precision, "name": name},
         "torch": {},
     }
-    done = read_model(model).export(out, format, **options[format])
-    if format != "c":
+    done = read_model(model).export(out, kind, **options[kind])
+    if kind != "c":
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
         echo(f"wrote {out}: {what}")
         echo(str(done))

@@ -148,8 +148,9 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
         interval = "" if forecaster.space_ else " --level 0.9"
         known = " --future INPUTS" if forecaster.input_names_ else ""
         suffix = "nc" if forecaster.space_ else "csv"
-        echo(f"      lln rollout {out} --steps {steps}{interval}{known} -o forecast.{suffix}", dim=True)
-        echo(f"      lln page {out} --open", dim=True)
+        drawn = f"-o forecast.{suffix} --plot forecast.png"
+        echo(f"      lln rollout {out} --steps {steps}{interval}{known} {drawn}", dim=True, indent=8)
+        echo(f"      lln page {out} --data {data} --open", dim=True, indent=8)
 
 
 def verdict(forecaster: LensForecaster) -> tuple[str, str]:
@@ -184,9 +185,11 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
 def _factor(ratio: float) -> str:
     """A factor in words that people use.
 
-    >>> _factor(2512.0), _factor(1.84)
-    ('2500 times', '1.8 times')
+    >>> _factor(1.84), _factor(2512.0), _factor(2.3e6), _factor(7e22)
+    ('1.8 times', '2500 times', '2 million times', 'more than a billion times')
     """
+    if ratio >= 1e9:
+        return "more than a billion times"
     if ratio >= 1e6:
-        return f"{ratio:.0e} times"
+        return f"{ratio / 1e6:.0f} million times"
     return f"{float(f'{ratio:.2g}'):g} times"

@@ -47,6 +47,14 @@ _SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
 _ORBITS, _ORBIT_VALUES = 16, 20_000
 
 
+def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """The format of an export: the given one, or that of the ending of `path`."""
+    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+    if kind is None:
+        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
+    return kind
+
+
 class LensForecaster(FittedForecaster):
     """Learn one step of a system from its trajectories, and roll it out.
 
@@ -369,9 +377,7 @@ class LensForecaster(FittedForecaster):
             **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
         """
         self._fitted()
-        kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
-        if kind is None:
-            raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give format=")
+        kind = export_format(path, format)
         options["window"] = self.last_window_
         if kind == "torch":
             from lln.export.torch import export_torch
