@@ -62,7 +62,8 @@ def _option(parameter: Any) -> str:
     words = " ".join(str(getattr(parameter, "help", "") or "").split())
     default = parameter.default
     shown = "" if default in (None, False, ()) or callable(default) or "Sentinel" in repr(default) else f"`{default}`"
-    shown = "required" if parameter.required else shown
+    told = getattr(parameter, "show_default", None)  # words for a default that depends on the data
+    shown = "required" if parameter.required else told if isinstance(told, str) else shown
     return f"| {', '.join(f'`{name}`' for name in named)} | {_plain(words).replace('|', chr(92) + '|')} | {shown} |"
 
 

@@ -205,7 +205,13 @@ def test_commands_are_written_from_the_code(tmp_path):
     made = _loaded("_ext/lln_docs")
     made.write_commands(tmp_path / "commands.md")
     text = (tmp_path / "commands.md").read_text()
-    for words in ("## lln fit", "`--test`", "lln compare b.nc --plot compare.png", "## lln page"):
+    for words in (
+        "## lln fit",
+        "`--test`",
+        "1, and all for large states",
+        "lln compare b.nc --plot compare.png",
+        "## lln page",
+    ):
         assert words in text
     assert "[bold]" not in text
 

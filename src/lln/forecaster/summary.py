@@ -14,8 +14,8 @@ from lln.forecaster.layout import Layout, TrainingFingerprint
 WIDTH = 100
 _LABEL = 12
 _LEADS = 4  # lead times that are shown
-_NAIVE = ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive")
-LINEAR = ("linear", *_NAIVE)  # parts of which none is chaotic
+NAIVE = ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive")
+LINEAR = ("linear", *NAIVE)  # parts of which none is chaotic
 
 
 def summary(
@@ -82,7 +82,7 @@ def _step(layout: Layout, report: FitReport) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
     looks = f"logarithms of {looks}" if report.logarithms else looks
     looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
-    if report.part in _NAIVE:
+    if report.part in NAIVE:
         return f"looks at {looks}; {_naive(report)} alone, no linear part"
     growth = report.spectral_radius
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
@@ -120,7 +120,7 @@ def _network(recipe: Recipe, report: FitReport) -> str:
     if closed:
         return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
     if not report.model or not report.correction_weight:
-        best = "this" if report.part in _NAIVE else "the linear part"
+        best = "this" if report.part in NAIVE else "the linear part"
         return f"none: no network did better than {best} on held-out rollouts"
     if report.part == "lens":
         return f"{_many(report)}; lenses drawn, readout solved in closed form"
@@ -142,7 +142,7 @@ def _many(report: FitReport) -> str:
 
 
 def _parameters(report: FitReport) -> str:
-    if report.part in _NAIVE:
+    if report.part in NAIVE:
         return f"{report.parameters:,}"
     each = (
         f"{report.parameters_per_member:,} in each network, "

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from lln.cli.app import app
 from lln.data.series import Dataset, Series
+from lln.forecaster.forecaster import LensForecaster
 from lln.view.page import forecaster_page
 
 
@@ -49,6 +50,20 @@ def test_the_numbers_say_what_the_model_is_and_how_it_was_trained():
     assert numbers["Training", "pairs that trained"] == str(fitted().report_.pairs)
     assert numbers["Training", "hidden positions between the control points"].endswith("%")
     assert ("Versions", "torch") in numbers
+
+
+def test_the_numbers_of_a_seasonal_model_do_not_speak_of_networks_or_chaos():
+    season = np.tile([1.0, 3.0, 2.0, 5.0], 30) + 0.1 * np.random.default_rng(0).standard_normal(120)
+    model = LensForecaster(parts=["linear"]).fit(season, dt=1.0)
+    model.report_ = replace(model.report_, part="seasonal naive")
+    page = forecaster_page(model, Dataset((Series(season[:, None]),)))
+    numbers = numbers_of(page)
+    assert payload_of(page)["subtitle"].endswith("seasonal naive")
+    assert numbers["Model", "closed-form parts"] == "seasonal naive"
+    assert numbers["Recipe", "parts"] == "linear"
+    network = {"correction weight of the network", "updates", "steps of fine-tuning", "the same, linear map alone"}
+    assert not network & {label for _, label in numbers}
+    assert payload_of(page)["lyapunov"] is None
 
 
 def test_a_field_keeps_its_grid_and_units():

@@ -23,6 +23,7 @@ from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
 from lln.forecaster.scoring.lyapunov import learned_lyapunov
+from lln.forecaster.summary import LINEAR
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import AnyStep
 from lln.systems import EVERY_PRESET, System
@@ -174,7 +175,8 @@ def has_lenses(surrogate: AnyStep) -> bool:
 
 def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
     """The largest Lyapunov exponent of a small model, per unit of time; None if it is unknown or not above zero."""
-    if forecaster.n_features_in_ * forecaster.history_ > SMALL or forecaster.input_names_:
+    linear = forecaster.report_.part in LINEAR  # a linear map that grows follows a trend, which is not chaos
+    if linear or forecaster.n_features_in_ * forecaster.history_ > SMALL or forecaster.input_names_:
         return None
     windows = data.windows(forecaster.history_, 4)
     try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lln import __version__
 from lln.core.provenance import version_of
+from lln.forecaster.summary import LINEAR, NAIVE
 from lln.models import LensNetwork
 from lln.models.field import FieldLensNetwork
 from lln.step.base import AnyStep
@@ -36,7 +37,7 @@ _KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convo
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     """The model in one line."""
     layout = forecaster.layout_
-    parts = [layout.listing(), f"time step {layout.step_length}", _network_words(surrogate)]
+    parts = [layout.listing(), f"time step {layout.step_length}", _network_words(forecaster, surrogate)]
     return " · ".join(parts)
 
 
@@ -51,13 +52,15 @@ def numbers_of(
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
         ("time step", layout.step_length),
-        ("closed-form parts", ", ".join(_closed_forms(surrogate)) or "none"),
+        ("closed-form parts", ", ".join(_closed_forms(forecaster, surrogate)) or "none"),
         *_network_rows(surrogate),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
     ]
     report = forecaster.report_.record()
     training = [("data", layout.source)]
-    left_out = () if frame.matrix.any() else ("linear_nmse", "spectral_radius")
+    left_out = set() if frame.matrix.any() else {"linear_nmse", "spectral_radius"}
+    left_out |= set() if _has_network(surrogate) else {"correction_weight", "updates", "unroll"}
+    left_out |= {"linear_nmse"} if forecaster.report_.part in LINEAR else set()
     training += [
         (words, _shown(report[key], ","))
         for key, words in _REPORT.items()
@@ -79,9 +82,13 @@ def numbers_of(
     return tables
 
 
-def _network_words(surrogate: AnyStep) -> str:
-    if not surrogate.members or not surrogate.frame.gain.any():
-        return " + ".join(_closed_forms(surrogate)) or "persistence"
+def _has_network(surrogate: AnyStep) -> bool:
+    return bool(surrogate.members) and bool(surrogate.frame.gain.any())
+
+
+def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
+    if not _has_network(surrogate):
+        return " + ".join(_closed_forms(forecaster, surrogate)) or "persistence"
     first = surrogate.members[0]
     many = f"{len(surrogate.members)} × " if len(surrogate.members) > 1 else ""
     kind = _KINDS.get(type(first), type(first).__name__)
@@ -89,8 +96,10 @@ def _network_words(surrogate: AnyStep) -> str:
     return f"{many}{kind}, h = {first.width}, D = {first.depth}{basis}"
 
 
-def _closed_forms(surrogate: AnyStep) -> list[str]:
+def _closed_forms(forecaster: LensForecaster, surrogate: AnyStep) -> list[str]:
     """The parts that were solved for, not trained, in words."""
+    if forecaster.report_.part in NAIVE:
+        return [forecaster.report_.part]
     frame = surrogate.frame
     field = surrogate.kind == "field"
     found = [("convolution" if field else "linear map")] if frame.matrix.any() else []
@@ -110,7 +119,7 @@ def _degree(table: Any) -> int:
 
 
 def _network_rows(surrogate: AnyStep) -> list[tuple[str, str]]:
-    if not surrogate.members or not surrogate.frame.gain.any():
+    if not _has_network(surrogate):
         return [("network", "none: the closed-form parts did best on held-out rollouts")]
     first = surrogate.members[0]
     rows = [("networks in the ensemble", f"{len(surrogate.members)}")]
@@ -146,4 +155,6 @@ def _shown(value: Any, thousands: str = "") -> str:
         return f"{value:{thousands}}"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
     return str(value)

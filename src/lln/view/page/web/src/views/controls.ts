@@ -77,7 +77,7 @@ export class Controls implements View {
         parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(reference.distance)} standard deviations away.`);
       } else {
         parts.push(whole ? `${against[reference.kind]} is valid throughout: ${time}.` : `${against[reference.kind]} is valid for ${time}.`);
-        parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations, of persistence ${short(+state.baseline[state.known].toPrecision(2))}.`);
+        parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations; that of persistence is ${short(+state.baseline[state.known].toPrecision(2))}.`);
         if (state.known < state.steps) parts.push(`The truth ends after ${state.known.toLocaleString("en")} steps.`);
       }
     } else if (state.moved) parts.push("The start was moved.");
