@@ -78,6 +78,8 @@ def test_forecasts_of_a_table_in_a_time_zone_come_back_in_it(tmp_path, zone):
     model.save(tmp_path / "m.lln")
     loaded = load(tmp_path / "m.lln")
     assert loaded.layout_.time_zone == zone
+    assert " UTC" in repr(run)
+    assert run.plot().axes[-1].get_xlabel() == "time (UTC)"
     assert loaded.rollout(steps=24).to_pandas().index.equals(after)
     states = loaded.rollout(data.iloc[-1:], steps=24).states
     assert states.index.equals(after)

@@ -55,8 +55,10 @@ def labelled(layout: Layout, name: str) -> str:
 
 
 def time_label(layout: Layout, times: Any) -> str:
-    """Label of the time axis; dates need no unit."""
-    return layout.time_name if times.dtype.kind != "f" else labelled(layout, layout.time_name)
+    """Label of the time axis; dates need no unit, but those of data in a time zone are in UTC here."""
+    if times.dtype.kind == "f":
+        return labelled(layout, layout.time_name)
+    return f"{layout.time_name} (UTC)" if layout.time_zone else layout.time_name
 
 
 # ---- forecasts
@@ -68,7 +70,8 @@ def forecast_words(forecast: Forecast) -> str:
     starts = math.prod(forecast.array.shape[:-2])
     many = f"{starts} rollouts of " if starts > 1 else ""
     level = "" if _bounds(forecast) is None else f", with {_bounds_label(forecast)}"
-    span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}"
+    zone = " UTC" if layout.time_zone and times.dtype.kind != "f" else ""
+    span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
     return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}, {span}{level}{ended})"
 
