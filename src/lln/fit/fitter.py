@@ -468,7 +468,8 @@ class DenseFitting:
         learned = seen.step(self._before_refit(surrogate, decision, group))
         plain = seen.step(DenseStep(self.preparer.linear(self.fold.train, linear.best)))
         earlier = [(other, seen.step(step)) for other, step in self._earlier(decision, group)]
-        skill = measure_skill(seen.given, fold, seen.scale(self.scale), learned, plain, earlier)
+        final = None if fit.report.held_out_rows else fit.surrogate
+        skill = measure_skill(seen.given, fold, seen.scale(self.scale), learned, plain, earlier, final=final)
         report = seen.errors(skill.into(fit.report, noisy=self.noise.matters), skill, self.fold.steps)
         notes = (*report.notes, *self.limit.notes())
         return replace(fit, report=replace(report, notes=notes, seconds=time.perf_counter() - self.began))

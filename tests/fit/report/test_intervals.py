@@ -2,8 +2,9 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtri, stdtrit
 
-from lln.fit.report.intervals import Intervals, measured_coverage
+from lln.fit.report.intervals import Intervals, Rollouts, calibrated, measured_coverage
 
 RNG = np.random.default_rng(3)
 
@@ -77,14 +78,48 @@ def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
 
 
-def test_the_wider_of_both_intervals_is_taken() -> None:
+def test_errors_of_one_size_give_no_factors_though_the_level_grows() -> None:
     rng = np.random.default_rng(2)
-    truth = np.geomspace(10.0, 21.0, 30)[:, None, None] * np.ones((1, 5, 1))
+    truth = np.geomspace(10.0, 40.0, 30)[:, None, None] * np.ones((1, 5, 1))
     intervals = Intervals.of(truth + rng.normal(size=truth.shape), truth, np.ones(1))
-    assert intervals.widths.shape[2] == 2
-    for level, width in ((5.0, intervals.at(0.9, 5)[:, 0]), (50.0, 50.0 * np.expm1(intervals.at(0.9, 5)[:, 1]))):
-        _, upper = intervals.bounds(np.full((5, 1), level), 0.9)
+    assert intervals.widths.shape[2] == 1
+
+
+def test_records_of_both_kinds_of_width_take_the_wider() -> None:
+    both = {"leads": [1], "levels": [0.9], "widths": [[[2.0, 0.1]]], "scale": [1.0]}
+    intervals = Intervals.from_record(both)
+    for level, width in ((5.0, 2.0), (50.0, 50.0 * np.expm1(0.1))):
+        _, upper = intervals.bounds(np.full((1, 1), level), 0.9)
         assert upper[:, 0] == pytest.approx(level + width)
+
+
+def test_few_rows_widen_the_intervals_of_long_lead_times() -> None:
+    predicted, truth = rollouts(200)
+    few, many = (Intervals.of(predicted, truth, np.ones(2), rows).at(0.9, 20) for rows in (60, 6000))
+    ratio = few / many
+    assert ratio[0] == pytest.approx([1.0, 1.0], abs=0.03)
+    assert ratio[-1] == pytest.approx([stdtrit(3.0, 0.95) / ndtri(0.95)] * 2, rel=0.03)
+
+
+def errors_of(size: float, windows: int = 300) -> np.ndarray:
+    return size * np.random.default_rng(7).standard_normal((windows, 6, 2))
+
+
+def test_errors_on_training_rows_count_as_much_as_they_would_elsewhere() -> None:
+    zero = np.zeros((300, 6, 2))
+    # The model errs by 1 where it learned, by 2 elsewhere. The one before errs half as much again.
+    held, seen = Rollouts(errors_of(3.0), errors_of(1.0), zero), Rollouts(errors_of(1.5), errors_of(1.0), zero)
+    (apart, _), (inside, _) = calibrated([held], seen, np.ones(2))
+    assert apart.std() == pytest.approx(2.0, rel=0.05)
+    assert inside.std() == pytest.approx(2.0, rel=0.05)
+
+
+def test_rollouts_that_are_lost_do_not_spoil_the_rest() -> None:
+    zero = np.zeros((300, 6, 2))
+    lost = errors_of(1.0)
+    lost[0, 3] = np.inf
+    pairs = calibrated([Rollouts(lost, lost, zero)], Rollouts(errors_of(1.0), errors_of(1.0), zero), np.ones(2))
+    assert [np.isfinite(states).sum() for states, _ in pairs] == [lost.size - 2, lost.size]
 
 
 def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:

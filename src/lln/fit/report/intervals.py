@@ -1,17 +1,19 @@
-"""Prediction intervals from held-out rollouts, without any assumption on the distribution of their errors.
+"""Prediction intervals from rollouts, without any assumption on the distribution of their errors.
 
 Errors are divided by their root mean square at each lead time. The half width at a level is a quantile of these ratios,
-taken over all windows and neighbouring lead times, times that root mean square. Windows of a short held-out part
-overlap, so the root mean square rests on few independent errors; Student's t widens the intervals accordingly.
+taken over all windows and neighbouring lead times, times that root mean square. Windows overlap, so the root mean
+square rests on few independent errors; Student's t widens the intervals accordingly.
 
-Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Unless
-the likelihood speaks against it, an interval from the ratios is computed as well, a factor up and down, and the wider
-of both is taken: a trend leads to levels at which no error was seen yet.
+Held-out rows are few, and may be calmer or wilder than the rest. So errors on the rows that trained count as well, made
+as large as they would be on rows that did not train (`calibrated`).
+
+Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
+that is more likely, the interval is a factor up and down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +27,13 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 _POINTS = 24  # lead times at which widths are kept
 _LOST = 1e3  # standard deviations: larger errors count as this
 _FEWEST = 2.0  # independent errors that are assumed at least
-_CHOSEN = 2.0  # windows that overlap count by this much less: the model was chosen on the same rows
+_INDEPENDENT = (
+    1.5  # squared errors of a random walk per window that does not overlap, as far as their mean is concerned
+)
 _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
-_LESS_LIKELY = 0.1  # by which the log-likelihood of one error may be less for ratios
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Intervals:
         leads: lead times in steps.
         levels: probabilities, ascending.
         widths: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind
-            them; (levels, leads, 1) in standard deviations for many coordinates.
+            them, of which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
         scale: standard deviation of each coordinate, (n,).
     """
 
@@ -68,15 +71,15 @@ class Intervals:
         if truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         else:
-            ratio = _may_be_ratios(predicted, truth)
+            ratio = _are_ratios(predicted, truth)
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
-                error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
+                error = np.concatenate([np.where(ratio, 0.0, error), np.abs(np.log(over / under))], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = np.maximum.accumulate(size, axis=0)
-        independent = np.clip(rows / (_CHOSEN * leads), _FEWEST, len(truth))
+        independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
-        wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2) * np.sqrt(1 + 1 / independent)
+        wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2)
         quantiles = np.stack([
             np.quantile(_pooled(error / size, leads, lead), LEVELS, axis=0, method="higher") for lead in leads
         ], axis=1)  # fmt: skip
@@ -147,15 +150,60 @@ class Intervals:
         return cls(leads, levels, widths, scale)
 
 
-def _may_be_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
-    """Whether the errors of a coordinate may be in proportion to it, (n,)."""
+def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
+    """Whether the errors of a coordinate are in proportion to it rather than of one size, (n,)."""
     with np.errstate(all="ignore"):
         level = np.log(truth)
         plain = np.log(np.sqrt(np.mean((predicted - truth) ** 2, axis=0))).mean(axis=0)
         ratios = np.log(np.sqrt(np.mean((np.log(predicted) - level) ** 2, axis=0))).mean(axis=0)
         gain = plain - ratios - level.mean(axis=(0, 1))
         wide = truth.max(axis=(0, 1)) > _SPAN * truth.min(axis=(0, 1))
-    return np.asarray(np.isfinite(gain) & wide & (gain > -_LESS_LIKELY))
+    return np.asarray(np.isfinite(gain) & wide & (gain > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Rollouts over the same windows, each (windows, steps, n).
+
+    Attributes:
+        before: by a model that did not learn from the held-out rows.
+        after: by the model that learned from all rows.
+        truth: what came.
+    """
+
+    before: Array
+    after: Array
+    truth: Array
+
+
+def calibrated(held: Sequence[Rollouts], seen: Rollouts, scale: Array) -> list[tuple[Array, Array]]:
+    """Rollouts and what came, with errors as large as the model that learned from all rows makes them on other rows.
+
+    On rows that trained both models, their errors differ by luck alone: errors on held-out rows are multiplied by that
+    factor. On held-out rows, the model that learned from them errs less: errors on the rows that trained are multiplied
+    by that factor too.
+
+    Args:
+        held: over held-out rows, from one or more folds.
+        seen: over rows that trained both models.
+        scale: standard deviations, (n,).
+
+    Returns:
+        The same windows, those of `seen` last.
+    """
+    luck = _size([seen.after - seen.truth], scale) / _size([seen.before - seen.truth], scale)
+    apart = _size([one.before - one.truth for one in held], scale)
+    fitted = apart / _size([one.after - one.truth for one in held], scale)
+    pairs = [(one.truth + (one.before - one.truth) * luck, one.truth) for one in held]
+    return [*pairs, (seen.truth + (seen.after - seen.truth) * luck * fitted, seen.truth)]
+
+
+def _size(errors: Sequence[Array], scale: Array) -> Array:
+    """Root mean square errors in standard deviations at each step, geometric means over coordinates, (steps, 1)."""
+    size = np.concatenate([np.abs(one) / scale for one in errors])
+    size = np.where(np.isfinite(size), np.minimum(size, _LOST), _LOST)
+    size = np.maximum(np.sqrt(np.mean(size**2, axis=0)), np.finfo(np.float64).tiny)
+    return np.asarray(np.exp(np.log(size).mean(axis=-1, keepdims=True)))
 
 
 def measured_coverage(

@@ -15,7 +15,7 @@ from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
-from lln.fit.report.intervals import Intervals, measured_coverage
+from lln.fit.report.intervals import Intervals, Rollouts, calibrated, measured_coverage
 from lln.step.base import Step
 from lln.step.frame import Array
 
@@ -81,6 +81,7 @@ def measure_skill(
     linear: Step[Any, Any] | None = None,
     earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
     seconds: float = math.inf,
+    final: Step[Any, Any] | None = None,
 ) -> Skill:
     """Roll out a model that did not see the held-out rows, from many starts among them.
 
@@ -93,6 +94,7 @@ def measure_skill(
         earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
         seconds: that the rollouts of the model may take; fewer windows are rolled out, down to a few, and then over
             fewer steps.
+        final: the model that learned from all rows, whose intervals these are; None if it is `model`.
     """
     longest = max(model.frame.history, 1 if linear is None else linear.frame.history)
     season = next(iter(seasons(dataset, 1)), 0)
@@ -111,16 +113,26 @@ def measure_skill(
     if 1 < season <= longest:
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
-    pairs, rows = [(predicted, windows.truth)], float(_held(many))
+    folds = [(predicted, windows, many)]
     for other, step in earlier:
         more = rolling(dataset, other, longest, steps, count)
         if more.steps == steps:
             found = load(dataset, more, longest, scale)
-            pairs.insert(0, (_rolled(step, found), found.truth))
-            rows += _held(more)
-    every = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
-    covered = measured_coverage(every[0], every[1], scale, rows=rows)
-    return Skill(errors, Intervals.of(every[0], every[1], scale, rows), covered)
+            folds.insert(0, (_rolled(step, found), found, more))
+    pairs = [(states, found.truth) for states, found, _ in folds]
+    covered = measured_coverage(*_joined(pairs), scale, rows=_rows([one for *_, one in folds]))
+    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, steps, count)
+    if final is not None and trained.windows:
+        inside = load(dataset, trained, longest, scale)
+        seen = Rollouts(_rolled(model, inside), _rolled(final, inside), inside.truth)
+        held = [Rollouts(states, _rolled(final, found), found.truth) for states, found, _ in folds]
+        *pairs, more_pairs = calibrated(held, seen, scale)
+        # Without noise errors depend on where the state is: the latest rows say most about what comes.
+        if fold.noisy:
+            pairs.append(more_pairs)
+            folds.append((seen.before, inside, trained))
+    rows = _rows([one for *_, one in folds])
+    return Skill(errors, Intervals.of(*_joined(pairs), scale, rows), covered)
 
 
 def _affordable(
@@ -136,8 +148,18 @@ def _affordable(
     return count, min(steps, max(_FEW_STEPS, int(seconds / (each * count))))
 
 
-def _held(fold: Fold) -> int:
-    return sum(last - first for _, first, last in fold.held_out)
+def _rows(folds: Sequence[Fold]) -> int:
+    """How many rows are held out in at least one fold."""
+    total, reached = 0, dict[int, int]()
+    for index, first, last in sorted(part for fold in folds for part in fold.held_out):
+        total += max(0, last - max(first, reached.get(index, first)))
+        reached[index] = max(last, reached.get(index, last))
+    return total
+
+
+def _joined(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    predicted, truth = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    return predicted, truth
 
 
 def _rolled(model: Step[Any, Any], windows: Windows) -> Array:
