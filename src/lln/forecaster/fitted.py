@@ -130,7 +130,9 @@ class FittedForecaster(Estimator):
         start, steps, known = self._given(x0, steps, inputs)
         run = self._rolled(self.surrogate_, start, steps, known)
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
-        return found if intervals is None or level is None else with_bounds(found, intervals, level)
+        if intervals is None or level is None:
+            return found
+        return with_bounds(found, intervals, level, intervals.spread(self.surrogate_, start.window, steps, known))
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """A rollout of each member of the ensemble alone, for how far they agree.

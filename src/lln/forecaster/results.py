@@ -175,10 +175,17 @@ def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
     return Intervals.from_record(intervals)
 
 
-def with_bounds(found: Forecast, intervals: Intervals, level: float) -> Forecast:
-    """The forecast with its interval at `level`; both bounds are the start itself where that is, which is known."""
+def with_bounds(found: Forecast, intervals: Intervals, level: float, spread: Array | None = None) -> Forecast:
+    """The forecast with its interval at `level`; both bounds are the start itself where that is, which is known.
+
+    Args:
+        found: the forecast.
+        intervals: of the model.
+        level: a probability.
+        spread: along the rollouts, if the intervals ask for it.
+    """
     first, after = found.array[..., :1, :], found.array[..., 1:, :]
-    lower, upper = (np.concatenate([first, bound], axis=-2) for bound in intervals.bounds(after, level))
+    lower, upper = (np.concatenate([first, bound], axis=-2) for bound in intervals.bounds(after, level, spread))
     return replace(found, lower=lower, upper=upper, level=level)
 
 

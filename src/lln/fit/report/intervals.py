@@ -8,7 +8,8 @@ Held-out rows are few, and may be calmer or wilder than the rest. So errors on t
 as large as they would be on rows that did not train (`calibrated`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
-that is more likely, the interval is a factor up and down.
+that is more likely, the interval is a factor up and down. Errors of a nonlinear model grow faster from some states than
+from others; where they do, widths are multiples of the spread along each rollout.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from lln.fit.report.spread import spread_along
+from lln.step.base import Step
 from lln.step.frame import Array
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -33,6 +36,9 @@ _INDEPENDENT = (
 _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
+_LESS_LIKELY = (
+    0.1  # by which the log-likelihood of one error may be less with a spread: it also says what was not seen yet
+)
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
 
 
@@ -46,15 +52,26 @@ class Intervals:
         widths: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind
             them, of which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
         scale: standard deviation of each coordinate, (n,).
+        kick: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows
+            from it along each rollout (`lln.fit.report.spread`); None elsewhere.
     """
 
     leads: tuple[int, ...]
     levels: tuple[float, ...]
     widths: Array
     scale: Array
+    kick: Array | None = None
 
     @classmethod
-    def of(cls, predicted: Array, truth: Array, scale: Array, rows: float = np.inf) -> Intervals:
+    def of(
+        cls,
+        predicted: Array,
+        truth: Array,
+        scale: Array,
+        rows: float = np.inf,
+        spread: Array | None = None,
+        kick: Array | None = None,
+    ) -> Intervals:
         """From rollouts and what came, both (windows, steps, n).
 
         Args:
@@ -62,13 +79,19 @@ class Intervals:
             truth: what came.
             scale: standard deviations, (n,).
             rows: number of rows that the windows are taken from; infinite for windows that do not overlap.
+            spread: spread of the errors along each rollout, (windows, steps, n), used where errors follow it.
+            kick: what it grows from.
         """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
         predicted, truth = predicted[:, leads - 1], truth[:, leads - 1]
         error = np.abs(predicted - truth)
         error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
-        if truth.shape[2] > _COORDINATES:
+        spread = None if spread is None else spread[:, leads - 1]
+        follows = spread is not None and _follow(error, spread)
+        if follows:
+            error = error / spread
+        elif truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         else:
             ratio = _are_ratios(predicted, truth)
@@ -76,23 +99,30 @@ class Intervals:
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
                 error = np.concatenate([np.where(ratio, 0.0, error), np.abs(np.log(over / under))], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
-        size = np.maximum.accumulate(size, axis=0)
+        size = size if follows else np.maximum.accumulate(size, axis=0)
         independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
         wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2)
         quantiles = np.stack([
             np.quantile(_pooled(error / size, leads, lead), LEVELS, axis=0, method="higher") for lead in leads
         ], axis=1)  # fmt: skip
-        # An interval never becomes narrower further ahead: few windows would make it jitter.
-        widths = np.maximum.accumulate(quantiles * size * wider[..., None], axis=1)
-        return cls(tuple(leads.tolist()), LEVELS, widths, scale)
+        widths = quantiles * size * wider[..., None]
+        # An interval never becomes narrower further ahead, unless its spread does: few windows would make it jitter.
+        widths = widths if follows else np.maximum.accumulate(widths, axis=1)
+        return cls(tuple(leads.tolist()), LEVELS, widths, scale, kick if follows else None)
 
-    def bounds(self, predicted: Array, level: float) -> tuple[Array, Array]:
-        """The lower and the upper bound around states (..., steps, n)."""
+    def spread(self, step: Step[Any, Any], start: Array, steps: int, inputs: Array | None) -> Array | None:
+        """The spread along rollouts from windows (..., H, n) that `bounds` asks for; None where it does not."""
+        return None if self.kick is None else spread_along(step, start, steps, inputs, self.kick)
+
+    def bounds(self, predicted: Array, level: float, spread: Array | None = None) -> tuple[Array, Array]:
+        """The lower and the upper bound around states (..., steps, n), given what `spread` found for them."""
         width, n = self.at(level, predicted.shape[-2]), len(self.scale)
-        lower, upper = predicted - width[:, :n], predicted + width[:, :n]
-        if width.shape[1] > n:
-            factor = np.exp(np.minimum(width[:, n:], _LARGEST))
+        if spread is not None:
+            width = width * spread
+        lower, upper = predicted - width[..., :n], predicted + width[..., :n]
+        if width.shape[-1] > n:
+            factor = np.exp(np.minimum(width[..., n:], _LARGEST))
             with np.errstate(over="ignore"):
                 less, more = predicted / factor, predicted * factor
             lower, upper = np.minimum(lower, np.minimum(less, more)), np.maximum(upper, np.maximum(less, more))
@@ -127,17 +157,18 @@ class Intervals:
         power = np.clip(np.log(np.maximum(ratio, 1.0)) / np.log(last / self.leads[half]), 0.0, 0.5)
         return np.asarray(np.maximum(ahead / last, 1.0) ** power[..., None])
 
-    def covered(self, predicted: Array, truth: Array, level: float) -> float:
-        """The fraction of states (windows, steps, n) within the interval at `level`."""
-        lower, upper = self.bounds(predicted, level)
+    def covered(self, predicted: Array, truth: Array, level: float, spread: Array | None = None) -> float:
+        """The fraction of states (windows, steps, n) within the interval at `level`; `spread` as for `bounds`."""
+        lower, upper = self.bounds(predicted, level, spread)
         return float(np.mean((truth >= lower) & (truth <= upper)))
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        return {
+        found = {
             "leads": list(self.leads), "levels": list(self.levels), "widths": self.widths.tolist(),
             "scale": self.scale.tolist(),
         }  # fmt: skip
+        return found if self.kick is None else {**found, "kick": self.kick.tolist()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Intervals:
@@ -147,7 +178,17 @@ class Intervals:
         shapes = {(len(levels), len(leads), size) for size in (1, len(scale), 2 * len(scale))}
         if widths.shape not in shapes or not leads or not levels or not np.isfinite(widths).all():
             raise ValueError(f"intervals of shape {widths.shape} for {len(levels)} levels and {len(leads)} lead times")
-        return cls(leads, levels, widths, scale)
+        kick = None if record.get("kick") is None else np.asarray(record["kick"], dtype=np.float64)
+        if kick is not None and kick.shape != scale.shape:
+            raise ValueError(f"a kick of shape {kick.shape} for {len(scale)} coordinates")
+        return cls(leads, levels, widths, scale, kick)
+
+
+def _follow(error: Array, spread: Array) -> bool:
+    """Whether errors (windows, leads, n) follow their spread, by their likelihood if they were normal."""
+    tiny = np.finfo(np.float64).tiny
+    size, ratio = (np.log(np.maximum(np.mean(one**2, axis=0), tiny)).mean() / 2 for one in (error, error / spread))
+    return bool(size - ratio - np.log(spread).mean() > -_LESS_LIKELY)
 
 
 def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
@@ -207,7 +248,12 @@ def _size(errors: Sequence[Array], scale: Array) -> Array:
 
 
 def measured_coverage(
-    predicted: Array, truth: Array, scale: Array, level: float = 0.9, rows: float = np.inf
+    predicted: Array,
+    truth: Array,
+    scale: Array,
+    level: float = 0.9,
+    rows: float = np.inf,
+    spread: Array | None = None,
 ) -> float | None:
     """How much of every other stretch of windows is covered by intervals from the rest; None for too few windows."""
     count = len(truth)
@@ -216,8 +262,10 @@ def measured_coverage(
     first = np.arange(count) * 4 // count % 2 == 0
     found = []
     for one in (first, ~first):
-        intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2)
-        found.append(intervals.covered(predicted[~one], truth[~one], level))
+        here, there = (None, None) if spread is None else (spread[one], spread[~one])
+        intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2, here, scale)
+        there = None if intervals.kick is None else there
+        found.append(intervals.covered(predicted[~one], truth[~one], level, there))
     return float(np.mean(found))
 
 

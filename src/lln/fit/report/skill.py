@@ -16,6 +16,7 @@ from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
 from lln.fit.report.intervals import Intervals, Rollouts, calibrated, measured_coverage
+from lln.fit.report.spread import may_differ, spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
 
@@ -113,26 +114,61 @@ def measure_skill(
     if 1 < season <= longest:
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
-    folds = [(predicted, windows, many)]
+    held = [_Rolled(model, windows, many, predicted)]
     for other, step in earlier:
         more = rolling(dataset, other, longest, steps, count)
         if more.steps == steps:
-            found = load(dataset, more, longest, scale)
-            folds.insert(0, (_rolled(step, found), found, more))
-    pairs = [(states, found.truth) for states, found, _ in folds]
-    covered = measured_coverage(*_joined(pairs), scale, rows=_rows([one for *_, one in folds]))
+            held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
     trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, steps, count)
-    if final is not None and trained.windows:
-        inside = load(dataset, trained, longest, scale)
-        seen = Rollouts(_rolled(model, inside), _rolled(final, inside), inside.truth)
-        held = [Rollouts(states, _rolled(final, found), found.truth) for states, found, _ in folds]
-        *pairs, more_pairs = calibrated(held, seen, scale)
-        # Without noise errors depend on where the state is: the latest rows say most about what comes.
-        if fold.noisy:
-            pairs.append(more_pairs)
-            folds.append((seen.before, inside, trained))
-    rows = _rows([one for *_, one in folds])
-    return Skill(errors, Intervals.of(*_joined(pairs), scale, rows), covered)
+    inside = load(dataset, trained, longest, scale) if final is not None and trained.windows else None
+    seen = None if inside is None or final is None else _Rolled.of(final, inside, trained)
+    return Skill(errors, *_intervals(held, seen, model))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rolled:
+    """Rollouts of a model over the windows of a fold."""
+
+    step: Step[Any, Any]
+    windows: Windows
+    fold: Fold
+    states: Array
+
+    @classmethod
+    def of(cls, step: Step[Any, Any], windows: Windows, fold: Fold) -> _Rolled:
+        return cls(step, windows, fold, _rolled(step, windows))
+
+    def spread(self, kick: Array) -> Array:
+        start = self.windows.start[:, -self.step.frame.history :]
+        return spread_along(self.step, start, self.states.shape[1], self.windows.inputs, kick)
+
+
+def _intervals(held: list[_Rolled], seen: _Rolled | None, model: Step[Any, Any]) -> tuple[Intervals, float | None]:
+    """Intervals, and how much of the held-out rows others cover.
+
+    Args:
+        held: over held-out rows, each by a model that did not learn from them.
+        seen: over training rows, by the model that learned from all; None if there is none.
+        model: the last one of `held`, which did not learn from the held-out rows either.
+    """
+    windows, scale, noisy = held[-1].windows, held[-1].windows.scale, held[-1].fold.noisy
+    first = np.where(np.isfinite(held[-1].states), held[-1].states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
+    kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
+    pairs, rows = [(one.states, one.windows.truth) for one in held], _rows([one.fold for one in held])
+    spread = None  # noise is in the starts too, which a spread from the errors of steps does not know
+    if not noisy and may_differ(model, windows.start[:, -model.frame.history :], windows.inputs, kick):
+        spread = np.concatenate([one.spread(kick) for one in held])
+    covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread)
+    if seen is not None:
+        both = [Rollouts(one.states, _rolled(seen.step, one.windows), one.windows.truth) for one in held]
+        before = _rolled(model, seen.windows)
+        *pairs, more = calibrated(both, Rollouts(before, seen.states, seen.windows.truth), scale)
+        # Without noise errors depend on where the state is. Where their spread does not say how, the latest rows do.
+        if noisy or Intervals.of(*_joined(pairs), scale, rows, spread, kick).kick is not None:
+            pairs.append(more)
+            rows = _rows([one.fold for one in (*held, seen)])
+            spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
+    return Intervals.of(*_joined(pairs), scale, rows, spread, kick), covered
 
 
 def _affordable(

@@ -181,7 +181,10 @@ def lead_skill(
             left_out[name] = "its forecasts are those of the model"
     errors = {name: windows.errors(states) for name, states in rollouts.items()}
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
-    covered = None if intervals is None else intervals.covered(predicted, windows.truth, LEVEL)
+    covered = None
+    if intervals is not None:
+        spread = intervals.spread(step, windows.start, fold.steps, windows.inputs)
+        covered = intervals.covered(predicted, windows.truth, LEVEL, spread)
     return LeadSkill(errors, by_step, len(fold.windows), _rows(fold), noisy, covered, left_out)
 
 
