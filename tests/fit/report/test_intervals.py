@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri, stdtrit
 
-from lln.fit.report.intervals import Intervals, Rollouts, calibrated, measured_coverage
+import lln
+from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 
 RNG = np.random.default_rng(3)
 
@@ -107,19 +108,10 @@ def errors_of(size: float, windows: int = 300) -> np.ndarray:
 
 def test_errors_on_training_rows_count_as_much_as_they_would_elsewhere() -> None:
     zero = np.zeros((300, 6, 2))
-    # The model errs by 1 where it learned, by 2 elsewhere. The one before errs half as much again.
-    held, seen = Rollouts(errors_of(3.0), errors_of(1.0), zero), Rollouts(errors_of(1.5), errors_of(1.0), zero)
-    (apart, _), (inside, _) = calibrated([held], seen, np.ones(2))
-    assert apart.std() == pytest.approx(2.0, rel=0.05)
-    assert inside.std() == pytest.approx(2.0, rel=0.05)
-
-
-def test_rollouts_that_are_lost_do_not_spoil_the_rest() -> None:
-    zero = np.zeros((300, 6, 2))
-    lost = errors_of(1.0)
-    lost[0, 3] = np.inf
-    pairs = calibrated([Rollouts(lost, lost, zero)], Rollouts(errors_of(1.0), errors_of(1.0), zero), np.ones(2))
-    assert [np.isfinite(states).sum() for states, _ in pairs] == [lost.size - 2, lost.size]
+    held = (errors_of(3.0), errors_of(1.5), zero)  # learning from these rows halved the errors on them
+    assert as_elsewhere(errors_of(1.0), zero, [held], np.ones(2)).std() == pytest.approx(2.0, rel=0.05)
+    held[0][0, 3] = np.inf  # a lost rollout counts, but does not spoil the rest
+    assert np.isfinite(as_elsewhere(errors_of(1.0), zero, [held], np.ones(2))).all()
 
 
 def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:
@@ -128,3 +120,11 @@ def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:
     intervals = Intervals.of(predicted, truth, np.ones(2))  # any warning would fail the test
     assert (intervals.widths[..., 2] > 0).all()
     assert (intervals.widths[..., 3] == 0).all()
+
+
+def test_intervals_of_noisy_data_know_what_happened_before_the_held_out_rows() -> None:
+    noise = np.random.default_rng(1).standard_normal(300) * np.where(np.arange(300) < 120, 1.0, 0.1)
+    model = lln.LensForecaster(parts=["linear"]).fit(noise[:, None], dt=1.0)
+    assert model.report_.noisy
+    found = model.rollout(steps=3, level=0.9)
+    assert (found.upper[1:] - found.array[1:] > 0.5).all()  # held-out errors alone would say 0.2

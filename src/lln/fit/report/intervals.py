@@ -5,7 +5,7 @@ taken over all windows and neighbouring lead times, times that root mean square.
 square rests on few independent errors; Student's t widens the intervals accordingly.
 
 Held-out rows are few, and may be calmer or wilder than the rest. So errors on the rows that trained count as well, made
-as large as they would be on rows that did not train (`calibrated`).
+as large as they would be on rows that did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down. Errors of a nonlinear model grow faster from some states than
@@ -202,41 +202,18 @@ def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(gain) & wide & (gain > 0))
 
 
-@dataclass(frozen=True, eq=False)
-class Rollouts:
-    """Rollouts over the same windows, each (windows, steps, n).
-
-    Attributes:
-        before: by a model that did not learn from the held-out rows.
-        after: by the model that learned from all rows.
-        truth: what came.
-    """
-
-    before: Array
-    after: Array
-    truth: Array
-
-
-def calibrated(held: Sequence[Rollouts], seen: Rollouts, scale: Array) -> list[tuple[Array, Array]]:
-    """Rollouts and what came, with errors as large as the model that learned from all rows makes them on other rows.
-
-    On rows that trained both models, their errors differ by luck alone: errors on held-out rows are multiplied by that
-    factor. On held-out rows, the model that learned from them errs less: errors on the rows that trained are multiplied
-    by that factor too.
+def as_elsewhere(predicted: Array, truth: Array, held: Sequence[tuple[Array, Array, Array]], scale: Array) -> Array:
+    """Rollouts over rows that trained the model, with errors as large as on rows that did not.
 
     Args:
-        held: over held-out rows, from one or more folds.
-        seen: over rows that trained both models.
+        predicted: states of the rollouts, (windows, steps, n).
+        truth: what came.
+        held: over held-out rows: rollouts of a model that did not learn from them and of the one that did, and what
+            came. By how much the second errs less is the factor.
         scale: standard deviations, (n,).
-
-    Returns:
-        The same windows, those of `seen` last.
     """
-    luck = _size([seen.after - seen.truth], scale) / _size([seen.before - seen.truth], scale)
-    apart = _size([one.before - one.truth for one in held], scale)
-    fitted = apart / _size([one.after - one.truth for one in held], scale)
-    pairs = [(one.truth + (one.before - one.truth) * luck, one.truth) for one in held]
-    return [*pairs, (seen.truth + (seen.after - seen.truth) * luck * fitted, seen.truth)]
+    apart, fitted = (_size([one[k] - one[2] for one in held], scale) for k in range(2))
+    return truth + (predicted - truth) * (apart / fitted)
 
 
 def _size(errors: Sequence[Array], scale: Array) -> Array:

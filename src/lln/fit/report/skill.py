@@ -15,7 +15,7 @@ from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
-from lln.fit.report.intervals import Intervals, Rollouts, calibrated, measured_coverage
+from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 from lln.fit.report.spread import may_differ, spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
@@ -119,10 +119,8 @@ def measure_skill(
         more = rolling(dataset, other, longest, steps, count)
         if more.steps == steps:
             held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
-    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, steps, count)
-    inside = load(dataset, trained, longest, scale) if final is not None and trained.windows else None
-    seen = None if inside is None or final is None else _Rolled.of(final, inside, trained)
-    return Skill(errors, *_intervals(held, seen, model))
+    intervals, covered = _intervals(dataset, held, final)
+    return Skill(errors, intervals, covered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,31 +141,36 @@ class _Rolled:
         return spread_along(self.step, start, self.states.shape[1], self.windows.inputs, kick)
 
 
-def _intervals(held: list[_Rolled], seen: _Rolled | None, model: Step[Any, Any]) -> tuple[Intervals, float | None]:
+def _intervals(
+    dataset: Dataset, held: Sequence[_Rolled], final: Step[Any, Any] | None
+) -> tuple[Intervals, float | None]:
     """Intervals, and how much of the held-out rows others cover.
 
     Args:
-        held: over held-out rows, each by a model that did not learn from them.
-        seen: over training rows, by the model that learned from all; None if there is none.
-        model: the last one of `held`, which did not learn from the held-out rows either.
+        dataset: all of it.
+        held: rollouts over held-out rows, each by a model that did not learn from them.
+        final: the model that learned from all rows; None if there is none.
     """
-    windows, scale, noisy = held[-1].windows, held[-1].windows.scale, held[-1].fold.noisy
-    first = np.where(np.isfinite(held[-1].states), held[-1].states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
+    last = held[-1]
+    windows, fold, scale, history = last.windows, last.fold, last.windows.scale, last.step.frame.history
+    first = np.where(np.isfinite(last.states), last.states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
     kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
     pairs, rows = [(one.states, one.windows.truth) for one in held], _rows([one.fold for one in held])
     spread = None  # noise is in the starts too, which a spread from the errors of steps does not know
-    if not noisy and may_differ(model, windows.start[:, -model.frame.history :], windows.inputs, kick):
+    if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
         spread = np.concatenate([one.spread(kick) for one in held])
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread)
-    if seen is not None:
-        both = [Rollouts(one.states, _rolled(seen.step, one.windows), one.windows.truth) for one in held]
-        before = _rolled(model, seen.windows)
-        *pairs, more = calibrated(both, Rollouts(before, seen.states, seen.windows.truth), scale)
-        # Without noise errors depend on where the state is. Where their spread does not say how, the latest rows do.
-        if noisy or Intervals.of(*_joined(pairs), scale, rows, spread, kick).kick is not None:
-            pairs.append(more)
-            rows = _rows([one.fold for one in (*held, seen)])
-            spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick)
+    longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
+    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, fold.steps, count)
+    # Without noise errors depend on where the state is. Where their spread does not say how, the latest rows do.
+    if final is None or not trained.windows or not (fold.noisy or intervals.kick is not None):
+        return intervals, covered
+    seen = _Rolled.of(final, load(dataset, trained, longest, scale), trained)
+    both = [(one.states, _rolled(final, one.windows), one.windows.truth) for one in held]
+    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, scale), seen.windows.truth))
+    spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
+    rows = _rows([one.fold for one in (*held, seen)])
     return Intervals.of(*_joined(pairs), scale, rows, spread, kick), covered
 
 
