@@ -8,8 +8,8 @@ Held-out rows are few, and may be calmer or wilder than the rest. So errors on t
 as large as they would be on rows that did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
-that is more likely, the interval is a factor up and down. Errors of a nonlinear model grow faster from some states than
-from others; where they do, widths are multiples of the spread along each rollout.
+that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
+model grow faster from some states than from others; there widths are multiples of the spread along each rollout.
 """
 
 from __future__ import annotations
@@ -30,15 +30,11 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 _POINTS = 24  # lead times at which widths are kept
 _LOST = 1e3  # standard deviations: larger errors count as this
 _FEWEST = 2.0  # independent errors that are assumed at least
-_INDEPENDENT = (
-    1.5  # squared errors of a random walk per window that does not overlap, as far as their mean is concerned
-)
+_INDEPENDENT = 1.5  # squared errors of a random walk that count as independent, per window that does not overlap
 _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
-_LESS_LIKELY = (
-    0.1  # by which the log-likelihood of one error may be less with a spread: it also says what was not seen yet
-)
+_LESS_LIKELY = 0.1  # log-likelihood that one error may lose by a spread, which also says what was not seen yet
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
 
 
@@ -97,7 +93,7 @@ class Intervals:
             ratio = _are_ratios(predicted, truth)
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
-                error = np.concatenate([np.where(ratio, 0.0, error), np.abs(np.log(over / under))], axis=2)
+                error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
         size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
         size = size if follows else np.maximum.accumulate(size, axis=0)
         independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
