@@ -447,23 +447,15 @@ class DenseFitting:
         seed = self.seeds[group]
         weight = 0.0 if decision.setting is None else decision.setting.correction_weight
         fit = report_of(
-            surrogate=surrogate,
-            recipe=replace(self.recipe, seed=seed),
-            dataset=self.dataset,
-            ready=ready,
-            fold=self.fold,
-            noise=self.noise if work is None else self.noise.at_most(work.unexplained),
-            candidate=decision.candidate,
-            correction_weight=weight,
-            shape=None if work is None else work.shape,
+            surrogate=surrogate, recipe=replace(self.recipe, seed=seed), dataset=self.dataset, ready=ready,
+            fold=self.fold, noise=self.noise if work is None else self.noise.at_most(work.unexplained),
+            candidate=decision.candidate, correction_weight=weight, shape=None if work is None else work.shape,
             updates=0 if work is None else work.trained.updates,
             unroll=0 if work is None else work.unrolled_by(decision.setting),
-            tried=[row for row in self.tried if row.get("seed", seed) == seed],
-            held_out=math.exp(decision.error),
+            tried=[row for row in self.tried if row.get("seed", seed) == seed], held_out=math.exp(decision.error),
             linear=math.exp(linear.best_error if weight or decision.closed else decision.error),
-            seconds=time.perf_counter() - self.began,
-            closed=decision.closed,
-        )
+            seconds=time.perf_counter() - self.began, closed=decision.closed,
+        )  # fmt: skip
         fit, seen, fold = self.seen.fit(fit), self.seen, replace(self.fold, steps=self.longest)
         learned = seen.step(self._before_refit(surrogate, decision, group))
         plain = seen.step(DenseStep(self.preparer.linear(self.fold.train, linear.best)))

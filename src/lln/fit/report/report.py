@@ -154,7 +154,7 @@ _USES = {
     "last change": "Nothing that was tried beat repeating the last change on held-out rollouts: this model does that.",
     "mean": "Nothing that was tried beat the training mean on held-out rollouts: this model forecasts that.",
     "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts: this model is that.",
-    "seasonal naive": "Nothing that was tried beat the last season on held-out rollouts: this model repeats it.",
+    "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts: this model is one.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "flow": "A polynomial vector field did best on held-out rollouts; no network is used (more: lln explain "
