@@ -52,6 +52,7 @@ _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part mus
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
+_TAUGHT = 0.7  # of the rows that train in the last fold: with less, a law that bends is not learned yet
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
@@ -304,6 +305,8 @@ class DenseFitting:
             return False
         gains = []
         for fold in takewhile(lambda _: not self.limit.passed(_CLOSED_BY), self.origins or self.ways[:-1]):
+            if fold.training_rows < _TAUGHT * self.fold.training_rows:
+                continue
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             windows = load(self.dataset, fold, linear.history, self.scale)
             plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])

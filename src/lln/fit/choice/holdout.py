@@ -44,6 +44,11 @@ class Fold:
     steps: int
     noisy: bool = False
 
+    @property
+    def training_rows(self) -> int:
+        """How many rows train."""
+        return sum(last - first for _, first, last in self.train)
+
 
 @dataclass(frozen=True, eq=False)
 class Windows:
