@@ -52,7 +52,7 @@ def numbers_of(
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
         ("time step", layout.step_length),
-        ("closed-form parts", ", ".join(_closed_forms(forecaster, surrogate)) or "none"),
+        ("closed-form parts", ", ".join(_closed_forms(surrogate, forecaster.report_.part)) or "none"),
         *_network_rows(surrogate),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
     ]
@@ -88,7 +88,7 @@ def _has_network(surrogate: AnyStep) -> bool:
 
 def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     if not _has_network(surrogate):
-        return " + ".join(_closed_forms(forecaster, surrogate)) or "persistence"
+        return " + ".join(_closed_forms(surrogate, forecaster.report_.part)) or "persistence"
     first = surrogate.members[0]
     many = f"{len(surrogate.members)} × " if len(surrogate.members) > 1 else ""
     kind = _KINDS.get(type(first), type(first).__name__)
@@ -96,10 +96,10 @@ def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     return f"{many}{kind}, h = {first.width}, D = {first.depth}{basis}"
 
 
-def _closed_forms(forecaster: LensForecaster, surrogate: AnyStep) -> list[str]:
-    """The parts that were solved for, not trained, in words."""
-    if forecaster.report_.part in NAIVE:
-        return [forecaster.report_.part]
+def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
+    """The parts that were solved for, not trained, in words; a naive forecast by its name `part`."""
+    if part in NAIVE:
+        return [part]
     frame = surrogate.frame
     field = surrogate.kind == "field"
     found = [("convolution" if field else "linear map")] if frame.matrix.any() else []
