@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lln.fit.closed.ridge import RidgePath
+from lln.fit.closed.ridge import RidgePath, singular_values
 
 RNG = np.random.default_rng(1)
 
@@ -72,3 +72,14 @@ def test_sums_of_products_give_the_same_weights_where_ridges_hide_their_rounding
     for ridge in (1e-10, 1e-4, 0.1):
         for one, other in zip(exact.solve(ridge), summed.solve(ridge), strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-12)
+
+
+def test_a_decomposition_that_does_not_converge_is_done_in_another_way(monkeypatch):
+    def fails(*_args, **_options):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    rows = np.random.default_rng(0).standard_normal((40, 4)) @ np.ones((4, 6))
+    monkeypatch.setattr(np.linalg, "svd", fails)
+    left, singular, right = singular_values(rows)
+    assert left.shape == (40, 6)
+    np.testing.assert_allclose((left * singular) @ right, rows, atol=1e-12)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs
+from lln.fit.closed.ridge import singular_values
 from lln.step.frame import Array, Frame
 
 Mask = NDArray[np.bool_]
@@ -174,7 +175,7 @@ class Regression:
                 # Triangular first: the singular values of a tall matrix are those of its small factor.
                 basis, rows = np.linalg.qr(rows)
                 values = basis.T @ values
-        left, singular, right = np.linalg.svd(rows, full_matrices=False)
+        left, singular, right = singular_values(rows)
         return singular**2, right.T, singular[:, None] * (left.T @ values)
 
     @cached_property

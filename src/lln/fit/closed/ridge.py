@@ -18,6 +18,20 @@ _LEAST_SQUARE = 1e-13  # of the largest: smaller squares of singular values are 
 _TALL = 1.5  # with this many rows to a column, a triangular factor comes first
 
 
+def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition.
+
+    LAPACK's quicker routine does not converge for some matrices of low rank, on some processors; then the other serves.
+    """
+    try:
+        return np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import svd
+
+        left, singular, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        return left, singular, right
+
+
 class RidgePath:
     """Least squares of targets on columns, centred and normalised, for any ridge.
 
@@ -33,7 +47,7 @@ class RidgePath:
             self._sum(blocks)
             return
         self._fold(blocks)
-        left, self.singular, right = np.linalg.svd(self._rows, full_matrices=False)
+        left, self.singular, right = singular_values(self._rows)
         self.directions, self.along = right.T, left.T @ self._values
 
     @classmethod
