@@ -152,6 +152,9 @@ def test_on_small_grids_whole_models_compete_unless_a_dense_map_is_far_better():
     assert alone.points_share is False
     assert "a whole dense model, over the last fold, by 1e-12" in alone.note()
     assert replace(alone, shared_network=1e-13).points_share is True
+    assert small.is_enough(1e-9)
+    assert not small.is_enough(1e-7)
+    assert not replace(small, shared=1e-10).is_enough(1e-9)
 
 
 def test_a_vector_field_of_a_small_grid_beats_the_better_convolution():

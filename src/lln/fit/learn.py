@@ -15,7 +15,7 @@ import torch
 from lln.core.errors import InputError, did_you_mean
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
 from lln.data.series import Dataset
-from lln.fit.fields.contest import ENOUGH, Contest, contest, held_out_error
+from lln.fit.fields.contest import Contest, contest, held_out_error
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
 from lln.fit.fitter import DenseFitting, fit_surrogate
 from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit
@@ -144,7 +144,7 @@ def _better(
         for shared, part in ((False, _DENSE), (True, _FIELD)):
             both[shared] = strategy(shared, limit.part(part))
             errors[shared] = held_out_error(dataset, recipe, both[shared].held_out_step())
-            if errors[shared] < ENOUGH:
+            if not shared and found.is_enough(errors[shared]):
                 break
         found = replace(found, dense_network=errors[False], shared_network=errors.get(True))
         kept.put("contest", found.record())

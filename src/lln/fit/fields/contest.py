@@ -33,7 +33,7 @@ _PERFECT = 1e-12  # below this both are as good as the rounding of single precis
 _TIMED_STEPS = 3
 _LOST = 0.1  # of the variance: a rollout that errs by more is no forecast, and of two such
 _CLEARLY = 3.0  # one must be this much better to mean anything
-ENOUGH = 1e-8  # a dense model that errs by less leaves too little for training convolutions
+_ENOUGH = 1e-8  # a dense model that errs by less leaves too little for training convolutions
 _SMALL, _FAR = 64, 10.0  # coordinates up to which whole models compete, unless a dense map is better by this factor
 
 
@@ -76,6 +76,10 @@ class Contest:
         if self.small and worse > _PERFECT and self.shared < _FAR * self.dense:
             return None
         return self.shared <= max(self.dense, _PERFECT)
+
+    def is_enough(self, dense_network: float) -> bool:
+        """Whether a whole dense model with this error leaves nothing to gain for convolutions."""
+        return dense_network < min(_ENOUGH, self.shared)
 
     def note(self) -> str:
         """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
