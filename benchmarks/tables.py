@@ -58,7 +58,10 @@ def systems(results: Path) -> str | None:
     note = (
         f"Means over {len(shown)} fits to {count} chaotic systems of 512 rows; at most 10 Lyapunov times are counted."
     )
-    behind = [row for row in compared.values() if row["lln"]["valid"] < 0.5 * max(row[name]["valid"] for name in row)]
+    behind = [
+        row for row in compared.values()
+        if row["lln"]["valid"] < 0.5 * max(row[name]["valid"] for name in names if name in row)
+    ]  # fmt: skip
     half = f"\n{len(behind)} fits are valid for less than half as long as the best of the others." if compared else ""
     return f"{table}\n\n{note} A fit takes {seconds:.1f} s of one core (median).{half}"
 

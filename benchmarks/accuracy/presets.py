@@ -47,8 +47,8 @@ def main() -> None:
     options = parser_of(__doc__).parse_args()
     table = Rows(options.out or RESULTS, again=options.again)
     for name in PRESETS:
-        if table.lacks(name, ()):
-            table.rows[name] = row(name)
+        if table.lacks(name, np.stack([states for states, _ in problem_of("trajectories", name).tests])):
+            table.rows[name] |= row(name)
             table.store()
         found = table.rows[name]
         print(

@@ -71,9 +71,9 @@ def main() -> None:
             if start >= len(data[name]):
                 continue
             key, states = f"{name} {start}", data[name][start]
-            if table.lacks(key, names):
+            if table.lacks(key, states, names):
                 table.complete(key, partial(ours, states), partial(others, states), names)
-                print(key, {k: round(v["valid"], 2) for k, v in table.rows[key].items()}, flush=True)
+                print(key, {k: round(v["valid"], 2) for k, v in table.rows[key].items() if k != "data"}, flush=True)
     summarise(table.rows)
 
 
@@ -87,7 +87,7 @@ def summarise(rows: dict[str, Any]) -> None:
     compared = {key: one for key, one in rows.items() if any(name in one for name in BASELINES)}
     behind = [
         key for key, one in compared.items()
-        if one["lln"]["valid"] < 0.5 * max(one[name]["valid"] for name in one if name != "lln")
+        if one["lln"]["valid"] < 0.5 * max(one[name]["valid"] for name in one if name not in ("lln", "data"))
     ]  # fmt: skip
     cpu = np.median([one["lln"]["cpu_seconds"] for one in rows.values()])
     print(f"median fit {cpu:.1f} CPU s")

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.accuracy.baselines import autoregression, roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, double_pendulum, integrated
+from benchmarks.accuracy.rows import Rows
 from benchmarks.accuracy.series import SERIES, origins
 
 
@@ -53,3 +54,25 @@ def test_origins_have_whole_windows():
     assert all(np.isfinite(x[i - 20 : i + 10]).all() for i in starts)
     assert min(starts) >= 300
     assert {one.steps for one in SERIES.values()} >= {5, 12, 52}
+
+
+def test_rows_are_run_once_for_the_same_data_and_the_forecaster_again_when_asked(tmp_path):
+    ran = []
+
+    def run(data, *, again=False):
+        table = Rows(tmp_path / "rows.json", again=again)
+        if table.lacks("a", data, ("AR",)):
+            table.complete(
+                "a", lambda: ran.append("ours") or {"lln": 1}, lambda: ran.append("AR") or {"AR": 2}, ("AR",)
+            )
+        return {key: value for key, value in table.rows["a"].items() if key != "data"}
+
+    one, other = np.zeros(3), np.ones(3)
+    assert run(one) == {"AR": 2, "lln": 1}
+    assert ran == ["AR", "ours"]
+    run(one)
+    assert ran == ["AR", "ours"]
+    run(one, again=True)
+    assert ran == ["AR", "ours", "ours"]
+    run(other)
+    assert ran[3:] == ["AR", "ours"]
