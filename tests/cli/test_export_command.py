@@ -103,6 +103,9 @@ def test_refusals(folder, tmp_path):
     refused(["export", folder / "lorentz.lln", "-o", out], "did you mean")
     refused(["export", model, "-o", out.with_suffix(".foo")], "unknown ending; use .onnx, .pt2 or, for C, a folder")
     refused(["export", model, "-o", out, "-f", "c", "--precision", "half"], "unknown precision 'half'")
+    onnx = ["export", model, "-o", out.with_suffix(".onnx")]
+    refused([*onnx, "--precision", "double"], "--precision is for C; leave it out, or give a folder as --out")
+    refused([*onnx, "--name", "lorenz"], "--name is for C")
     refused(["draw", model, "-o", out.with_suffix(".jpg")], "a drawing is a .svg, .png or .pdf file, got '.jpg'")
     refused(["draw", folder / "linear.lln", "-o", out.with_suffix(".svg")], "no lens network to draw")
     refused(["draw", model, "-o", out.with_suffix(".svg"), "--member", "2"], "--member must be below 2")

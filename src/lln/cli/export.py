@@ -22,7 +22,9 @@ def export(
     precision: Annotated[
         str | None, typer.Option(help="c: of weights and lenses, float or double; default: as they were fitted.")
     ] = None,
-    name: Annotated[str, typer.Option(help="c: stem of files, type and functions.")] = "model",
+    name: Annotated[
+        str | None, typer.Option(help="c: stem of files, type and functions.", show_default="model")
+    ] = None,
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
 
@@ -37,10 +39,13 @@ def export(
     if rollout and kind == "torch":
         raise InputError("--rollout is for --format onnx; torch.export writes one step, and C holds both")
     if kind != "c":
+        for option, given in (("--precision", precision), ("--name", name)):
+            if given is not None:
+                raise InputError(f"{option} is for C; leave it out, or give a folder as --out")
         output_file(out, model)
     options: dict[str, dict[str, Any]] = {
         "onnx": {"rollout": rollout},
-        "c": {"precision": precision, "name": name},
+        "c": {"precision": precision, "name": name or "model"},
         "torch": {},
     }
     done = read_model(model).export(out, kind, **options[kind])
