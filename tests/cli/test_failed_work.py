@@ -70,6 +70,18 @@ time.sleep(60)
 """
 
 
+EXHAUSTED = """
+from lln.cli import app, command
+def work():
+    raise MemoryError
+app.app = work
+try:
+    command()
+finally:
+    print("raised")
+"""
+
+
 def interrupted(work):
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND.format(work=work)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -96,6 +108,13 @@ def test_an_interrupt_after_the_work_leaves_without_a_traceback():
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == ""
+
+
+def test_without_memory_the_process_ends_without_raising_anything():
+    done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lln: out of memory")
+    assert done.stdout == ""
 
 
 def test_an_interrupt_that_python_cannot_raise_comes_again():

@@ -39,7 +39,7 @@ def main(*, last: bool = False) -> None:
                 if sentence is None:
                     raise
                 sys.exit(f"lln: {sentence}")
-            run()
+            run(last=last)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

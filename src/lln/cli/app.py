@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -28,7 +29,7 @@ from lln.cli.simulate import simulate
 from lln.cli.view.animate import animate
 from lln.cli.view.draw import draw
 from lln.cli.view.page import page
-from lln.core.errors import InputError, failure
+from lln.core.errors import InputError, failure, out_of_memory
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
 PAPER, MACHINE = "The paper", "This installation"
@@ -121,8 +122,12 @@ for _command in COMMANDS:
     )(expanded(_command.function))
 
 
-def main() -> None:
-    """Run the command. Bad input ends it with one sentence and exit code 2, failed work with exit code 1."""
+def main(*, last: bool = False) -> None:
+    """Run the command. Bad input ends it with one sentence and exit code 2, failed work with exit code 1.
+
+    Args:
+        last: whether the process ends after it.
+    """
     try:
         app()
     except InputError as error:
@@ -135,4 +140,6 @@ def main() -> None:
         if reason is None:
             raise
         echo(f"lln: {reason}", err=True)
+        if last and out_of_memory(error) is not None:
+            os._exit(1)  # without memory Python may fail to raise even SystemExit; what was open is closed already
         sys.exit(1)
