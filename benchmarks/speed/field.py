@@ -1,10 +1,12 @@
-"""Training steps of field networks: every point of every field is a row of one batch."""
+"""Training steps of field networks, where every point of a field is a row of one batch, and updates of a fit."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,7 +67,29 @@ def field(setting: Setting) -> list[Row]:
         sizes = {"B": shape[0], "points": math.prod(shape[1:]), "n": channels, "h": options["width"]}
         more = {"D": options["depth"], "K": networks[0].basis, "blocks": options["blocks"], "kernel": options["kernel"]}
         rows += timed(QUANTITY, {**sizes, **more}, times)
-    return rows
+    return rows if setting.quick else rows + _fit(setting)
+
+
+def _fit(setting: Setting) -> list[Row]:
+    """Updates of two members with default sizes, as `LensForecaster` trains them: on a GPU one CUDA graph."""
+    from benchmarks.speed.product import POINTS, field_frame
+    from lln.data.series import Dataset, Series
+    from lln.fit.fields.options import FieldOptions
+    from lln.fit.fields.training import FieldTrainer
+    from lln.fit.options import Recipe
+    from lln.train.checkpoint import Checkpoint
+
+    setting.say(f"updates of a field fit, {POINTS} points")
+    frame, recipe = field_frame(), Recipe(device=setting.device)
+    fields = np.random.default_rng(0).standard_normal((4, 200, POINTS)).cumsum(axis=1) / 10
+    data = Dataset(tuple(map(Series, fields)))
+    trainer = FieldTrainer(data, recipe, FieldOptions(), lambda _: None, Checkpoint(None, ""))
+    plan = replace(trainer.main_plan("", None, noise=0.0), updates=10**6)
+    updates = trainer.trainer(trainer.ensemble(frame, trainer.members), frame, plan)
+    updates.advance(20)  # captures the graph
+    contenders: dict[str, Contender] = {"fit": lambda: updates.advance(1)}
+    times = race(contenders, seconds=setting.seconds, device=setting.device, least=setting.least)
+    return timed("update of a field fit", {"points": POINTS, "n": 1, "members": trainer.members}, times)
 
 
 def _network(dimensions: int, channels: int, options: dict[str, Any]) -> FieldLensNetwork:

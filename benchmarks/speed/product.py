@@ -15,6 +15,7 @@ from benchmarks.speed.rows import Row, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, race
 from lln.export.c.export import FAST, compiler
+from lln.fit.fields.training import SIZES as SIZES_BY_DIMENSION
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.convolution import sides
 from lln.step.base import roll
@@ -107,16 +108,20 @@ def _race(
 def _field(setting: Setting) -> list[Row]:
     """A field on a ring of points with two members, from many starts."""
     setting.say("rollout of a field")
-    frame = FieldFrame(
-        (POINTS,), sides("periodic", 1), (3,), 1, np.zeros(1), np.ones(1), np.zeros((0, 1)), np.zeros(0), np.ones(0),
-        np.array([[0.2, -0.4, 0.2]]), np.zeros(1), np.full(1, 0.01),
-    )  # fmt: skip
-    options = {"width": 48, "depth": 6, "kernel": 7, "blocks": 2, "hidden": 24}  # of a fit with default options
+    frame = field_frame()
     seeds = [torch.Generator().manual_seed(seed) for seed in range(2)]
-    networks = [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **options) for seed in seeds]
+    networks = [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **SIZES_BY_DIMENSION[1]) for seed in seeds]
     step = FieldStep(frame, [network.to(setting.device) for network in networks])
     window = np.random.default_rng(0).standard_normal((FIELD_STARTS, 1, POINTS))
     contenders: dict[str, Contender] = {"fused": lambda: step.rollout(window, FIELD_STEPS)}
     times = race(contenders, seconds=setting.seconds, device=setting.device, least=3)
     shape = {"B": FIELD_STARTS, "points": POINTS, "n": 1, "h": 48, "D": 6, "steps": FIELD_STEPS}
     return timed("field rollout", shape, times)
+
+
+def field_frame() -> FieldFrame:
+    """Slow diffusion on a ring, which networks correct a little."""
+    return FieldFrame(
+        (POINTS,), sides("periodic", 1), (3,), 1, np.zeros(1), np.ones(1), np.zeros((0, 1)), np.zeros(0), np.ones(0),
+        np.array([[0.2, -0.4, 0.2]]), np.zeros(1), np.full(1, 0.01),
+    )  # fmt: skip

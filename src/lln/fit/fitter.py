@@ -61,7 +61,7 @@ MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must d
 _WORSE = math.log(3.0)
 _PERFECT = math.log(1e-18)  # rounding is all that is left to learn
 # Shares of a time limit: linear maps and closed forms end by then, and no network starts later.
-_LINEAR_BY, _CLOSED_BY, _TRAINED_FROM = 0.25, 0.6, 0.85
+_LINEAR_BY, _CLOSED_BY, _COMBINED_BY, _TRAINED_FROM = 0.25, 0.6, 0.65, 0.85
 
 
 def fit_surrogate(
@@ -258,7 +258,8 @@ class DenseFitting:
         tried, self.origins = maps_of_noisy_data(
             self.dataset, self.histories, linear.ranked(), given=self.recipe.history != "auto"
         )
-        chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper)
+        limit = self.limit.first(_COMBINED_BY)
+        chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper, limit)
         error = self._linear_errors(chosen).until(self.fold.steps).score(noisy=True)
         return replace(linear, chosen=chosen, chosen_error=error)
 

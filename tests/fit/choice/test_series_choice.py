@@ -13,6 +13,7 @@ from lln.fit.choice.histories import seasons, slow_season
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.closed.naive import lags_of
+from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
 
@@ -131,6 +132,14 @@ def test_a_strong_season_gets_all_the_weight():
     )
     used = chosen.members or ((chosen, 1.0),)
     assert sum(weight for one, weight in used if one.history >= 12) > 0.999
+
+
+def test_when_the_time_is_up_maps_of_further_histories_are_left_out():
+    x = np.sin(np.arange(96) / 3) + 0.1 * noise(96, 4)
+    tried, limit = candidates((1, 2, 3), (), len(x)), TimeLimit(0.0)
+    chosen = combine(Preparer(dataset(x)), origin_blocks(dataset(x), 3), tried, np.ones(1), limit=limit)
+    assert chosen.history == 1
+    assert limit.left_out == ["linear maps of some histories"]
 
 
 def test_a_random_walk_is_not_taken_for_white_noise_nor_the_other_way_round():

@@ -22,6 +22,7 @@ from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks
 from lln.fit.choice.scores import LEAST, WORST, lead_times
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.closed.naive import lags_of
+from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array, Frame
 
@@ -122,7 +123,12 @@ class _Piece:
 
 
 def combine(
-    preparer: Preparer, folds: Sequence[Fold], tried: Sequence[FrameChoice], scale: Array, mapper: Mapper = serial
+    preparer: Preparer,
+    folds: Sequence[Fold],
+    tried: Sequence[FrameChoice],
+    scale: Array,
+    mapper: Mapper = serial,
+    limit: TimeLimit | None = None,
 ) -> FrameChoice:
     """The weighted mean of the best of `tried`, or a single one where it is far better than the rest.
 
@@ -132,15 +138,20 @@ def combine(
         tried: linear maps.
         scale: what counts as one in a score, (n,).
         mapper: calls one piece for each fold and history.
+        limit: when it has passed, maps of further histories are left out.
     """
-    scores = rollout_scores(preparer, folds, tried, scale, mapper)
+    scores: dict[FrameChoice, float] = {}
+    for some in _within(limit, tried):
+        scores |= rollout_scores(preparer, folds, some, scale, mapper)
     ranked = sorted(scores, key=scores.__getitem__)[:_COMPARED]
     rows = preparer.prepare(None, 1).pairs
     common = preparer.prepare(None, max(one.history for one in ranked)).pairs
     held = len({(index, row) for fold in folds for index, first, last in fold.held_out for row in range(first, last)})
-    fits = criteria(preparer, ranked, common)
-    cost = {one: _ROLLOUTS * held * scores[one] + _ONE_STEP * fits[one] for one in ranked}
-    ranked.sort(key=cost.__getitem__)
+    fits: dict[FrameChoice, float] = {}
+    for some in _within(limit, ranked):
+        fits |= criteria(preparer, some, common)
+    cost = {one: _ROLLOUTS * held * scores[one] + _ONE_STEP * fit for one, fit in fits.items()}
+    ranked = sorted(cost, key=cost.__getitem__)
     weights = {one: math.exp(-(cost[one] - cost[ranked[0]]) / 2) for one in ranked}
     steady = 1.0 + _GROWTH / rows
     members: list[FrameChoice] = []
@@ -270,6 +281,17 @@ def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dic
             likelihood = float(np.mean(np.log(np.maximum(variance, 1e-300))))
             found[one] = rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
     return found
+
+
+def _within(limit: TimeLimit | None, tried: Sequence[FrameChoice]) -> Iterator[Sequence[FrameChoice]]:
+    """All maps at once, or, with a limit, those of one history after the other until it has passed."""
+    if limit is None or limit.seconds is None:
+        yield tried
+        return
+    for place, some in enumerate(_by_history(tried)):
+        if place and not limit.allows(0.0, "linear maps of some histories"):
+            return
+        yield some
 
 
 def _by_history(tried: Sequence[FrameChoice]) -> list[list[FrameChoice]]:

@@ -105,6 +105,18 @@ class FieldTrainer:
 
     def train(self, ensemble: FieldEnsemble, frame: FieldFrame, plan: TrainingPlan) -> FieldStep:
         """Train the ensemble in place, or continue from its checkpoint; the step with its members."""
+        trainer = self.trainer(ensemble, frame, plan)
+
+        def say(done: int, total: int, value: float) -> None:
+            self.say(Event(plan.phase, done, total, f"{plan.name}, loss {value:.2e}"))
+
+        trainer.run(self.kept, plan.name, say)
+        self.updates = trainer.done
+        ensemble.eval()
+        return FieldStep(frame, tuple(ensemble.member(index).eval() for index in range(len(ensemble))))
+
+    def trainer(self, ensemble: FieldEnsemble, frame: FieldFrame, plan: TrainingPlan) -> Trainer:
+        """What trains the ensemble by this plan."""
         recipe, device = self.recipe, self.recipe.device
         examples = FieldExamples.of(self.training, frame, plan.steps, device)
         size = recipe.batch_size or max(2, min(64, _POINTS // math.prod(frame.space)))
@@ -124,15 +136,7 @@ class FieldTrainer:
         loss = unrolled_loss(step.advance_fields, frame.history, unroll, scale=scale, members=True)
         seconds = None if plan.until is None else max(0.0, plan.until - time.monotonic())
         options = UpdateOptions(clip=1.0, members=True, parallel=distributed.join(device))
-        trainer = Trainer(ensemble, batches, loss, Schedule(updates, plan.rate, seconds=seconds), options)
-
-        def say(done: int, total: int, value: float) -> None:
-            self.say(Event(plan.phase, done, total, f"{plan.name}, loss {value:.2e}"))
-
-        trainer.run(self.kept, plan.name, say)
-        self.updates = trainer.done
-        ensemble.eval()
-        return FieldStep(frame, tuple(ensemble.member(index).eval() for index in range(len(ensemble))))
+        return Trainer(ensemble, batches, loss, Schedule(updates, plan.rate, seconds=seconds), options)
 
     def _network(self, frame: FieldFrame, index: int) -> FieldLensNetwork:
         d = len(frame.space)
