@@ -156,7 +156,7 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     worse = said(skill={"model": [1.0, 1.0, 1.0], "persistence": [1.0, 1.0, 1.0]})
     assert "no better than persistence" in worse[0]
     assert worse[1] == "red"
-    assert "not even one step" in said(valid_steps=0)[0]
+    assert "not valid even for one step" in said(valid_steps=0)[0]
     assert said(held_out_nmse=float("nan")) == ("", "green")
 
 

@@ -64,7 +64,7 @@ COMMANDS = (
 
 app = typer.Typer(
     name="lln",
-    help="Learnable Lens Networks: surrogates of dynamical systems that stay right for long rollouts.",
+    help="Learnable Lens Networks: small, fast surrogate models of dynamical systems for long rollouts.",
     epilog=f"Example: {COMMANDS[0].example} && {COMMANDS[1].example} && {COMMANDS[3].example}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -27,10 +27,11 @@ def compare(
     test_data: Annotated[Path | None, typer.Option(help="File of other data to score on, in place of --test.")] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="Which ones, as in lens,linear,mlp.", show_default="all networks and references"),
+        typer.Option(help="Models to compare, as in lens,linear,mlp.", show_default="all networks and references"),
     ] = None,
     random_state: Annotated[
-        list[int] | None, typer.Option(min=0, help="A fit of each network for each number; may be given several times.")
+        list[int] | None,
+        typer.Option(min=0, help="Seed of one fit of each network; may be given several times."),
     ] = None,
     depths: Annotated[
         list[int] | None, typer.Option(min=1, help="Depths to choose from for each network, on held-out rollouts.")
@@ -43,7 +44,7 @@ def compare(
             show_default="500, or six tenths of the unseen rows",
         ),
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly spread.")] = 64,
+    windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
     threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
     lyapunov: Annotated[
         float | None, typer.Option(help="The system's largest exponent, to show valid times in Lyapunov times.")

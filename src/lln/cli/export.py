@@ -17,13 +17,13 @@ def export(
         str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
     ] = None,
     rollout: Annotated[
-        bool, typer.Option("--rollout", help="onnx: a whole rollout; its number of steps is an input.")
+        bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
     ] = False,
     precision: Annotated[
-        str | None, typer.Option(help="c: of weights and lenses, float or double; default: as they were fitted.")
+        str | None, typer.Option(help="C: precision of weights and lenses, float or double; default: as fitted.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="c: stem of files, type and functions.", show_default="model")
+        str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
     ] = None,
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.

@@ -172,7 +172,7 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
         beside = f", {_factor(ratio)} below persistence" if ratio >= _ALIKE else ", no better than persistence"
         colour = colour if ratio >= _ALIKE else "red"
     if not report.valid_steps:
-        return f"held-out error {error:.2g}{beside}; it forecasts not even one step", "red"
+        return f"held-out error {error:.2g}{beside}; not valid even for one step", "red"
     span = human_time(report.valid_steps * layout.dt, layout.time_unit)
     longest = report.lead_times and report.valid_steps == report.lead_times[-1]
     least = "at least " if longest else ""

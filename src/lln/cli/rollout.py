@@ -20,9 +20,9 @@ def rollout(
     ] = None,
     future: Annotated[
         Path | None,
-        typer.Option(help="Known inputs of the steps after the training data, in a file of inputs alone."),
+        typer.Option(help="File of known inputs for the steps after the training data."),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="A rollout of each member of the ensemble alone.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Roll out each member of the ensemble separately.")] = False,
     level: Annotated[
         float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
     ] = None,

@@ -20,7 +20,7 @@ def simulate(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps to write, behind the burn-in (3500; fields: their own number).")
+        int | None, typer.Option(min=1, help="Steps to write, after the burn-in (3500; fields: their own number).")
     ] = None,
     burn_in: Annotated[
         int | None, typer.Option(min=0, help="Steps to simulate and discard first (500; fields: their own number).")

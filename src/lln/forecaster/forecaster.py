@@ -77,19 +77,19 @@ class LensForecaster(FittedForecaster):
         basis: control points K.
         optical_length: propagation distance T of a lens network.
         history: how many past states a step looks at; "auto" chooses on held-out rollouts.
-        ridge: of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
+        ridge: penalty of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
         members: networks in the ensemble; None takes three, and one for the paper's recipe.
         epochs: passes over the data.
-        batch_size: pairs in one update.
-        learning_rate: at the start of the schedule.
-        unroll: steps of the fine-tuning over several steps; 0 for none, "auto" where the data is noisy.
-        time_limit: seconds that training may take.
+        batch_size: pairs of states in one update.
+        learning_rate: learning rate at the start of the schedule.
+        unroll: steps of each rollout in fine-tuning; 0 for no fine-tuning, "auto" where the data is noisy.
+        time_limit: seconds that the fit may take; `report_` says what was left out.
         validation: fraction of the data that is held out while choosing.
-        refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
+        refit: whether all rows train once the choices are made; False keeps held-out rows for `evaluate`.
         parts: which parts are tried: "auto" for all, or some of "linear", "polynomial", "flow" and "lens" (in closed
             form), and "network" (trained).
         field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
-            rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
+            rollouts; True and False decide it; a mapping means True and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...
         random_state: an integer for the same result every time; None draws one.
         verbose: whether `fit` shows its progress. "auto" shows bars in an interactive session on a terminal and a line
@@ -290,13 +290,13 @@ class LensForecaster(FittedForecaster):
     ) -> Evaluation:
         """Score rollouts on unseen rows, wherever they are in `trajectories`.
 
-        Rows that trained and rows that helped to choose are recognised and left out; the latter are scored apart.
+        Rows that trained and rows that helped to choose are recognised and left out; the latter are scored separately.
         Where no other rows are left, these are scored and the result says so (`scored`).
 
         Args:
             trajectories: as for `fit`.
             steps: length of each rollout; None takes 500, or what there is.
-            windows: at most so many rollouts, evenly chosen; None for all.
+            windows: the largest number of rollouts, evenly spread; None for all.
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no

@@ -188,7 +188,7 @@ def _chaos(layout: Layout, report: FitReport) -> str:
     if report.exponent is None:
         return ""
     time = human_time(1.0 / report.exponent, layout.time_unit)
-    return f"neighbouring rollouts part by a factor e in about {time} (one Lyapunov time)"
+    return f"neighbouring rollouts separate by a factor e in about {time} (one Lyapunov time)"
 
 
 def _coverage(report: FitReport) -> str:

@@ -78,7 +78,10 @@ def reproduce(
     if report and study is None:
         _write_report(folder)
     if failed:
-        typer.echo(f"{failed} runs crashed; they are recorded as failed in {folder}, call again to retry", err=True)
+        typer.echo(
+            f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry",
+            err=True,
+        )
         raise typer.Exit(1)
 
 

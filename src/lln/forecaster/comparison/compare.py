@@ -94,7 +94,7 @@ def compare(
         depths: depths to choose from for each network, on held-out rollouts of up to three of the seeds; None leaves
             the depth to the recipe.
         steps: length of a rollout, shorter if the test data is; None takes 500, or six tenths of the test data.
-        windows: at most so many rollouts, evenly spread and perhaps overlapping; None takes all.
+        windows: the largest number of rollouts, evenly spread, which may overlap; None takes all.
         starts: rows of every test trajectory from which rollouts start, in place of an even choice.
         threshold: error that ends a valid prediction, in standard deviations of the training data.
         exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in Lyapunov times.

@@ -233,7 +233,7 @@ class Evaluation:
         """Sentences on what the numbers do not say."""
         said = []
         if self.diverged or self.left:
-            ended = f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}"
+            ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
             said.append(f"{ended} (more: lln explain diverged)")
         beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
         if beaten is not None:
@@ -241,8 +241,8 @@ class Evaluation:
         if self.choosing is not None:
             other = self.choosing
             said.append(
-                f"apart, on {len(other.windows)} windows of the rows that helped to choose: normalised mean square "
-                f"error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
+                f"separately, on {len(other.windows)} windows of the rows that helped to choose: normalised mean "
+                f"square error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
             )
         return said
 
