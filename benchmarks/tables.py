@@ -201,7 +201,7 @@ def memory(results: Path) -> str | None:
     sizes = _sizes({key: deepest[key] for key in ("B", "h", "K")})
     return (
         f"A training step at depth {deepest['D']:,} ({sizes}) needs {lens:.3g} MiB beyond parameters, gradients and\n"
-        f"optimiser state; plain torch needs {naive:,.0f} MiB."
+        f"optimiser state; plain torch needs {naive:,.0f} MiB ({', '.join(_where(content['made']))})."
     )
 
 
