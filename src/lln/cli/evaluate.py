@@ -22,8 +22,10 @@ def evaluate(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly chosen.")] = 64,
-    threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
+    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly spread.")] = 64,
+    threshold: Annotated[
+        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
+    ] = 0.4,
     lyapunov: Annotated[
         bool,
         typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),

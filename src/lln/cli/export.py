@@ -20,7 +20,7 @@ def export(
         bool, typer.Option("--rollout", help="onnx: a whole rollout; its number of steps is an input.")
     ] = False,
     precision: Annotated[
-        str | None, typer.Option(help="c: of weights and lenses, float or double; default: as they were fitted.")
+        str | None, typer.Option(help="c: of weights and lenses, float or double.", show_default="as they were fitted")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="c: stem of files, type and functions.", show_default="model")

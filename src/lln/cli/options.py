@@ -59,6 +59,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 _READING = "Reading the data"
 _NETWORK = "The network"
 _TRAINING = "Training"
+_RECIPE = "by the recipe"
 
 
 def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
@@ -113,13 +114,20 @@ class FitOptions:
     recipe: Annotated[str, typer.Option(help="lens, or paper for the recipe of the paper.")] = "lens"
     model: Annotated[str, _option(_NETWORK, "lens, or another network by name.")] = "lens"
     history: Annotated[str, _option(_NETWORK, "Past states that a step uses: a number or auto.")] = "auto"
-    ridge: Annotated[str, _option(_NETWORK, "Of the linear part: a number, auto, or none for no linear part.")] = "auto"
-    width: Annotated[int | None, _option(_NETWORK, "Rays of a member.", min=1)] = None
-    depth: Annotated[int | None, _option(_NETWORK, "Layers.", min=1)] = None
-    basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
-    optical_length: Annotated[float | None, _option(_NETWORK, "Distance that rays propagate in all.")] = None
+    ridge: Annotated[
+        str, _option(_NETWORK, "Regularisation of the linear part: a number, auto, or none for no linear part.")
+    ] = "auto"
+    width: Annotated[int | None, _option(_NETWORK, "Rays of a network.", min=1, show_default=_RECIPE)] = None
+    depth: Annotated[int | None, _option(_NETWORK, "Layers of a network.", min=1, show_default=_RECIPE)] = None
+    basis: Annotated[int | None, _option(_NETWORK, "Control points of a lens.", min=1, show_default=_RECIPE)] = None
+    optical_length: Annotated[
+        float | None, _option(_NETWORK, "Distance that rays propagate in all.", show_default=_RECIPE)
+    ] = None
     horizon: Annotated[float | None, typer.Option(hidden=True, help="Former name of --optical-length.")] = None
-    members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
+    members: Annotated[
+        int | None,
+        _option(_NETWORK, "Networks in the ensemble.", min=1, show_default="3, of fields 2, of recipe paper 1"),
+    ] = None
     parts: Annotated[
         list[str] | None,
         _option(_NETWORK, "Closed-form and learned parts to try, as in linear,lens.", show_default="all"),
@@ -128,19 +136,27 @@ class FitOptions:
         bool | None, _option(_NETWORK, "Points of a grid share weights.", show_default="whichever is better")
     ] = None
     boundary: Annotated[
-        str | None, _option(_NETWORK, "Of a field, as in periodic.", show_default="found from the data")
+        str | None,
+        _option(_NETWORK, "What lies beyond the sides of a field, as in periodic.", show_default="found from the data"),
     ] = None
-    conserve: Annotated[str | None, _option(_NETWORK, "What a field conserves: none, mean or flux.")] = None
+    conserve: Annotated[
+        str | None, _option(_NETWORK, "What a field conserves: none, mean or flux.", show_default="found from the data")
+    ] = None
     epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
-    batch_size: Annotated[int | None, _option(_TRAINING, "Pairs in one update.", min=1)] = None
-    learning_rate: Annotated[float | None, _option(_TRAINING, "At the start.")] = None
-    unroll: Annotated[
-        str | None, _option(_TRAINING, "Steps of the fine-tuning over several steps: a number, 0 or auto.")
-    ] = None
-    validation: Annotated[float | None, _option(_TRAINING, "Fraction of the data that chooses and does not train.")] = (
+    batch_size: Annotated[int | None, _option(_TRAINING, "Pairs in one update.", min=1, show_default=_RECIPE)] = None
+    learning_rate: Annotated[float | None, _option(_TRAINING, "Learning rate at the start.", show_default=_RECIPE)] = (
         None
     )
-    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.")] = None
+    unroll: Annotated[
+        str | None,
+        _option(_TRAINING, "Steps of the fine-tuning over several steps: a number, 0 or auto.", show_default="auto"),
+    ] = None
+    validation: Annotated[
+        float | None, _option(_TRAINING, "Fraction of the data that chooses and does not train.", show_default="0.2")
+    ] = None
+    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.", show_default="none")] = (
+        None
+    )
     random_state: Annotated[
         int | None, _option(_TRAINING, "The same number gives the same model.", min=0, show_default="0")
     ] = None

@@ -26,7 +26,9 @@ def rollout(
     level: Annotated[
         float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the forecast, with its interval, into this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the forecast, with its interval, to this file: .png .svg .pdf.")
+    ] = None,
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 

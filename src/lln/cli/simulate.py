@@ -20,16 +20,19 @@ def simulate(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps to write, behind the burn-in (3500; fields: their own number).")
+        int | None,
+        typer.Option(min=1, help="Steps to write, after the burn-in.", show_default="3500; fields: their own number"),
     ] = None,
     burn_in: Annotated[
-        int | None, typer.Option(min=0, help="Steps to simulate and discard first (500; fields: their own number).")
+        int | None,
+        typer.Option(min=0, help="Steps to simulate and discard first.", show_default="500; fields: their own number"),
     ] = None,
     random_state: Annotated[
         list[int] | None,
         typer.Option(
             min=0,
             help="Perturb the start by 2 % RMS (fields: a random smooth start); several for several trajectories.",
+            show_default="the system's own start",
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, as in the paper, or float64.")] = "float32",

@@ -42,7 +42,9 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the records; a new one runs everything.", show_default="results/paper"),
+        typer.Option(
+            help="Folder of the records; a new one runs everything.", metavar="FOLDER", show_default="results/paper"
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
     scheduler: Annotated[
