@@ -134,7 +134,7 @@ def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: 
 
     times = _times(found, spectra)
     if times is not None:
-        typer.echo(f"the same in Lyapunov times    {times:.3g}")
+        typer.echo(f"valid prediction time in Lyapunov times of the true system: {times:.3g}")
     show_table(lyapunov_table(spectra, f"Lyapunov exponents per unit of time{f', {named}' if named else ''}"))
     if "true" not in spectra:
         say("the data does not say what it was simulated from; --system NAME puts a known system's exponents beside")

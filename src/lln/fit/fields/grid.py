@@ -67,7 +67,7 @@ def grid_of(dataset: Dataset, boundary: str | Sequence[str | Sequence[str]] = "a
     states = _sample(dataset)
     found = tuple(_axis(states, axis) for axis in range(len(dataset.space)))
     named = [f"{name}: {' and '.join(dict.fromkeys(pair))}" for name, pair in zip(dataset.coords, found, strict=True)]
-    notes.append(f"boundaries were read off the data ({'; '.join(named)}); say otherwise with boundary=")
+    notes.append(f"boundaries were read off the data ({'; '.join(named)}); the option boundary overrules it")
     return Grid(dataset.space, tuple(spacing), found, tuple(notes))
 
 
