@@ -149,10 +149,11 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     plain = SimpleNamespace(report_=report, layout_=SimpleNamespace(dt=0.02, time_unit=""))
     sentence, colour = verdict(plain)
     assert sentence == (
-        "held-out error 0.00044, 2500 times below persistence; valid for at least 5.1 Lyapunov times (10.2 time units)"
+        "held-out error 0.00044, 2500 times below persistence; valid on average for at least 5.1 Lyapunov times "
+        "(10.2 time units)"
     )
     assert colour == "green"
-    assert said(valid_steps=32, exponent=None)[0].endswith("; valid for 1.33 days")
+    assert said(valid_steps=32, exponent=None)[0].endswith("; valid on average for 1.33 days")
     worse = said(skill={"model": [1.0, 1.0, 1.0], "persistence": [1.0, 1.0, 1.0]})
     assert "no better than persistence" in worse[0]
     assert worse[1] == "red"

@@ -23,7 +23,9 @@ def evaluate(
         int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
     ] = None,
     windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
-    threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
+    threshold: Annotated[
+        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
+    ] = 0.4,
     lyapunov: Annotated[
         bool,
         typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
@@ -132,7 +134,7 @@ def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: 
 
     times = _times(found, spectra)
     if times is not None:
-        typer.echo(f"the same in Lyapunov times    {times:.3g}")
+        typer.echo(f"valid prediction time in Lyapunov times of the true system: {times:.3g}")
     show_table(lyapunov_table(spectra, f"Lyapunov exponents per unit of time{f', {named}' if named else ''}"))
     if "true" not in spectra:
         say("the data does not say what it was simulated from; --system NAME adds the exponents of a known system")

@@ -20,7 +20,7 @@ def export(
         bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
     ] = False,
     precision: Annotated[
-        str | None, typer.Option(help="C: precision of weights and lenses, float or double; default: as fitted.")
+        str | None, typer.Option(help="C: precision of weights and lenses, float or double.", show_default="as fitted")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
@@ -28,8 +28,8 @@ def export(
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
 
-    ONNX and C hold everything: units, history, inputs, linear part and networks. C comes as one source, one header and
-    a self-test, without dependencies or allocation.
+    An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
+    one header and a self-test, without dependencies or allocation.
     """
     from lln.cli.console import echo, output_file, read_model
     from lln.core.errors import InputError

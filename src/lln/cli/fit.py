@@ -37,7 +37,7 @@ def fit(
             min=0,
             max=0.9,
             metavar="FRACTION",
-            help="Last fraction of each trajectory to keep unseen, for lln evaluate; at most 0.9.",
+            help="Last fraction of each trajectory to keep unseen, for lln evaluate.",
         ),
     ] = 0.0,
     threads: Annotated[
@@ -50,7 +50,7 @@ def fit(
 ) -> None:
     """Learn a surrogate from trajectories and write it to one file.
 
-    Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrules one choice.
+    Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrides one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
     from lln.cli.console import echo, model_file, output_file, read_data
@@ -179,7 +179,7 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
     if report.exponent is not None:
         times = report.valid_steps * layout.dt * report.exponent
         span = f"{times:.2g} Lyapunov times ({span})"
-    return f"held-out error {error:.2g}{beside}; valid for {least}{span}", colour
+    return f"held-out error {error:.2g}{beside}; valid on average for {least}{span}", colour
 
 
 def _factor(ratio: float) -> str:

@@ -59,6 +59,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 _READING = "Reading the data"
 _NETWORK = "The network"
 _TRAINING = "Training"
+_RECIPE = "by the recipe"
 
 
 def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
@@ -116,12 +117,17 @@ class FitOptions:
     ridge: Annotated[str, _option(_NETWORK, "Ridge of the linear part: a number, auto, or none to leave it out.")] = (
         "auto"
     )
-    width: Annotated[int | None, _option(_NETWORK, "Rays in each network.", min=1)] = None
-    depth: Annotated[int | None, _option(_NETWORK, "Layers.", min=1)] = None
-    basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
-    optical_length: Annotated[float | None, _option(_NETWORK, "Total distance that rays propagate.")] = None
+    width: Annotated[int | None, _option(_NETWORK, "Rays of a network.", min=1, show_default=_RECIPE)] = None
+    depth: Annotated[int | None, _option(_NETWORK, "Layers of a network.", min=1, show_default=_RECIPE)] = None
+    basis: Annotated[int | None, _option(_NETWORK, "Control points of a lens.", min=1, show_default=_RECIPE)] = None
+    optical_length: Annotated[
+        float | None, _option(_NETWORK, "Total distance that rays propagate.", show_default=_RECIPE)
+    ] = None
     horizon: Annotated[float | None, typer.Option(hidden=True, help="Former name of --optical-length.")] = None
-    members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
+    members: Annotated[
+        int | None,
+        _option(_NETWORK, "Networks in the ensemble.", min=1, show_default="3, of fields 2, of recipe paper 1"),
+    ] = None
     parts: Annotated[
         list[str] | None,
         _option(_NETWORK, "Closed-form and learned parts to try, as in linear,lens.", show_default="all"),
@@ -133,15 +139,27 @@ class FitOptions:
         str | None,
         _option(_NETWORK, "Boundary condition of a field, as in periodic.", show_default="detected in the data"),
     ] = None
-    conserve: Annotated[str | None, _option(_NETWORK, "What a field conserves: none, mean or flux.")] = None
-    epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
-    batch_size: Annotated[int | None, _option(_TRAINING, "Pairs of states in one update.", min=1)] = None
-    learning_rate: Annotated[float | None, _option(_TRAINING, "Learning rate at the start.")] = None
-    unroll: Annotated[
-        str | None, _option(_TRAINING, "Steps of each rollout in fine-tuning: a number, 0 for none, or auto.")
+    conserve: Annotated[
+        str | None,
+        _option(_NETWORK, "What a field conserves: none, mean or flux.", show_default="detected in the data"),
     ] = None
-    validation: Annotated[float | None, _option(_TRAINING, "Fraction of the data held out to choose the model.")] = None
-    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that the fit may take.")] = None
+    epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
+    batch_size: Annotated[
+        int | None, _option(_TRAINING, "Pairs of states in one update.", min=1, show_default=_RECIPE)
+    ] = None
+    learning_rate: Annotated[float | None, _option(_TRAINING, "Learning rate at the start.", show_default=_RECIPE)] = (
+        None
+    )
+    unroll: Annotated[
+        str | None,
+        _option(_TRAINING, "Steps of each rollout in fine-tuning: a number, 0 for none, or auto.", show_default="auto"),
+    ] = None
+    validation: Annotated[
+        float | None, _option(_TRAINING, "Fraction of the data held out to choose the model.", show_default="0.2")
+    ] = None
+    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that the fit may take.", show_default="none")] = (
+        None
+    )
     random_state: Annotated[
         int | None, _option(_TRAINING, "The same number gives the same model.", min=0, show_default="0")
     ] = None

@@ -130,6 +130,13 @@ def test_a_fit_that_looks_far_back_is_given_as_many_states():
         compare(states[:300], states[300:310], models={"ours": {"parts": ["linear"], "history": 12}}, steps=3)
 
 
+def test_a_fit_that_looks_further_back_than_foreseen_sees_rows_that_trained(monkeypatch):
+    monkeypatch.setattr("lln.forecaster.comparison.compare.longest_history", lambda *_: 1)
+    states = np.sin(0.3 * np.arange(200))[:, None]
+    found = compare(states, models={"ours": {"parts": ["linear"], "history": 40}}, steps=20)
+    assert found["ours"].history == 40
+
+
 def test_geometric_means_are_over_windows_and_seeds():
     errors = np.array([[[1.0, 1.0], [4.0, 4.0]], [[1.0, 1.0], [0.0, 0.0]]])
     score = Score("m", errors[:1], np.array([[2, 0]]), 1, 5, 0.1)

@@ -140,7 +140,7 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, room)
+    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, split.rows_before(fold))
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
@@ -218,6 +218,16 @@ class _Split:
         raise InputError(
             f"nothing to score on: no {least + 1} neighbouring rows without a gap are left beside the training data; "
             "give longer trajectories or test data"
+        )
+
+    def rows_before(self, fold: Fold) -> int:
+        """How many rows without a gap end at the start of every rollout; rows that trained are among them."""
+        stretches = self.data.stretches(1)
+        return min(
+            row - first + 1
+            for index, row in fold.windows
+            for i, first, last in stretches
+            if i == index and first <= row < last
         )
 
     def _from(self, starts: Sequence[int], least: int, steps: int) -> tuple[Fold, int]:
