@@ -184,7 +184,7 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made a folder ({error.strerror}); choose another to write to") from error
+        raise InputError(f"{folder}: a folder that cannot be created ({error.strerror}); choose another") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{folder}: cannot be written to; choose another folder or change its permissions")
     return folder
