@@ -16,7 +16,7 @@ from lln.fit.options import FitReport
 from lln.forecaster.progress import Bars
 
 WIDE = Table(
-    ["model", "nMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
+    ["model", "NMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
     [["residual-batchnorm", 2.13e-5, 1.46e-3, 59.0, 0.59, 0.53, 34435, "137.6"]],
 )
 
