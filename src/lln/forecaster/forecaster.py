@@ -58,8 +58,8 @@ def export_format(path: str | os.PathLike[str], format: str | None = None) -> st
 class LensForecaster(FittedForecaster):
     """Learn one step of a system from its trajectories, and roll it out.
 
-    The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and where those
-    leave something to learn a few small trained lens networks. Parts, ridge, history and stopping are chosen on
+    The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and a few small
+    trained lens networks where those leave something to learn. Parts, ridge, history and stopping are chosen on
     held-out rollouts, so the result is never worse there than its linear part.
 
     >>> import numpy as np
@@ -70,7 +70,7 @@ class LensForecaster(FittedForecaster):
     (50, 2)
 
     Args:
-        recipe: "lens" for the default recipe, "paper" for the paper's own.
+        recipe: "lens" for the default recipe, "paper" for the recipe of the paper.
         model: which network corrects the linear part: "lens", or one of the paper's comparators.
         width: rays h of a member; None leaves it to the recipe, as everywhere below.
         depth: layers D.
@@ -98,13 +98,13 @@ class LensForecaster(FittedForecaster):
 
     Attributes:
         surrogate_: the learned step: `frame`, `members`, `rollout(window, steps, inputs)` on flat float64 states.
-        recipe_: every choice, filled in.
-        report_: what training saw and did.
-        training_: which rows of which data trained.
+        recipe_: all options, with the choices that the fit made.
+        report_: what the fit chose and how well the model does on held-out rows.
+        training_: which rows of which data trained the model.
         layout_: names, units, grid, time step.
         dt_: time step.
-        names_: of the coordinates.
-        input_names_: of the known inputs.
+        names_: names of the coordinates.
+        input_names_: names of the known inputs.
         space_: grid shape, () for plain states.
         coords_: positions along each direction of space.
         history_: how many states a step looks at.
@@ -189,12 +189,12 @@ class LensForecaster(FittedForecaster):
             trajectories: an array (time, n), a list of such arrays of any lengths, a stacked array (trajectories, time,
                 n), an xarray object, a DataFrame, a path or a list of paths. NaN marks gaps.
             y: must be None; the targets are the trajectories' own next states.
-            dt: time step where the data does not tell it.
+            dt: time step, if the data does not contain it.
             inputs: known forcing or parameters, (time, m) for each trajectory, or constant.
             weights: how much each row counts, (time,).
-            names: of the coordinates.
+            names: names of the coordinates.
             grid: positions of the coordinates in space.
-            time: which variable or column is time, where that cannot be found.
+            time: which variable or column is time, if its name does not say so.
             states: which variables or columns are the state.
             trajectory: which dimension or column tells trajectories apart.
             resample: whether to interpolate unevenly sampled data.
@@ -321,7 +321,7 @@ class LensForecaster(FittedForecaster):
             trajectories: as for `fit`; orbits start from states in it, seen or not. Inputs are held at their mean.
             system: the true one, or the name of a preset; None takes the one that the data says it was simulated from.
             count: how many exponents, the largest ones.
-            **data: dt, inputs, names and the other words of `fit` about the data.
+            **data: dt, inputs, names and the other arguments of `fit` that describe the data.
 
         Returns:
             The spectra, per unit of time, by "learned" and "true".

@@ -98,7 +98,7 @@ def compare(
         starts: rows of every test trajectory from which rollouts start, in place of an even choice.
         threshold: error that ends a valid prediction, in standard deviations of the training data.
         exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in Lyapunov times.
-        dt: time step, where the data does not tell.
+        dt: time step, if the data does not contain it.
         progress: callback that receives the events of the fits, each with the model's name as its group.
         checkpoint: file that stores each model's score; the same comparison continues from it.
 
