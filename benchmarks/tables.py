@@ -52,18 +52,20 @@ def systems(results: Path) -> str | None:
             cells.append(
                 [label, f"{fmean(one['valid'] for one in some):.2f}", f"{fmean(one['smape'] for one in some):.1f}"]
             )
-    table = Table(("model", "valid time, Lyapunov times", "sMAPE in the first"), cells).to_markdown()
+    table = Table(("model", "valid time, Lyapunov times", "sMAPE, first Lyapunov time"), cells).to_markdown()
     seconds = median(row["lln"]["cpu_seconds"] for row in rows.values())
     count = len({key.rsplit(" ", 1)[0] for key in shown})
     note = (
-        f"Means over {len(shown)} fits to {count} chaotic systems of 512 rows; at most 10 Lyapunov times are counted."
+        f"Means over {len(shown)} fits to {count} chaotic systems of 512 rows; at most 10 Lyapunov times are counted.\n"
+        f"The median fit takes {seconds:.1f} s of one core."
     )
     behind = [
         row for row in compared.values()
         if row["lln"]["valid"] < 0.5 * max(row[name]["valid"] for name in names if name in row)
     ]  # fmt: skip
-    half = f"\n{len(behind)} fits are valid for less than half as long as the best of the others." if compared else ""
-    return f"{table}\n\n{note} A fit takes {seconds:.1f} s of one core (median).{half}"
+    half = f" {len(behind)} fits are valid for less than half as long as the best of the others." if compared else ""
+    made = _made(results, "accuracy-dysts-*.json")
+    return f"{table}\n\n{note}{half}{made}"
 
 
 def series(results: Path) -> str | None:
@@ -78,7 +80,7 @@ def series(results: Path) -> str | None:
         shown = (f"{row['lln']:.3g}", f"{simple[best]:.3g} ({_LABELS[best]})", f"{row['coverage_90']:.0%}")
         cells.append([name, row["steps"], *shown])
     columns = ("series", "steps ahead", "`LensForecaster()`", "best simple method", "90 % intervals cover")
-    return Table(columns, cells).to_markdown()
+    return Table(columns, cells).to_markdown() + _made(results, "accuracy-series.json")
 
 
 def problems(results: Path) -> str | None:
@@ -93,7 +95,8 @@ def problems(results: Path) -> str | None:
     cells = []
     for problem, by_noise in groups.items():
         cells.append([problem, *(_against_best(rows) for rows in by_noise.values())])
-    return Table(("problem", "0 % noise", "1 %", "5 %"), cells).to_markdown() if cells else None
+    table = Table(("problem", "0 % noise", "1 %", "5 %"), cells).to_markdown()
+    return table + _made(results, "accuracy-problems.json") if cells else None
 
 
 def _against_best(rows: Sequence[Rows]) -> str:
@@ -115,7 +118,7 @@ def presets(results: Path) -> str | None:
         for name, row in rows.items()
     ]
     columns = ("system", "`LensForecaster()`", "90 % intervals cover", "processor time of the fit")
-    return Table(columns, cells).to_markdown()
+    return Table(columns, cells).to_markdown() + _made(results, "accuracy-presets.json")
 
 
 def apebench(results: Path) -> str | None:
@@ -150,7 +153,7 @@ def fields(results: Path) -> str | None:
             [name, f"{row['diverged']} of {row['starts']}", *errors, row["part"], f"{row['cpu_seconds']:.0f} s"]
         )
     columns = ("field", "diverge", "error at step 1", "50", "100", "part", "processor time of the fit")
-    return Table(columns, cells).to_markdown()
+    return Table(columns, cells).to_markdown() + _made(results, "accuracy-fields.json")
 
 
 def _apebench_path(results: Path, scenario: str) -> Path:
@@ -198,7 +201,7 @@ def memory(results: Path) -> str | None:
     sizes = _sizes({key: deepest[key] for key in ("B", "h", "K")})
     return (
         f"A training step at depth {deepest['D']:,} ({sizes}) needs {lens:.3g} MiB beyond parameters, gradients and\n"
-        f"optimiser state; plain torch needs {naive:,.0f} MiB."
+        f"optimiser state; plain torch needs {naive:,.0f} MiB ({', '.join(_where(content['made']))})."
     )
 
 
@@ -277,6 +280,12 @@ def _where(made: Rows) -> tuple[str, str]:
     """The machine of stored rows, without trade marks, and the day on which they were measured."""
     name = re.sub(r"\(R\)|Processor ", "", made["gpu"] or made["processor"])
     return name, made["date"][:10]
+
+
+def _made(results: Path, pattern: str) -> str:
+    """A line below a table: where and when its rows were measured; empty for rows that do not say."""
+    made = [json.loads(path.read_text()).get("made") for path in sorted(results.glob(pattern))]
+    return "".join(f"\n\nMeasured: {one['processor']}, {one['date'][:10]}." for one in made if one)
 
 
 def _sizes(shape: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """A chaotic system.
 
-The Lorenz attractor from a few thousand states. Errors grow whatever the model is; the figure marks where the forecast
-stops being valid.
+The Lorenz attractor from a few thousand states. Errors grow with any model; the figure marks where the forecast stops
+being valid.
 """
 
 import lln

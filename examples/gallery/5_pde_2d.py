@@ -1,6 +1,6 @@
 """A field in the plane.
 
-Two phases that separate (Allen-Cahn). All grid points share one convolution and one polynomial of the points around.
+Two phases that separate (Allen-Cahn). All grid points share one convolution and one polynomial of their neighbours.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Known inputs.
 
-A tank that is filled by a pump. The pump's setting is known in advance, so the forecast takes it as an input.
+A pump fills a tank. The setting of the pump is known in advance, so the forecast takes it as an input.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """How far members agree.
 
-Each member of an ensemble is rolled out alone. Where they part, the forecast is no longer certain.
+Each member of an ensemble is rolled out alone. Where they differ, the forecast is uncertain.
 """
 
 import lln

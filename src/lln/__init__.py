@@ -1,4 +1,4 @@
-"""Learnable Lens Networks: small, fast surrogates of dynamical systems that stay right for long rollouts.
+"""Learnable Lens Networks: small, fast surrogate models of dynamical systems for long rollouts.
 
 Public names load on first use, because importing torch alone takes seconds and `lln --help` must not pay for it.
 """

@@ -35,7 +35,7 @@ def test_compare(lln, data, tmp_path):
 def test_compare_refuses(refused, data):
     refused(["compare", data, "--models", "lins"], "unknown model 'lins'", "did you mean")
     refused(["compare", data, "--set", "epoch=3"], "'epoch'", "did you mean 'epochs'")
-    refused(["compare", data, "--set", "epochs"], "--set must be a choice and its value")
+    refused(["compare", data, "--set", "epochs"], "--set must be an option and its value")
     refused(["compare", data, "--models", "mean", *BOTH], RENAMED)
     refused(
         ["compare", data, "--models", "mean", "--set", "seed=3"],

@@ -68,8 +68,12 @@ def test_explain_prints_prose_without_examples_and_fits_the_terminal(lln):
     assert "See known inputs (tutorials/forcing.md)" in " ".join(lln("explain", "inputs-needed").out.split())
 
 
+def test_marks_of_emphasis_are_not_shown():
+    assert topics()["diverged"].paragraphs[0].startswith("These are outcomes, not errors. Left the region means")
+
+
 def test_explain_alone_lists_every_topic(lln):
-    listed = [line.split()[0] for line in lln("explain").out.splitlines()]
+    listed = [line.split()[0] for line in lln("explain").out.splitlines()[1:]]
     assert listed == list(topics())
 
 

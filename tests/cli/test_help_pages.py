@@ -42,6 +42,7 @@ def test_every_help_text_and_default_can_be_read(name, columns):
     text = page(name, columns)
     assert max(map(len, text.splitlines())) <= columns
     assert "…" not in text
+    assert not re.search(r"<\w", text), "a name of a Python type"
     shown = words(text)
     for paragraph in filter(None, (COMMAND.commands[name].help or "").split("\n\n")):
         assert " ".join(paragraph.split()) in shown

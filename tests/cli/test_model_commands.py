@@ -104,7 +104,7 @@ def test_evaluate_new_data(lln, room):
     assert "normalised MSE by lead time in steps" in text
     assert "persistence" in text
     assert "90 % intervals" in text
-    assert "not scored: linear, polynomial, analog, kernel: it is fitted to the training rows" in text
+    assert "not scored: linear, polynomial, analog, kernel: fitted to the training rows" in text
     assert found["skill"]["persistence"][0] > found["skill"]["model"][0]
 
 

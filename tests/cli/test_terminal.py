@@ -16,7 +16,7 @@ from lln.fit.options import FitReport
 from lln.forecaster.progress import Bars
 
 WIDE = Table(
-    ["model", "nMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
+    ["model", "NMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],
     [["residual-batchnorm", 2.13e-5, 1.46e-3, 59.0, 0.59, 0.53, 34435, "137.6"]],
 )
 
@@ -149,14 +149,15 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     plain = SimpleNamespace(report_=report, layout_=SimpleNamespace(dt=0.02, time_unit=""))
     sentence, colour = verdict(plain)
     assert sentence == (
-        "held-out error 0.00044, 2500 times below persistence; valid for at least 5.1 Lyapunov times (10.2 time units)"
+        "held-out error 0.00044, 2500 times below persistence; valid on average for at least 5.1 Lyapunov times "
+        "(10.2 time units)"
     )
     assert colour == "green"
-    assert said(valid_steps=32, exponent=None)[0].endswith("; valid for 1.33 days")
+    assert said(valid_steps=32, exponent=None)[0].endswith("; valid on average for 1.33 days")
     worse = said(skill={"model": [1.0, 1.0, 1.0], "persistence": [1.0, 1.0, 1.0]})
     assert "no better than persistence" in worse[0]
     assert worse[1] == "red"
-    assert "not even one step" in said(valid_steps=0)[0]
+    assert "not valid even for one step" in said(valid_steps=0)[0]
     assert said(held_out_nmse=float("nan")) == ("", "green")
 
 

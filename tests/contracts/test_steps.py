@@ -121,7 +121,7 @@ def test_inputs_that_are_missing_are_named(step):
     window, inputs = start_of(step)
     if inputs is None:
         return
-    with pytest.raises(ValueError, match=f"knows {step.frame.inputs} inputs, but none were given"):
+    with pytest.raises(ValueError, match=f"needs {step.frame.inputs} inputs, but none were given"):
         step.rollout(window, 2)
 
 

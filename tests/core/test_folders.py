@@ -11,7 +11,7 @@ def test_a_missing_folder_is_made(tmp_path):
 def test_a_file_in_the_way_gets_one_sentence(tmp_path):
     (tmp_path / "taken").write_text("")
     for path in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        with pytest.raises(InputError, match=r"taken.*: cannot be made a folder \(.+\); choose another to write to"):
+        with pytest.raises(InputError, match=r"taken.*: a folder that cannot be created \(.+\); choose another"):
             output_folder(path)
 
 

@@ -33,7 +33,7 @@ def test_one_run_has_no_deviation():
 
 @pytest.mark.parametrize("values", [[], [[1.0, 2.0]]])
 def test_a_sample_is_one_value_a_run(values):
-    with pytest.raises(InputError, match="one value a run"):
+    with pytest.raises(InputError, match="one value for each run"):
         summarize(values)
 
 

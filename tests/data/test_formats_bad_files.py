@@ -188,7 +188,7 @@ ROWS = [f"{k},{k * k / 7},{(-1) ** k * 1.5}" for k in range(6)]
 def test_csv_without_a_header(tmp_path):
     found = csv(tmp_path, "\n".join(ROWS))
     assert (found.size, found.dt, found.rows) == (2, 1.0, 6)
-    assert "rises evenly and is taken as time" in found.notes[0]
+    assert "increases evenly and is taken as time" in found.notes[0]
     everything = csv(tmp_path, "\n".join(ROWS), time="0")
     assert everything.size == 3
 

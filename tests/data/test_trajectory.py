@@ -43,7 +43,7 @@ def test_a_cut_keeps_everything_but_the_rows():
             {"names": ("p", "q")},
             r"run: nan at time index 1 in column 'q' \(2 such values in all\); states must be finite",
         ),
-        (np.ones((3, 2)), {"names": ("p",)}, "run: 2 columns but 1 names; give one name a column"),
+        (np.ones((3, 2)), {"names": ("p",)}, "run: 2 columns but 1 names; give one for each"),
         (np.ones((3, 2)), {"dt": 0.0}, "run: dt must be above zero, got 0.0"),
         (np.ones((3, 2)), {"grid": np.ones(3)}, r"run: grid must have shape \(2,\), got \(3,\)"),
     ],

@@ -67,5 +67,5 @@ def test_coverage_counts_positions_beyond_the_control_points():
 def test_coverage_along_a_rollout():
     near = fitted().coverage(lorenz()[0], 20)
     assert near is None or 0 <= near.outside <= 1
-    with pytest.raises(InputError, match="coverage is a question about lens networks"):
+    with pytest.raises(InputError, match="coverage is defined for lens networks"):
         coverage([build("mlp", 2, 2, width=3, depth=1)], np.ones((1, 2)))

@@ -50,7 +50,7 @@ def test_what_linear_parts_tell():
 
 def test_the_note_says_over_which_folds():
     one = Contest(1e-3, 1e-4, 10, "x: periodic, spacing 1")
-    assert "of the last fold a convolution alone errs by 0.0001, a dense map by 0.001" in one.note()
+    assert "of the last fold a convolution alone has the error 0.0001, a dense map 0.001" in one.note()
     assert "of all 4 folds (the model's own error: the last alone) a conv" in replace(one, folds=4).note()
 
 
@@ -93,11 +93,11 @@ def test_the_same_physics_everywhere_is_shared():
     assert isinstance(fit.surrogate, FieldStep)
     (note,) = [note for note in fit.report.notes if "all points share their weights" in note]
     assert "x: periodic, spacing 0.2" in note
-    assert "field=False insists" in note
+    assert "field=False takes the other" in note
     dense, shared = fit.report.candidates[:2]
     assert (dense["family"], shared["family"]) == ("dense", "field")
     assert shared["nmse"] < dense["nmse"]
-    assert f"errs by {shared['nmse']:.2g}, a dense map by {dense['nmse']:.2g}" in note
+    assert f"has the error {shared['nmse']:.2g}, a dense map {dense['nmse']:.2g}" in note
     assert "of all 3 folds (the model's own error: the last alone)" in note
 
 
@@ -120,7 +120,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     assert [row["family"] for row in trained] == ["dense", "field"]
     better = min(trained, key=lambda row: row["nmse"])["family"]
     assert isinstance(whole.surrogate, FieldStep if better == "field" else DenseStep)
-    assert any("whole models, over the last fold, by" in note for note in whole.report.notes)
+    assert any("whole models, over the last fold, " in note for note in whole.report.notes)
     phases = []
 
     def stop(event):
@@ -150,7 +150,7 @@ def test_on_small_grids_whole_models_compete_unless_a_dense_map_is_far_better():
     assert replace(small, dense=1e-14, shared=3e-15).points_share is True
     alone = replace(small, dense_network=1e-12)
     assert alone.points_share is False
-    assert "a whole dense model, over the last fold, by 1e-12" in alone.note()
+    assert "a whole dense model, over the last fold, 1e-12" in alone.note()
     assert replace(alone, shared_network=1e-13).points_share is True
     assert small.is_enough(1e-9)
     assert not small.is_enough(1e-7)

@@ -51,6 +51,12 @@ def test_a_lost_model_is_marked_and_does_not_flatten_the_rest():
     assert [mark.get_xdata()[0] for mark in marks] == [9]  # the last step below 100
 
 
+def test_steps_are_whole_numbers_and_bands_are_named():
+    figure = comparison_figure({"lens": np.ones(22)}, bands={"lens": (np.full(22, 0.5), np.full(22, 2.0))})
+    assert all(float(place).is_integer() for place in figure.axes[0].get_xticks())
+    assert "half of the rollouts\nof lens network" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def test_bands_surround_their_curves():
     axis = drawn(comparison_figure({"lens": np.ones(100)}, bands={"lens": (np.full(100, 0.5), np.full(100, 2.0))}))
     assert len(axis.collections) == 1

@@ -156,7 +156,7 @@ def test_a_finer_grid_takes_every_second_point_where_the_coarse_one_would(bounda
     else:
         assert model.frame.ratio((15,)) == (2.0,)
         assert np.isfinite(fine).all()
-    with pytest.raises(InputError, match="needs 16 numbers a state, got 32"):
+    with pytest.raises(InputError, match="needs 16 numbers per state, got 32"):
         model.rollout(window if points == 16 else start(model.frame, space=(16,)), 5)
 
 
@@ -215,7 +215,7 @@ def test_the_frame_as_plain_values():
 
 def test_what_does_not_fit_is_named():
     model = surrogate((8,), 1, inputs=1)
-    with pytest.raises(InputError, match="knows 1 inputs, but none were given"):
+    with pytest.raises(InputError, match="needs 1 inputs, but none were given"):
         model.rollout(start(model.frame), 2)
     with pytest.raises(InputError, match="looks at 1 states at a time, got 2"):
         model.rollout(np.zeros((2, 8)), 2)

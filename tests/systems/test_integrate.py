@@ -58,7 +58,7 @@ def test_the_system_s_own_start_comes_first():
         ({"steps": 2, "dt": -0.1}, "dt must be above zero, got -0.1"),
         ({"steps": 2, "starts": np.zeros(4)}, r"starts of lorenz-28 must have shape \(\.\.\., 3\), got \(4,\)"),
         ({"steps": 2, "starts": [1.0, np.nan, 0.0]}, "starts of lorenz-28 must be finite"),
-        ({"steps": 50, "dt": 0.5}, "lorenz-28 left the finite numbers at step .* with dt = 0.5; take a smaller dt"),
+        ({"steps": 50, "dt": 0.5}, "lorenz-28 overflowed at step .* with dt = 0.5; take a smaller dt"),
     ],
 )
 def test_bad_input_gets_a_sentence(options, message):

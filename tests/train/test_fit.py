@@ -119,7 +119,7 @@ def test_an_interrupt_passes_through_and_leaves_a_usable_network():
         (lambda x, y: (x[:0], y[:0]), r"inputs must have shape \(pairs, n\) with at least one pair, got \(0, 3\)"),
         (lambda x, y: (x.index_fill(0, torch.tensor(7), torch.nan), y), "inputs must be finite, but pair 7 holds NaN"),
         (lambda x, y: (x, y[:-1]), "inputs and targets must pair up, got 50 inputs and 49 targets"),
-        (lambda x, y: (x, y[:, :2]), "the model returns 3 numbers a pair but targets have 2"),
+        (lambda x, y: (x, y[:, :2]), "the model returns 3 numbers per pair but targets have 2"),
         (lambda x, y: (x[:, :2], y), r"the input's last dimension must be n_in = 3, got shape \(1, 2\)"),
     ],
 )

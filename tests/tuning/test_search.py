@@ -90,9 +90,9 @@ def test_a_finished_search_is_not_run_twice_and_a_larger_budget_adds(tmp_path):
 
 def test_other_data_or_objectives_are_refused(tmp_path):
     small(tmp_path, 1)
-    with pytest.raises(InputError, match="begun with other objectives"):
+    with pytest.raises(InputError, match="started with other objectives"):
         small(tmp_path, 1, resume=True, objectives=("rollout", "parameters"))
-    with pytest.raises(InputError, match="begun with other data"):
+    with pytest.raises(InputError, match="started with other data"):
         search(pendulum(150), 1, storage=tmp_path / "s.db", resume=True, fixed=FIXED)
 
 
@@ -233,7 +233,7 @@ def test_a_damaged_storage_is_refused_in_one_sentence(tmp_path):
     with closing(sqlite3.connect(path)) as database:
         database.execute("UPDATE trial_values SET value = value / 2")
         database.commit()
-    with pytest.raises(InputError, match="trial 0 of the search 'lln' is not what its checksum says"):
+    with pytest.raises(InputError, match="trial 0 of the search 'lln' does not match its checksum"):
         small(tmp_path, 1, resume=True)
 
 

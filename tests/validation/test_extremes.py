@@ -244,7 +244,7 @@ def test_4096_coordinates():
     empty = lln.LensForecaster(field=True, **{**QUICK, "members": 1, "basis": 4})
     made = empty.fit(np.sin(phase), dt=0.1, grid=[np.arange(4096.0)])
     outcome_is_honest(made.rollout(steps=10))
-    with pytest.raises(lln.InputError, match="a step back solves for all 4096 coordinates at once; up to 2048 will do"):
+    with pytest.raises(lln.InputError, match="a step of 4096 coordinates cannot be inverted; at most 2048"):
         made.invert(np.sin(phase[0]))
 
 

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from inspect import Parameter, signature
-from typing import Any, NamedTuple, get_type_hints
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from lln import __version__
 from lln.cli.compare import compare
@@ -33,6 +35,29 @@ from lln.core.errors import InputError, failure, out_of_memory
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
 PAPER, MACHINE = "The paper", "This installation"
+
+_TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
+
+
+class _PlainTypes:
+    """Help that says in plain words what an option takes; typer shows names of Python types, also for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            kind = getattr(getattr(one, "type_descriptor", None), "annotation", None)  # of typer 0.29 and newer
+            takes = _TAKES.get((get_args(kind) or (kind,))[0])
+            if takes is not None and (one.metavar is None or one.param_type_name == "argument"):
+                one.display_type_rich = lambda *_, takes=takes, **__: takes
+        return found
+
+
+class _Command(_PlainTypes, TyperCommand):
+    pass
+
+
+class _Group(_PlainTypes, TyperGroup):
+    pass
 
 
 class Command(NamedTuple):
@@ -64,7 +89,8 @@ COMMANDS = (
 
 app = typer.Typer(
     name="lln",
-    help="Learnable Lens Networks: surrogates of dynamical systems that stay right for long rollouts.",
+    cls=_Group,
+    help="Learnable Lens Networks: small, fast surrogate models of dynamical systems for long rollouts.",
     epilog=f"Example: {COMMANDS[0].example} && {COMMANDS[1].example} && {COMMANDS[3].example}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -116,6 +142,7 @@ def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
 
 for _command in COMMANDS:
     app.command(
+        cls=_Command,
         help=_paragraphs(_command.function.__doc__ or ""),
         rich_help_panel=_command.panel,
         epilog=f"Example: {_command.example}",

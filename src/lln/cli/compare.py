@@ -20,20 +20,27 @@ def compare(
     test: Annotated[
         str | None,
         typer.Option(
-            help="Last fraction of each trajectory to keep unseen and to score on; 0.2 without --test-data.",
+            help="Last fraction of each trajectory to keep unseen and to score on.",
             metavar="FRACTION",
+            show_default="0.2 without --test-data",
         ),
     ] = None,
     test_data: Annotated[Path | None, typer.Option(help="File of other data to score on, in place of --test.")] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="Which ones, as in lens,linear,mlp.", show_default="all networks and references"),
+        typer.Option(help="Models to compare, as in lens,linear,mlp.", show_default="all networks and references"),
     ] = None,
     random_state: Annotated[
-        list[int] | None, typer.Option(min=0, help="A fit of each network for each number; may be given several times.")
+        list[int] | None,
+        typer.Option(min=0, help="Seed of one fit of each network; may be given several times.", show_default="0"),
     ] = None,
     depths: Annotated[
-        list[int] | None, typer.Option(min=1, help="Depths to choose from for each network, on held-out rollouts.")
+        list[int] | None,
+        typer.Option(
+            min=1,
+            help="Depths to choose from for each network, on held-out rollouts.",
+            show_default="that of the recipe alone",
+        ),
     ] = None,
     steps: Annotated[
         int | None,
@@ -43,14 +50,16 @@ def compare(
             show_default="500, or six tenths of the unseen rows",
         ),
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly spread.")] = 64,
-    threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
+    windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
+    threshold: Annotated[
+        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
+    ] = 0.4,
     lyapunov: Annotated[
         float | None, typer.Option(help="The system's largest exponent, to show valid times in Lyapunov times.")
     ] = None,
     choices: Choices = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the error against the step to this file: .png .svg .pdf.")
+        Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")

@@ -21,7 +21,7 @@ OPTIONAL = {
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")] = False,
 ) -> None:
-    """Say which backend serves, why the others do not, and what is missing."""
+    """Show which backend is used here, why the others are not, and what is missing."""
     import json
 
     from lln.cli.console import echo

@@ -22,8 +22,10 @@ def evaluate(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="At most so many rollouts, evenly chosen.")] = 64,
-    threshold: Annotated[float, typer.Option(help="Normalised error up to which a prediction counts as valid.")] = 0.4,
+    windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
+    threshold: Annotated[
+        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
+    ] = 0.4,
     lyapunov: Annotated[
         bool,
         typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
@@ -42,7 +44,7 @@ def evaluate(
     baselines: Annotated[
         list[str] | None,
         typer.Option(
-            help="Simple methods to score beside the model, as in persistence,linear; none for none.",
+            help="Simple methods to score beside the model, as in persistence,linear, or none.",
             show_default="all that the data allow",
         ),
     ] = None,
@@ -53,8 +55,8 @@ def evaluate(
 ) -> None:
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
-    Rows that helped to choose the model are scored apart. Where no other rows are left, training data is scored and the
-    result says so. Simple methods are fitted to the rows that trained and scored from the same starts.
+    Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
+    and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
     from lln.cli.console import echo, picture_file, read_for, read_model
 
@@ -111,7 +113,7 @@ def _show(found: Evaluation, plot: Path | None) -> None:
     if plot is not None:
         echo(f"wrote {plot}")
     if found.scored in (TRAINING, CHOOSING):
-        say("for a score on unseen states give other data, or fit with --test 0.15 to keep a part of these back")
+        say("for a score on unseen states give other data, or fit with --test 0.15 to keep some of these unseen")
 
 
 def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
@@ -132,7 +134,7 @@ def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: 
 
     times = _times(found, spectra)
     if times is not None:
-        typer.echo(f"the same in Lyapunov times    {times:.3g}")
+        typer.echo(f"valid prediction time in Lyapunov times of the true system: {times:.3g}")
     show_table(lyapunov_table(spectra, f"Lyapunov exponents per unit of time{f', {named}' if named else ''}"))
     if "true" not in spectra:
-        say("the data does not say what it was simulated from; --system NAME puts a known system's exponents beside")
+        say("the data does not say what it was simulated from; --system NAME adds the exponents of a known system")

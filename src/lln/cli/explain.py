@@ -13,6 +13,7 @@ import typer
 _SECTION = re.compile(r"^\((?P<topic>[\w-]+)\)=\n## (?P<title>.+)\n(?P<body>(?:(?!^\([\w-]+\)=$).*\n?)*)", re.MULTILINE)
 _BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_EMPHASIS = re.compile(r"(?<![\w`*])\*(\w[^*`]*)\*(?!\w)")
 _WIDEST = 100
 
 
@@ -28,7 +29,7 @@ def topics() -> dict[str, Topic]:
     page = files("lln.cli").joinpath("errors.md").read_text(encoding="utf-8")
     found = {}
     for part in _SECTION.finditer(page):
-        prose = _LINK.sub(r"\1 (\2)", _BLOCK.sub("", part["body"]))
+        prose = _EMPHASIS.sub(r"\1", _LINK.sub(r"\1 (\2)", _BLOCK.sub("", part["body"])))
         paragraphs = [" ".join(one.split()) for one in re.split(r"\n\s*\n", prose)]
         found[part["topic"]] = Topic(part["title"], tuple(filter(None, paragraphs)))
     return found
@@ -53,6 +54,7 @@ def explain(
 
     known = topics()
     if topic is None:
+        typer.echo("lln explain NAME says more about an error that holds these words:")
         facts({name: one.title for name, one in known.items()})
         return
     said = known[choice("topic", topic.lower(), known)]

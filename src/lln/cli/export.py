@@ -17,19 +17,19 @@ def export(
         str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
     ] = None,
     rollout: Annotated[
-        bool, typer.Option("--rollout", help="onnx: a whole rollout; its number of steps is an input.")
+        bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
     ] = False,
     precision: Annotated[
-        str | None, typer.Option(help="c: of weights and lenses, float or double; default: as they were fitted.")
+        str | None, typer.Option(help="C: precision of weights and lenses, float or double.", show_default="as fitted")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="c: stem of files, type and functions.", show_default="model")
+        str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
     ] = None,
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
 
-    ONNX and C hold everything: units, history, inputs, linear part and networks. C comes as one source, one header and
-    a self-test, without dependencies or allocation.
+    An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
+    one header and a self-test, without dependencies or allocation.
     """
     from lln.cli.console import echo, output_file, read_model
     from lln.core.errors import InputError

@@ -37,7 +37,7 @@ def fit(
             min=0,
             max=0.9,
             metavar="FRACTION",
-            help="Last fraction of each trajectory to keep unseen, for lln evaluate; at most 0.9.",
+            help="Last fraction of each trajectory to keep unseen, for lln evaluate.",
         ),
     ] = 0.0,
     threads: Annotated[
@@ -50,7 +50,7 @@ def fit(
 ) -> None:
     """Learn a surrogate from trajectories and write it to one file.
 
-    Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrules one choice.
+    Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrides one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
     from lln.cli.console import echo, model_file, output_file, read_data
@@ -172,14 +172,14 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
         beside = f", {_factor(ratio)} below persistence" if ratio >= _ALIKE else ", no better than persistence"
         colour = colour if ratio >= _ALIKE else "red"
     if not report.valid_steps:
-        return f"held-out error {error:.2g}{beside}; it forecasts not even one step", "red"
+        return f"held-out error {error:.2g}{beside}; not valid even for one step", "red"
     span = human_time(report.valid_steps * layout.dt, layout.time_unit)
     longest = report.lead_times and report.valid_steps == report.lead_times[-1]
     least = "at least " if longest else ""
     if report.exponent is not None:
         times = report.valid_steps * layout.dt * report.exponent
         span = f"{times:.2g} Lyapunov times ({span})"
-    return f"held-out error {error:.2g}{beside}; valid for {least}{span}", colour
+    return f"held-out error {error:.2g}{beside}; valid on average for {least}{span}", colour
 
 
 def _factor(ratio: float) -> str:

@@ -59,6 +59,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 _READING = "Reading the data"
 _NETWORK = "The network"
 _TRAINING = "Training"
+_RECIPE = "by the recipe"
 
 
 def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
@@ -87,11 +88,11 @@ class Selection:
     ] = None
     inputs: Annotated[
         list[str] | None,
-        _option(_READING, "The array, variables or columns of known forcing: a,b or several times.", "--inputs"),
+        _option(_READING, "The array, variables or columns of known inputs: a,b or several times.", "--inputs"),
     ] = None
     dt: Annotated[float | None, _option(_READING, "Time between rows, where the data has no time.", "--dt")] = None
     resample: Annotated[
-        bool, _option(_READING, "Interpolate unevenly sampled data to equal steps of time.", "--resample")
+        bool, _option(_READING, "Interpolate unevenly sampled data to equal time steps.", "--resample")
     ] = False
 
     def words(self) -> dict[str, Any]:
@@ -113,34 +114,52 @@ class FitOptions:
     recipe: Annotated[str, typer.Option(help="lens, or paper for the recipe of the paper.")] = "lens"
     model: Annotated[str, _option(_NETWORK, "lens, or another network by name.")] = "lens"
     history: Annotated[str, _option(_NETWORK, "Past states that a step uses: a number or auto.")] = "auto"
-    ridge: Annotated[str, _option(_NETWORK, "Of the linear part: a number, auto, or none for no linear part.")] = "auto"
-    width: Annotated[int | None, _option(_NETWORK, "Rays of a member.", min=1)] = None
-    depth: Annotated[int | None, _option(_NETWORK, "Layers.", min=1)] = None
-    basis: Annotated[int | None, _option(_NETWORK, "Control points.", min=1)] = None
-    optical_length: Annotated[float | None, _option(_NETWORK, "Distance that rays propagate in all.")] = None
+    ridge: Annotated[str, _option(_NETWORK, "Ridge of the linear part: a number, auto, or none to leave it out.")] = (
+        "auto"
+    )
+    width: Annotated[int | None, _option(_NETWORK, "Rays of a network.", min=1, show_default=_RECIPE)] = None
+    depth: Annotated[int | None, _option(_NETWORK, "Layers of a network.", min=1, show_default=_RECIPE)] = None
+    basis: Annotated[int | None, _option(_NETWORK, "Control points of a lens.", min=1, show_default=_RECIPE)] = None
+    optical_length: Annotated[
+        float | None, _option(_NETWORK, "Total distance that rays propagate.", show_default=_RECIPE)
+    ] = None
     horizon: Annotated[float | None, typer.Option(hidden=True, help="Former name of --optical-length.")] = None
-    members: Annotated[int | None, _option(_NETWORK, "Networks in the ensemble.", min=1)] = None
+    members: Annotated[
+        int | None,
+        _option(_NETWORK, "Networks in the ensemble.", min=1, show_default="3, of fields 2, of recipe paper 1"),
+    ] = None
     parts: Annotated[
         list[str] | None,
         _option(_NETWORK, "Closed-form and learned parts to try, as in linear,lens.", show_default="all"),
     ] = None
     field: Annotated[
-        bool | None, _option(_NETWORK, "Points of a grid share weights.", show_default="whichever is better")
+        bool | None, _option(_NETWORK, "Whether all grid points share weights.", show_default="whichever is better")
     ] = None
     boundary: Annotated[
-        str | None, _option(_NETWORK, "Of a field, as in periodic.", show_default="found from the data")
+        str | None,
+        _option(_NETWORK, "Boundary condition of a field, as in periodic.", show_default="detected in the data"),
     ] = None
-    conserve: Annotated[str | None, _option(_NETWORK, "What a field conserves: none, mean or flux.")] = None
+    conserve: Annotated[
+        str | None,
+        _option(_NETWORK, "What a field conserves: none, mean or flux.", show_default="detected in the data"),
+    ] = None
     epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
-    batch_size: Annotated[int | None, _option(_TRAINING, "Pairs in one update.", min=1)] = None
-    learning_rate: Annotated[float | None, _option(_TRAINING, "At the start.")] = None
-    unroll: Annotated[
-        str | None, _option(_TRAINING, "Steps of the fine-tuning over several steps: a number, 0 or auto.")
+    batch_size: Annotated[
+        int | None, _option(_TRAINING, "Pairs of states in one update.", min=1, show_default=_RECIPE)
     ] = None
-    validation: Annotated[float | None, _option(_TRAINING, "Fraction of the data that chooses and does not train.")] = (
+    learning_rate: Annotated[float | None, _option(_TRAINING, "Learning rate at the start.", show_default=_RECIPE)] = (
         None
     )
-    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that training may take.")] = None
+    unroll: Annotated[
+        str | None,
+        _option(_TRAINING, "Steps of each rollout in fine-tuning: a number, 0 for none, or auto.", show_default="auto"),
+    ] = None
+    validation: Annotated[
+        float | None, _option(_TRAINING, "Fraction of the data held out to choose the model.", show_default="0.2")
+    ] = None
+    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that the fit may take.", show_default="none")] = (
+        None
+    )
     random_state: Annotated[
         int | None, _option(_TRAINING, "The same number gives the same model.", min=0, show_default="0")
     ] = None
@@ -213,7 +232,7 @@ def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise InputError(f"--set must be a choice and its value, as in epochs=30, got {pair!r}")
+            raise InputError(f"--set must be an option and its value, as in epochs=30, got {pair!r}")
         try:
             value = json.loads("null" if text.lower() == "none" else text)
         except ValueError:

@@ -20,19 +20,21 @@ def rollout(
     ] = None,
     future: Annotated[
         Path | None,
-        typer.Option(help="Known inputs of the steps after the training data, in a file of inputs alone."),
+        typer.Option(help="File of known inputs for the steps after the training data."),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="A rollout of each member of the ensemble alone.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Roll out each member of the ensemble separately.")] = False,
     level: Annotated[
         float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the forecast, with its interval, into this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the forecast, with its interval, to this file: .png .svg .pdf.")
+    ] = None,
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 
-    Without --from it starts at the last state of the training data; a model with known inputs then needs --future. A
-    model with a history of H states takes the first
-    H of each trajectory as given and writes them first. Rows after a divergence are NaN.
+    Without --from it starts at the last state of the training data; a model with known inputs then needs --future. With
+    --from, a model with a history of H states starts from the first H states of each trajectory and writes them first.
+    Rows after a divergence are NaN.
     """
     from lln.cli.console import data_file, echo, picture_file, read_for, read_model, say, stopwatch
     from lln.data.read.formats import write

@@ -27,7 +27,10 @@ def search(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the search of that name.")] = False,
     objective: Annotated[
         list[str] | None,
-        typer.Option(help="rollout, parameters or latency; give two to see what each costs the other."),
+        typer.Option(
+            help="rollout, parameters or latency; may be given several times, for a Pareto front.",
+            show_default="rollout",
+        ),
     ] = None,
     choices: Choices = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes on this machine.")] = 1,

@@ -20,16 +20,19 @@ def simulate(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps to write, behind the burn-in (3500; fields: their own number).")
+        int | None,
+        typer.Option(min=1, help="Steps to write, after the burn-in.", show_default="3500; fields: their own number"),
     ] = None,
     burn_in: Annotated[
-        int | None, typer.Option(min=0, help="Steps to simulate and discard first (500; fields: their own number).")
+        int | None,
+        typer.Option(min=0, help="Steps to simulate and discard first.", show_default="500; fields: their own number"),
     ] = None,
     random_state: Annotated[
         list[int] | None,
         typer.Option(
             min=0,
             help="Perturb the start by 2 % RMS (fields: a random smooth start); several for several trajectories.",
+            show_default="the system's own start",
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, as in the paper, or float64.")] = "float32",
@@ -37,7 +40,7 @@ def simulate(
 ) -> None:
     """Simulate one of the paper's ten systems, or a field, and write its trajectories.
 
-    The file has STEPS + 1 states: where the burn-in ended, and one after each step. With the default numbers the first
+    The file has STEPS + 1 states: the end of the burn-in, and one after each step. With the default numbers the first
     3000 steps are the paper's training pairs and the last 500 its test window.
     """
     from lln.cli.console import data_file, stopwatch
@@ -55,7 +58,7 @@ def simulate(
         write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
-    typer.echo(f"wrote {out}: {each}, {system.size} coordinates, dt = {system.dt:g} ({taken()})")
+    typer.echo(f"wrote {out}: {each}, {system.size:,} coordinates, dt = {system.dt:g} ({taken()})")
 
 
 def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dtype: str = "float32") -> Dataset:

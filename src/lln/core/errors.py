@@ -85,7 +85,7 @@ def failure(error: Exception) -> str | None:
     line = out_of_memory(error)
     if line is not None:
         said = f" ({line})" if line else ""
-        return f"out of memory{said}; close other programs, take less data or smaller sizes, or use a larger machine"
+        return f"out of memory{said}; close other programs, use less data or smaller sizes, or use a larger machine"
     if not isinstance(error, OSError):
         return None
     if error.errno in _FULL:

@@ -34,7 +34,7 @@ _LONGEST = 200  # bytes of a target's name that become part of the work folder's
 KEY = "sha256"
 BLANK = "0" * 64
 _BLOCK = 1 << 20
-BROKEN = "its content and its digest do not agree; it was damaged on the way"
+BROKEN = "its content and its digest do not agree; it is damaged"
 _UNIX = hasattr(os, "getuid") and os.open in os.supports_dir_fd
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGEST = 32  # bytes of the checksum in front of the content
@@ -184,7 +184,7 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made a folder ({error.strerror}); choose another to write to") from error
+        raise InputError(f"{folder}: a folder that cannot be created ({error.strerror}); choose another") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{folder}: cannot be written to; choose another folder or change its permissions")
     return folder

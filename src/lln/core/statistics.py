@@ -142,5 +142,5 @@ def _central(draws: Array) -> Array:
 def _sample(values: ArrayLike) -> Array:
     sample = np.asarray(values, dtype=np.float64)
     if sample.ndim != 1 or len(sample) == 0:
-        raise InputError(f"expected one value a run, at least one run, got shape {sample.shape}")
+        raise InputError(f"expected one value for each run and at least one run, got shape {sample.shape}")
     return np.where(np.isnan(sample), np.inf, sample)

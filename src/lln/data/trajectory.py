@@ -37,7 +37,7 @@ class Trajectory:
         states = as_states(self.states, self.name)
         names = tuple(self.names) or tuple(f"x{i}" for i in range(states.shape[1]))
         if len(names) != states.shape[1]:
-            raise InputError(f"{self.name}: {states.shape[1]} columns but {len(names)} names; give one name a column")
+            raise InputError(f"{self.name}: {states.shape[1]} columns but {len(names)} names; give one for each")
         if states.shape[0] < 2:
             raise InputError(f"{self.name}: one time step has no transition to learn from; give at least two rows")
         if self.grid is not None and np.shape(self.grid) != (states.shape[1],):
@@ -77,4 +77,4 @@ def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtyp
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)
 
 
-simulated = simulate  # the name in version 1
+simulated = simulate  # the name in version 0.1

@@ -136,7 +136,7 @@ class Recipe:
         choices = {_OLD_NAMES.get(name, name): value for name, value in record.items()}
         for name in choices:
             if name not in known:
-                raise InputError(f"the recipe has no choice {name!r}{did_you_mean(name, known)}", topic="unknown-name")
+                raise InputError(f"the recipe has no option {name!r}{did_you_mean(name, known)}", topic="unknown-name")
         return cls(**choices)
 
 

@@ -107,7 +107,7 @@ def plot_forecast(
     times = forecast.dates if forecast.dates.ndim == 1 else forecast.dates[start]
     right = None if truth is None else _truth(truth, forecast, times, start)
     marks = [Mark(times[step], words) for step, words in _moments(forecast, states, right, start, threshold)]
-    head = f"{layout.source}: forecast" if title is None else title
+    head = f"{layout.title}: forecast" if title is None else title
     bounds = _bounds(forecast)
     if layout.space:
         size = math.prod(layout.space)
@@ -310,5 +310,5 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     run = model.rollout(rows[0, : model.history_], window.steps, inputs, **options)
     timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt)
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
-    title = f"{dataset.source}: {window.steps} steps of {scored}"
+    title = f"{Layout.of(dataset).title}: {window.steps} steps of {scored}"
     return plot_forecast(placed, rows[0, model.history_ :], title=title)

@@ -58,8 +58,8 @@ def export_format(path: str | os.PathLike[str], format: str | None = None) -> st
 class LensForecaster(FittedForecaster):
     """Learn one step of a system from its trajectories, and roll it out.
 
-    The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and where those
-    leave something to learn a few small trained lens networks. Parts, ridge, history and stopping are chosen on
+    The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and a few small
+    trained lens networks where those leave something to learn. Parts, ridge, history and stopping are chosen on
     held-out rollouts, so the result is never worse there than its linear part.
 
     >>> import numpy as np
@@ -70,26 +70,26 @@ class LensForecaster(FittedForecaster):
     (50, 2)
 
     Args:
-        recipe: "lens" for the default recipe, "paper" for the paper's own.
+        recipe: "lens" for the default recipe, "paper" for the recipe of the paper.
         model: which network corrects the linear part: "lens", or one of the paper's comparators.
         width: rays h of a member; None leaves it to the recipe, as everywhere below.
         depth: layers D.
         basis: control points K.
         optical_length: propagation distance T of a lens network.
         history: how many past states a step looks at; "auto" chooses on held-out rollouts.
-        ridge: of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
+        ridge: penalty of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
         members: networks in the ensemble; None takes three, and one for the paper's recipe.
         epochs: passes over the data.
-        batch_size: pairs in one update.
-        learning_rate: at the start of the schedule.
-        unroll: steps of the fine-tuning over several steps; 0 for none, "auto" where the data is noisy.
-        time_limit: seconds that training may take.
+        batch_size: pairs of states in one update.
+        learning_rate: learning rate at the start of the schedule.
+        unroll: steps of each rollout in fine-tuning; 0 for no fine-tuning, "auto" where the data is noisy.
+        time_limit: seconds that the fit may take; `report_` says what was left out.
         validation: fraction of the data that is held out while choosing.
-        refit: whether everything trains once the choices are made; False keeps held-out rows for `evaluate`.
+        refit: whether all rows train once the choices are made; False keeps held-out rows for `evaluate`.
         parts: which parts are tried: "auto" for all, or some of "linear", "polynomial", "flow" and "lens" (in closed
             form), and "network" (trained).
         field: on a grid, whether all points share the weights of convolutions: "auto" does what is better on held-out
-            rollouts; True and False insist; a mapping insists and gives options, such as {"conserve": "mean"}.
+            rollouts; True and False decide it; a mapping means True and gives options, such as {"conserve": "mean"}.
         device: where the networks are: "cpu", "cuda", ...
         random_state: an integer for the same result every time; None draws one.
         verbose: whether `fit` shows its progress. "auto" shows bars in an interactive session on a terminal and a line
@@ -98,13 +98,13 @@ class LensForecaster(FittedForecaster):
 
     Attributes:
         surrogate_: the learned step: `frame`, `members`, `rollout(window, steps, inputs)` on flat float64 states.
-        recipe_: every choice, filled in.
-        report_: what training saw and did.
-        training_: which rows of which data trained.
+        recipe_: all options, with the choices that the fit made.
+        report_: what the fit chose and how well the model does on held-out rows.
+        training_: which rows of which data trained the model.
         layout_: names, units, grid, time step.
         dt_: time step.
-        names_: of the coordinates.
-        input_names_: of the known inputs.
+        names_: names of the coordinates.
+        input_names_: names of the known inputs.
         space_: grid shape, () for plain states.
         coords_: positions along each direction of space.
         history_: how many states a step looks at.
@@ -189,12 +189,12 @@ class LensForecaster(FittedForecaster):
             trajectories: an array (time, n), a list of such arrays of any lengths, a stacked array (trajectories, time,
                 n), an xarray object, a DataFrame, a path or a list of paths. NaN marks gaps.
             y: must be None; the targets are the trajectories' own next states.
-            dt: time step where the data does not tell it.
+            dt: time step, if the data does not contain it.
             inputs: known forcing or parameters, (time, m) for each trajectory, or constant.
             weights: how much each row counts, (time,).
-            names: of the coordinates.
+            names: names of the coordinates.
             grid: positions of the coordinates in space.
-            time: which variable or column is time, where that cannot be found.
+            time: which variable or column is time, if its name does not say so.
             states: which variables or columns are the state.
             trajectory: which dimension or column tells trajectories apart.
             resample: whether to interpolate unevenly sampled data.
@@ -290,13 +290,13 @@ class LensForecaster(FittedForecaster):
     ) -> Evaluation:
         """Score rollouts on unseen rows, wherever they are in `trajectories`.
 
-        Rows that trained and rows that helped to choose are recognised and left out; the latter are scored apart.
+        Rows that trained and rows that helped to choose are recognised and left out; the latter are scored separately.
         Where no other rows are left, these are scored and the result says so (`scored`).
 
         Args:
             trajectories: as for `fit`.
             steps: length of each rollout; None takes 500, or what there is.
-            windows: at most so many rollouts, evenly chosen; None for all.
+            windows: the largest number of rollouts, evenly spread; None for all.
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
@@ -321,7 +321,7 @@ class LensForecaster(FittedForecaster):
             trajectories: as for `fit`; orbits start from states in it, seen or not. Inputs are held at their mean.
             system: the true one, or the name of a preset; None takes the one that the data says it was simulated from.
             count: how many exponents, the largest ones.
-            **data: dt, inputs, names and the other words of `fit` about the data.
+            **data: dt, inputs, names and the other arguments of `fit` that describe the data.
 
         Returns:
             The spectra, per unit of time, by "learned" and "true".

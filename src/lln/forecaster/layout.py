@@ -98,6 +98,11 @@ class Layout:
         shown = ", ".join(self.names[:most])
         return shown if self.size <= most else f"{shown}, ... ({self.size} in all)"
 
+    @property
+    def title(self) -> str:
+        """What titles call the data; an array has no name, so its coordinates stand for it."""
+        return self.listing(3) if self.source == "array" else self.source
+
     @classmethod
     def of(cls, dataset: Dataset) -> Layout:
         """The layout of a dataset's states."""

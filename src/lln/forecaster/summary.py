@@ -159,8 +159,9 @@ def _held_out(report: FitReport) -> str:
     count = len(report.candidates)
     tried = f"; {count} candidate{'s' if count > 1 else ''} tried" if count else ""
     apart = report.part not in LINEAR and not math.isnan(report.linear_nmse)
-    beside = f" (linear part alone {report.linear_nmse:.3g})" if apart else ""
-    return f"normalised mean square error {report.held_out_nmse:.3g}{beside} over {report.held_out_steps} steps{tried}"
+    error, alone = f"{report.held_out_nmse:.3g}", f"{report.linear_nmse:.3g}"
+    beside = f" (linear part alone {alone})" if apart and alone != error else ""
+    return f"normalised mean square error {error}{beside} over {report.held_out_steps} steps{tried}"
 
 
 def _by_lead(report: FitReport) -> list[str]:
@@ -188,7 +189,7 @@ def _chaos(layout: Layout, report: FitReport) -> str:
     if report.exponent is None:
         return ""
     time = human_time(1.0 / report.exponent, layout.time_unit)
-    return f"neighbouring rollouts part by a factor e in about {time} (one Lyapunov time)"
+    return f"neighbouring rollouts separate by a factor e in about {time} (one Lyapunov time)"
 
 
 def _coverage(report: FitReport) -> str:

@@ -15,6 +15,7 @@ from PIL import Image
 
 from lln.core.checks import check_int, positive
 from lln.core.errors import InputError
+from lln.plots.forecasts import label_bar
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
 
 Array = NDArray[np.float64]
@@ -272,7 +273,7 @@ def _images(figure: Figure, scene: Scene) -> Update:
             axis.label_outer()
             pictures.append((picture, states, c))
         bar = figure.colorbar(pictures[-1][0], ax=list(axes[c]), shrink=0.85, extend="both")
-        bar.set_label(scene.label(channel))
+        label_bar(bar, scene.label(channel))
 
     def update(k: int) -> None:
         for picture, states, c in pictures:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
@@ -34,7 +34,7 @@ def comparison_figure(
 
     Args:
         errors: error by step, (steps,), by model name, in the order of the legend. A curve ends where it is not finite.
-        bands: lower and upper curve around some of the models.
+        bands: lower and upper quartile of the rollouts of some of the models.
         references: names of the simple methods; drawn thinner and below the networks.
         threshold: error at which a prediction stops being valid, drawn as a line.
         dt: time of one step, for a second axis in time; None omits it.
@@ -50,10 +50,6 @@ def comparison_figure(
         figure = new_figure()
         axis = figure.subplots()
         axis.set_yscale("log")
-        for name, (low, high) in (bands or {}).items():
-            steps = np.arange(1, len(curves[name]) + 1)
-            low, high = (_curve(name, side) for side in (low, high))
-            axis.fill_between(steps, low, high, color=looks[name]["color"], alpha=0.15, linewidth=0)
         twins = _twins(curves, references)
         for name, values in curves.items():
             if name in twins:
@@ -62,12 +58,18 @@ def comparison_figure(
                 continue
             axis.plot(np.arange(1, len(values) + 1), values, label=look(name).label, **looks[name])
             _mark_loss(axis, values, looks[name]["color"])
+        for name, (low, high) in (bands or {}).items():
+            steps = np.arange(1, len(curves[name]) + 1)
+            low, high = (_curve(name, side) for side in (low, high))
+            shade = {"color": looks[name]["color"], "alpha": 0.15, "linewidth": 0}
+            axis.fill_between(steps, low, high, label=f"half of the rollouts\nof {look(name).label}", **shade)
         if threshold is not None:
             axis.axhline(threshold, color=BLACK, linewidth=0.8, alpha=0.6, label=f"valid below {threshold:g}")
         low, high = _range(list(curves.values()))
         axis.set_ylim(low, high)
         axis.set_xlim(1, max(longest, 2))
         axis.set_xlabel("rollout step")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_ylabel("normalised RMSE at the step")
         if dt is not None:
             factor, unit = human_unit(longest * dt, time_unit)

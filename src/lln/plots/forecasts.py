@@ -135,7 +135,7 @@ def field_forecast_figure(
             image = axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **limits)
             axis.set_title(name)
         bar = colour_bar(figure, image, list(axes[: len(panels)]), aspect=14 * len(panels))
-        bar.set_label(labels[2])
+        label_bar(bar, labels[2])
         if truth is not None:
             wrong = field - truth
             size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
@@ -189,7 +189,7 @@ def snapshot_figure(
                 axis.set_title(words if k == 0 else "", loc="center", fontsize=8.5)
                 axis.set_xlabel(across if k == len(rows) - 1 else "")
             axes[k, 0].set_ylabel(f"{name}\n{up}")
-        colour_bar(figure, image, list(axes.flat), aspect=16 * len(rows)).set_label(label)
+        label_bar(colour_bar(figure, image, list(axes.flat), aspect=16 * len(rows)), label)
         figure.suptitle(title, parse_math=False)
     return figure
 
@@ -257,3 +257,8 @@ def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> C
     bar.ax.tick_params(labelsize=7.5)
     bar.ax.yaxis.get_offset_text().set_fontsize(7.5)
     return bar
+
+
+def label_bar(bar: Colorbar, label: str) -> None:
+    """Name what a colour bar shows; a letter such as u stands upright, because turned it reads as another."""
+    bar.set_label(label, rotation="horizontal" if len(label) < 3 else "vertical")

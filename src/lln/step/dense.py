@@ -67,7 +67,7 @@ class DenseStep(Step[Frame, Any]):
         if not self.frame.inputs:
             return states
         if inputs is None:
-            raise InputError(f"the model knows {self.frame.inputs} inputs, but none were given")
+            raise InputError(f"the model needs {self.frame.inputs} inputs, but none were given")
         known = (inputs - self.input_mean) / self.input_scale
         return torch.cat([states, known.expand(*states.shape[:-1], -1)], dim=-1)
 
@@ -167,7 +167,7 @@ class DenseStep(Step[Frame, Any]):
         known = None
         if program.inputs:
             if inputs is None:
-                raise InputError(f"the model knows {program.inputs} inputs, but none were given")
+                raise InputError(f"the model needs {program.inputs} inputs, but none were given")
             given = np.asarray(inputs)[..., :steps, :]
             whole = (*window.shape[:-2], *given.shape[-2:])
             known = np.broadcast_to(given, whole).reshape(-1, *given.shape[-2:])

@@ -76,7 +76,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         channels, size = self.frame.channels, self.frame.channels * math.prod(self.space)
         if flat.shape[-1] != size:
             raise InputError(
-                f"a grid of {' x '.join(map(str, self.space))} points and {channels} channels needs {size} numbers a "
+                f"a grid of {' x '.join(map(str, self.space))} points and {channels} channels needs {size} numbers per "
                 f"state, got {flat.shape[-1]}"
             )
         grid: Tensor = flat.unflatten(-1, (channels, *self.space))
@@ -93,7 +93,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
     def point_features(self, past: Sequence[Tensor], inputs: Tensor | None = None) -> Tensor:
         """Features at every point: H fields (..., *space, C), oldest first, and inputs (..., m)."""
         if self.frame.inputs and inputs is None:
-            raise InputError(f"the model knows {self.frame.inputs} inputs, but none were given")
+            raise InputError(f"the model needs {self.frame.inputs} inputs, but none were given")
         known = (inputs - self.input_mean) / self.input_scale if self.frame.inputs and inputs is not None else None
         units = (self.channel_mean, self.channel_scale, self.difference_scale)
         return point_features(len(self.space), past, known, *units)

@@ -131,7 +131,7 @@ class FieldFrame:
         if flat.shape[-1] != self.channels * math.prod(shape):
             raise InputError(
                 f"a grid of {' x '.join(map(str, shape))} points and {self.channels} channels needs "
-                f"{self.channels * math.prod(shape)} numbers a state, got {flat.shape[-1]}"
+                f"{self.channels * math.prod(shape)} numbers per state, got {flat.shape[-1]}"
             )
         grid = np.asarray(flat, dtype=np.float64).reshape(*flat.shape[:-1], self.channels, *shape)
         return torch.from_numpy(np.array(np.moveaxis(grid, -1 - len(shape), -1), order="C"))

@@ -37,7 +37,9 @@ def step_back(step: AnyStep, window: Array, inputs: Array | None = None) -> Arra
         (n,) in float64.
     """
     if step.frame.size > _LARGEST:
-        raise InputError(f"a step back solves for all {step.frame.size} coordinates at once; up to {_LARGEST} will do")
+        raise InputError(
+            f"a step of {step.frame.size} coordinates cannot be inverted; at most {_LARGEST} are solved for at once"
+        )
     double = step.to_dtype(torch.float64)
     scale, target = step.frame.scale, window[-1]
     known = window[:-1]

@@ -95,9 +95,7 @@ def _refuse_blow_up(system: System, states: Array, dt: float) -> None:
     if not good.all():
         step = int(np.argwhere(~good)[:, -1].min())
         more = f", or more substeps than {system.substeps}" if isinstance(system, SpectralField) else ""
-        raise InputError(
-            f"{system.name} left the finite numbers at step {step} with dt = {dt:g}; take a smaller dt{more}"
-        )
+        raise InputError(f"{system.name} overflowed at step {step} with dt = {dt:g}; take a smaller dt{more}")
 
 
 def seeded_start(system: System, seed: int) -> Array:

@@ -162,7 +162,7 @@ def _check_pairs(model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
         shape = tuple(model.eval()(inputs[:1]).shape)
         model.train(was_training)
     if shape != (1, targets.shape[1]):
-        raise InputError(f"the model returns {shape[-1]} numbers a pair but targets have {targets.shape[1]}")
+        raise InputError(f"the model returns {shape[-1]} numbers per pair but targets have {targets.shape[1]}")
 
 
 def _sentence(error: ValidationError) -> str:

@@ -69,7 +69,7 @@ class SearchResult:
             for t in done
         ]
         bold = [(i, 1) for i, trial in enumerate(done) if trial in self.front]
-        heads = {"rollout": "held-out nmse", "latency": "seconds a step"}
+        heads = {"rollout": "held-out NMSE", "latency": "seconds a step"}
         columns = ["trial", *(heads.get(o, o) for o in self.objectives), *(key.replace("_", " ") for key in keys)]
         return Table(columns, rows, f"Search {self.name!r}: {_counts(self.trials)}", bold)
 

@@ -151,7 +151,7 @@ def seal(trial: Any, values: Mapping[str, float]) -> None:
 
 
 def finished(study: Any) -> list[Any]:
-    """All trials of `study`; InputError if one of those that ended is not what its checksum says."""
+    """All trials of `study`; InputError if one of those that ended does not match its checksum."""
     states = optuna().trial.TrialState
     try:
         trials: list[Any] = study.get_trials(deepcopy=False)
@@ -169,7 +169,7 @@ def finished(study: Any) -> list[Any]:
         ) from error
     if broken:
         raise InputError(
-            f"trial {broken[0]} of the search {study.study_name!r} is not what its checksum says: its storage is "
+            f"trial {broken[0]} of the search {study.study_name!r} does not match its checksum: its storage is "
             "damaged; restore a copy, or name another storage"
         )
     return trials
@@ -194,7 +194,7 @@ def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resum
     for key, value in asked.items():
         if study.user_attrs.get(key) != value:
             raise InputError(
-                f"the search {name!r} was begun with other {key} ({study.user_attrs.get(key)}, now {value}); "
+                f"the search {name!r} was started with other {key} ({study.user_attrs.get(key)}, now {value}); "
                 "give the same, or another name"
             )
     return study

@@ -38,7 +38,7 @@ def bench_of(surrogate: AnyStep, window: Array, member: int = 0) -> Bench:
             return _bench(rays, block, block.embed_position.in_features, outputs)
         if isinstance(network, LensNetwork):
             return _bench(network.states(features), network, network.n_in, network.n_out)
-    raise InputError("this model has no lens network to draw; its step is linear, or another kind of network")
+    raise InputError("this model has no lens network to draw; its step is another kind of model")
 
 
 def _bench(rays: Sequence[Rays], optics: LensNetwork | FieldBlock, n_in: int, n_out: int) -> Bench:

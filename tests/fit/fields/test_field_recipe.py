@@ -268,7 +268,7 @@ def test_what_cannot_be_is_said_in_one_sentence():
     with pytest.raises(InputError, match="its states have no grid"):
         fit_field_surrogate(flat, recipe())
     data = as_dataset(list(advection(4, 16, 20)), grid=(16,), dt=1.0)
-    with pytest.raises(InputError, match="not conserved between sides that hold a value"):
+    with pytest.raises(InputError, match="dirichlet boundaries do not conserve the mean"):
         fit_field_surrogate(data, recipe(), options=FieldOptions(boundary="dirichlet", conserve="mean"))
     with pytest.raises(InputError, match="unknown conserve 'men'; did you mean 'mean'"):
         FieldOptions(conserve="men")

@@ -81,7 +81,8 @@ def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
     assert record["models"][1]["nmse_by_lead"][0] == pytest.approx(plain.scores[1].by_lead.by_lead()[0])
     assert record["lead_times"] == [1, 2, 4, 8, 16, 32, 60]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [*(look(score.name).label for score in plain.scores), "valid below 0.4"]
+    band = f"half of the rollouts\nof {look('truth').label}"
+    assert labels == [*(look(score.name).label for score in plain.scores), band, "valid below 0.4"]
 
 
 def test_test_data_is_used_as_it_is_unless_it_trained(states):
@@ -128,6 +129,13 @@ def test_a_fit_that_looks_far_back_is_given_as_many_states():
     assert short.steps == 8
     with pytest.raises(InputError, match="looks at 12 states at a time, but only 3 rows lie before"):
         compare(states[:300], states[300:310], models={"ours": {"parts": ["linear"], "history": 12}}, steps=3)
+
+
+def test_a_fit_that_looks_further_back_than_foreseen_sees_rows_that_trained(monkeypatch):
+    monkeypatch.setattr("lln.forecaster.comparison.compare.longest_history", lambda *_: 1)
+    states = np.sin(0.3 * np.arange(200))[:, None]
+    found = compare(states, models={"ours": {"parts": ["linear"], "history": 40}}, steps=20)
+    assert found["ours"].history == 40
 
 
 def test_geometric_means_are_over_windows_and_seeds():

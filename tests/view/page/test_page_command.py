@@ -66,6 +66,14 @@ def test_the_numbers_of_a_seasonal_model_do_not_speak_of_networks_or_chaos():
     assert payload_of(page)["lyapunov"] is None
 
 
+def test_the_error_of_the_linear_map_is_shown_where_it_is_another():
+    model = copy.copy(fitted())
+    shown = ("Training", "the same, linear map alone")
+    assert shown in numbers_of(forecaster_page(model))
+    model.report_ = replace(model.report_, linear_nmse=model.report_.held_out_nmse)
+    assert shown not in numbers_of(forecaster_page(model))
+
+
 def test_a_field_keeps_its_grid_and_units():
     payload = payload_of(forecaster_page(field()))
     assert payload["space"] == [2, 3]
@@ -104,9 +112,9 @@ def test_a_model_without_lenses_gets_a_title_that_fits():
     model = fitted()
     plain = copy.copy(model)
     plain.surrogate_ = model.surrogate_.replace(members=())
-    assert payload_of(forecaster_page(model))["title"] == "Optical bench: array"
+    assert payload_of(forecaster_page(model))["title"] == "Optical bench: x, y, z"
     payload = payload_of(forecaster_page(plain))
-    assert payload["title"] == "Forecast: array"
+    assert payload["title"] == "Forecast: x, y, z"
     assert [part["kind"] for part in payload["parts"]] == ["linear"]
 
 

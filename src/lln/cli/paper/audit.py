@@ -26,9 +26,9 @@ LABELS = {
 def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of tables.")] = False,
 ) -> None:
-    """Recompute the paper's parameter and FLOP ratios from the counts, and say which agree.
+    """Recompute the paper's parameter and FLOP ratios from the counts, and show which agree.
 
-    Leaves with exit code 1 if one of the 100 ratios differs from the printed one in a printed digit.
+    Exits with code 1 if one of the 100 ratios differs from the printed one in a printed digit.
     """
     from lln.paper.theory.audit import audit_ratios
 

@@ -11,8 +11,12 @@ RECORDS = Path("results/paper")
 
 
 def report(
-    records: Annotated[Path, typer.Option(help="Folder of records that `lln reproduce` wrote.")] = RECORDS,
-    out: Annotated[Path | None, typer.Option(help="Where to write; by default beside the records.")] = None,
+    records: Annotated[
+        Path, typer.Option(help="Folder of records that `lln reproduce` wrote.", metavar="FOLDER")
+    ] = RECORDS,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to.", metavar="FOLDER", show_default="that of the records")
+    ] = None,
 ) -> None:
     """Write report.md, report.tex, report.html and the figures; missing runs are shown as missing."""
     for path in render(records, out):

@@ -42,7 +42,9 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the records; a new one runs everything.", show_default="results/paper"),
+        typer.Option(
+            help="Folder of the records; a new one runs everything.", metavar="FOLDER", show_default="results/paper"
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
     scheduler: Annotated[
@@ -51,9 +53,9 @@ def reproduce(
     study: Annotated[Path | None, typer.Option(help="Run this study file in place of the paper's.")] = None,
     report: Annotated[bool, typer.Option(help="Write the report at the end.")] = True,
 ) -> None:
-    """Run the paper's studies and write the report. What is finished is never run again: call it again to resume.
+    """Run the paper's studies and write the report. Finished runs are not repeated: run it again to resume.
 
-    Leaves with exit code 1 if a run crashed; the others are kept, and the next call tries it again.
+    Exits with code 1 if a run crashed; the others are kept, and the next call tries it again.
     """
     from lln.paper.expand import shortened
     from lln.paper.records import RecordStore
@@ -78,7 +80,10 @@ def reproduce(
     if report and study is None:
         _write_report(folder)
     if failed:
-        typer.echo(f"{failed} runs crashed; they are recorded as failed in {folder}, call again to retry", err=True)
+        typer.echo(
+            f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry",
+            err=True,
+        )
         raise typer.Exit(1)
 
 

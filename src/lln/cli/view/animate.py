@@ -21,7 +21,7 @@ def animate(
     frames: Annotated[int, typer.Option(min=2, help="Pictures in the film.")] = 120,
     fps: Annotated[int, typer.Option(min=1, max=100, help="Pictures a second.")] = 25,
 ) -> None:
-    """Film a rollout: a curve in phase space or time, a field as a curve, or as an image, whatever the system is."""
+    """Make a film of a rollout: a curve in phase space or over time, or a field as a curve or an image."""
     from lln.cli.console import echo, output_file, read_data, read_for, read_model
     from lln.core.errors import InputError
     from lln.core.safe_files import whole_file

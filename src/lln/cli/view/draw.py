@@ -18,7 +18,7 @@ def draw(
     rays: Annotated[int, typer.Option(min=1, help="How many rays to draw.")] = 12,
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
-    """Draw embedding, rays, lenses with their strength, and readout, as the last training state meets them."""
+    """Draw a lens network at the last training state: embedding, rays, lenses with their strength, readout."""
     from lln.cli.console import echo, output_file, read_model
     from lln.core.errors import InputError
     from lln.core.safe_files import whole_file

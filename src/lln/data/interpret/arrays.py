@@ -74,7 +74,7 @@ def _clocks(times: Any, count: int) -> list[Any]:
 def as_array(x: Any) -> Any:
     """Convert `x` to an array; a large array on the disk, or of Dask, stays as it is."""
     if x is None:
-        raise InputError("None is no data; give an array (time, n), a table, an xarray object or a path")
+        raise InputError("no data was given (None); give an array (time, n), a table, an xarray object or a path")
     if isinstance(x, np.ma.MaskedArray):
         return np.ma.filled(x.astype(np.float64), np.nan)
     if hasattr(x, "detach"):  # a torch tensor, whose module must not be imported here
@@ -124,7 +124,7 @@ def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, a
     """Each trajectory as (time, n), and how many axes the array had once space was flattened."""
     shape = tuple(x.shape)
     if not shape:
-        raise InputError(f"{source}: a single number is no trajectory; give an array (time, n)")
+        raise InputError(f"{source}: a single number is not a trajectory; give an array (time, n)")
     if 0 in shape:
         raise InputError(
             f"{source}: empty, 0 feature(s) (shape={shape}) while a minimum of 1 is required"

@@ -103,7 +103,7 @@ def _even_rows(one: Part, dt: float | None) -> tuple[list[Series], float, list[s
     mean = (end - float(head[0])) / (rows - 1)
     step = mean if abs(mean - middle) <= JITTER * middle + slack else middle
     if not step > 0:
-        raise InputError(f"{name}: times do not rise; name the variable that is time with time=")
+        raise InputError(f"{name}: times do not increase; name the variable that is time with time=")
     edges, before = [0], float(head[0]) - step
     for first in range(0, rows, TIMES):
         part = np.asarray(times[first : min(first + TIMES, rows)], dtype=np.float64)

@@ -162,7 +162,7 @@ class _Columns:
         for name in years:
             values = self.table[name].to_numpy()
             if values.dtype.kind in "iu" and len(values) > 1 and (np.diff(values.astype(np.int64)) > 0).all():
-                self.notes.append(f"{self.source}: column {name!r} only ever rises and is taken as time")
+                self.notes.append(f"{self.source}: column {name!r} only increases and is taken as time")
                 return [name]
         return []
 
@@ -185,10 +185,10 @@ class _Columns:
             return []
         steps = np.diff(values.astype(np.float64))
         if (steps > 0).all() and np.ptp(steps) <= EVEN * steps.mean() + 8 * np.finfo(float).eps * np.abs(values).max():
-            self.notes.append(f"{self.source}: column {first!r} rises evenly and is taken as time")
+            self.notes.append(f"{self.source}: column {first!r} increases evenly and is taken as time")
             return [first]
         if (steps > 0).all():
-            self.notes.append(f"{self.source}: column {first!r} only ever rises; if it is time, say time={first!r}")
+            self.notes.append(f"{self.source}: column {first!r} only increases; if it is time, say time={first!r}")
         return []
 
     def _numeric(self, names: list[str]) -> list[str]:

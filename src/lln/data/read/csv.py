@@ -75,7 +75,7 @@ def read_csv(path: Path) -> ReadTable:
     except pd.errors.ParserError as error:
         raise InputError(
             f"{path}: rows have different numbers of cells ({str(error).strip().rpartition(': ')[2]}); every row needs "
-            "one cell a column"
+            "one cell for each column"
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error

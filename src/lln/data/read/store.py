@@ -188,7 +188,7 @@ class LazyRows:
                 raise
             except Exception as error:  # each library raises its own errors for a damaged chunk
                 raise InputError(
-                    f"{name}: rows {begin} to {end - 1} cannot be read ({reason(error)}); is it whole?"
+                    f"{name}: rows {begin} to {end - 1} cannot be read ({reason(error)}); is the file complete?"
                 ) from error
             order = [remaining.index(axis) for axis in self.axes]
             parts.append(block.transpose(order).reshape(end - begin, -1))

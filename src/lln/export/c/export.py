@@ -162,5 +162,5 @@ def replay(program: Path, probe: Probe, surrogate: AnyStep, run: Sequence[str] =
         command = [*run, str(program.resolve()), str(starts), str(ends), str(probe.steps)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise InputError(f"{program}: left with {done.returncode} ({done.stderr.strip() or 'no message'})")
+            raise InputError(f"{program}: exited with code {done.returncode} ({done.stderr.strip() or 'no message'})")
         return np.fromfile(ends).reshape(len(probe.window), probe.steps, surrogate.frame.size)

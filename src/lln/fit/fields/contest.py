@@ -86,14 +86,14 @@ class Contest:
         chosen = "all points share their weights" if self.points_share else "every point has weights of its own"
         whole = ""
         if self.dense_network is not None and self.shared_network is not None:
-            whole = f"; whole models, over the last fold, by {self.shared_network:.2g} and {self.dense_network:.2g}"
+            whole = f"; whole models, over the last fold, {self.shared_network:.2g} and {self.dense_network:.2g}"
         elif self.dense_network is not None:
-            whole = f"; a whole dense model, over the last fold, by {self.dense_network:.2g}"
+            whole = f"; a whole dense model, over the last fold, {self.dense_network:.2g}"
         over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
         return (
-            f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone errs by "
-            f"{self.shared:.2g}, a dense map by {self.dense:.2g}{whole} ({self.grid}); field={not self.points_share} "
-            "insists on the other"
+            f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone has the error "
+            f"{self.shared:.2g}, a dense map {self.dense:.2g}{whole} ({self.grid}); "
+            f"field={not self.points_share} takes the other"
         )
 
     def candidates(self) -> list[dict[str, Any]]:

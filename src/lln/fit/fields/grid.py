@@ -50,7 +50,7 @@ class Grid:
 
 
 def grid_of(dataset: Dataset, boundary: str | Sequence[str | Sequence[str]] = "auto") -> Grid:
-    """Spacing from coordinates; boundaries as given, or read off the data where they are "auto"."""
+    """Spacing from coordinates; boundaries as given, or detected in the data where they are "auto"."""
     if not dataset.space:
         raise InputError(f"{dataset.source}: its states have no grid; give grid=, or use a dense model")
     if len(dataset.space) > 3:
@@ -61,13 +61,13 @@ def grid_of(dataset: Dataset, boundary: str | Sequence[str | Sequence[str]] = "a
         steps = np.diff(np.asarray(positions, dtype=np.float64))
         spacing.append(float(abs(steps.mean())) if len(steps) and steps.mean() else 1.0)
         if len(steps) and np.ptp(steps) > _UNEVEN * abs(steps).max():
-            notes.append(f"the grid is uneven along {name!r}; it is taken point by point, as if it were even")
+            notes.append(f"the grid is uneven along {name!r}; it is treated as even")
     if boundary != "auto":
         return Grid(dataset.space, tuple(spacing), sides(boundary, len(dataset.space)), tuple(notes))
     states = _sample(dataset)
     found = tuple(_axis(states, axis) for axis in range(len(dataset.space)))
     named = [f"{name}: {' and '.join(dict.fromkeys(pair))}" for name, pair in zip(dataset.coords, found, strict=True)]
-    notes.append(f"boundaries were read off the data ({'; '.join(named)}); say otherwise with boundary=")
+    notes.append(f"boundaries were detected in the data ({'; '.join(named)}); the option boundary overrides them")
     return Grid(dataset.space, tuple(spacing), found, tuple(notes))
 
 

@@ -350,10 +350,10 @@ class FieldFitting:
         if wish == "auto":
             wish = "mean" if not fixed and conserves(self.training) else "none"
             if wish == "mean":
-                self.notes.append("the data conserves the mean of every channel, so the model does; conserve='none' "
-                                  "lets it go")  # fmt: skip
+                self.notes.append("the data conserves the mean of every channel, so the model does too; "
+                                  "conserve='none' turns this off")  # fmt: skip
         if wish != "none" and fixed:
-            raise InputError("a mean is not conserved between sides that hold a value; use conserve='none'")
+            raise InputError("dirichlet boundaries do not conserve the mean; use conserve='none'")
         return wish
 
     def _unroll(self) -> int:

@@ -50,7 +50,7 @@ def coverage(networks: Sequence[StateNetwork], features: Array, static: Array | 
     kinds = (LensNetwork, FieldLensNetwork)
     lenses = [network for network in networks if isinstance(network, kinds)]
     if not lenses or len(lenses) < len(networks):
-        raise InputError("coverage is a question about lens networks; this model has none")
+        raise InputError("coverage is defined for lens networks only; this model has none")
     rows = features[np.isfinite(features).all(axis=tuple(range(1, features.ndim)))]
     if not len(rows):
         raise InputError("coverage needs at least one finite state")

@@ -151,10 +151,10 @@ _USES = {
     "dynamics; give it more data or longer trajectories.",
     "drift": "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
     "learned no dynamics; give it more data or longer trajectories.",
-    "last change": "Nothing that was tried beat repeating the last change on held-out rollouts: this model does that.",
-    "mean": "Nothing that was tried beat the training mean on held-out rollouts: this model forecasts that.",
-    "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts: this model is that.",
-    "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts: this model is one.",
+    "last change": "Nothing that was tried beat repeating the last change on held-out rollouts, so it is used.",
+    "mean": "Nothing that was tried beat the training mean on held-out rollouts, so that is the forecast.",
+    "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts, so it is used.",
+    "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts, so it is used.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "flow": "A polynomial vector field did best on held-out rollouts; no network is used (more: lln explain "

@@ -69,7 +69,7 @@ class Skill:
         score = own.score(noisy=noisy)
         for name, one in self.errors.items():
             if name not in (MODEL, LINEAR) and one.score(noisy=noisy) < score - 0.1:
-                notes.append(f"On held-out rows {name} errs less than this model; use it where that is enough.")
+                notes.append(f"On held-out rows {name} has a smaller error; use it where that is enough.")
                 break
         return notes
 

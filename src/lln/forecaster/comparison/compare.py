@@ -94,11 +94,11 @@ def compare(
         depths: depths to choose from for each network, on held-out rollouts of up to three of the seeds; None leaves
             the depth to the recipe.
         steps: length of a rollout, shorter if the test data is; None takes 500, or six tenths of the test data.
-        windows: at most so many rollouts, evenly spread and perhaps overlapping; None takes all.
+        windows: the largest number of rollouts, evenly spread, which may overlap; None takes all.
         starts: rows of every test trajectory from which rollouts start, in place of an even choice.
         threshold: error that ends a valid prediction, in standard deviations of the training data.
         exponent: the true system's largest Lyapunov exponent, per unit of time, to show valid times in Lyapunov times.
-        dt: time step, where the data does not tell.
+        dt: time step, if the data does not contain it.
         progress: callback that receives the events of the fits, each with the model's name as its group.
         checkpoint: file that stores each model's score; the same comparison continues from it.
 
@@ -140,7 +140,7 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, room)
+    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, split.rows_before(fold))
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
@@ -218,6 +218,16 @@ class _Split:
         raise InputError(
             f"nothing to score on: no {least + 1} neighbouring rows without a gap are left beside the training data; "
             "give longer trajectories or test data"
+        )
+
+    def rows_before(self, fold: Fold) -> int:
+        """How many rows without a gap end at the start of every rollout; rows that trained are among them."""
+        stretches = self.data.stretches(1)
+        return min(
+            row - first + 1
+            for index, row in fold.windows
+            for i, first, last in stretches
+            if i == index and first <= row < last
         )
 
     def _from(self, starts: Sequence[int], least: int, steps: int) -> tuple[Fold, int]:

@@ -179,7 +179,7 @@ class Comparison:
     def table(self) -> Table:
         """A row for each model; the best values in bold."""
         chaotic = self.exponent is not None and self.exponent > 0
-        columns = ["model", "error", "nMSE", "valid steps", "valid time", "parameters", "seconds"]
+        columns = ["model", "error", "NMSE", "valid steps", "valid time", "parameters", "seconds"]
         if chaotic:
             columns.insert(5, "Lyapunov times")
         rows: list[list[str | float | int]] = []

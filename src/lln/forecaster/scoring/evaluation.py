@@ -17,6 +17,7 @@ from lln.data.series import Dataset
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
 from lln.evaluate.rollout import Ending, Outcome, Region, judge
+from lln.fit.choice.scores import LOST
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
@@ -213,7 +214,7 @@ class Evaluation:
         found = {
             "normalised mean square error": f"{self.nmse:.3g}",
             "valid prediction time": f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times}), "
-            f"threshold {self.threshold:g}",
+            f"RMSE below {self.threshold:g}",
             **self._average_fact(),
             **{name: f"{value:.3g}" for name, value in self.metrics.items()},
         }
@@ -227,13 +228,13 @@ class Evaluation:
             return {}
         steps, least = self.skill.valid_steps, "at least " if self.skill.valid_steps == self.skill.leads[-1] else ""
         span = f"{least}{steps} steps ({human_time(steps * self.dt, self.time_unit)})" if steps else "not even one step"
-        return {"valid on average": f"{span}, {self.skill.origins} rolling origins"}
+        return {"valid on average": f"{span}, NMSE below {LOST:g}, {self.skill.origins} rolling origins"}
 
     def remarks(self) -> list[str]:
         """Sentences on what the numbers do not say."""
         said = []
         if self.diverged or self.left:
-            ended = f"rollouts that diverged: {self.diverged}, that left the region of training: {self.left}"
+            ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
             said.append(f"{ended} (more: lln explain diverged)")
         beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
         if beaten is not None:
@@ -241,8 +242,8 @@ class Evaluation:
         if self.choosing is not None:
             other = self.choosing
             said.append(
-                f"apart, on {len(other.windows)} windows of the rows that helped to choose: normalised mean square "
-                f"error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
+                f"separately, on {len(other.windows)} windows of the rows that helped to choose: normalised mean "
+                f"square error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
             )
         return said
 

@@ -91,8 +91,8 @@ class LeadSkill:
             return None
         name, factor = self.better[0]
         others = ", ".join(one for one, _ in self.better[1:])
-        also = f" (better too: {others})" if others else ""
-        return f"{_words(name)} errs {factor:.2g} times less than this model on these rows{also}; prefer it there."
+        also = f" (also better: {others})" if others else ""
+        return f"{_words(name)} has an error {factor:.2g} times smaller on these rows{also}; prefer it there."
 
     def table(self) -> Table:
         """A row for the model and each baseline, a column for each lead time."""
@@ -145,7 +145,7 @@ def lead_skill(
         dataset: the data.
         parts: rows of it that are predicted.
         steps: length of the rollouts; None takes 200, or six tenths of the longest part.
-        count: at most so many rollouts.
+        count: the largest number of rollouts.
         baselines: names in `BASELINES`.
         training: rows of the data that trained the model, to which baselines are fitted.
         intervals: of the model.
@@ -172,13 +172,13 @@ def lead_skill(
     rollouts = {MODEL: predicted}
     for name, (needed, roll) in fitted.items():
         if needed > history:
-            left_out[name] = f"it looks at {needed} states, more than lie before the rows"
+            left_out[name] = f"looks at {needed} states, more than there are before the scored rows"
             continue
         before = load(dataset, fold, needed, scale)
         rollouts[name] = np.broadcast_to(mean, windows.truth.shape) if roll is None else _roll(roll, before)
         if name == POLYNOMIAL and np.array_equal(rollouts[name], predicted):
             del rollouts[name]
-            left_out[name] = "its forecasts are those of the model"
+            left_out[name] = "the same forecasts as the model"
     errors = {name: windows.errors(states) for name, states in rollouts.items()}
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
     covered = None
@@ -208,7 +208,7 @@ def _fitted(
                 model = fit_reference(name, dataset)
                 found[name] = (model.history, model.rollout)
             elif rows is None:
-                left_out[name] = "it is fitted to the training rows, which these data do not hold"
+                left_out[name] = "fitted to the training rows, which are not in this data"
             elif name == POLYNOMIAL:
                 if fits_polynomials(rows):
                     (model,) = fit_request(Request().named(name), rows, (0,), None, None)

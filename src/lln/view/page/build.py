@@ -150,7 +150,7 @@ def forecaster_page(
         surrogate,
         layout,
         runs,
-        title=title or f"{kind_of_page}: {layout.source}",
+        title=title or f"{kind_of_page}: {layout.title}",
         subtitle=subtitle_of(forecaster, surrogate),
         steps=_length(forecaster, known) if steps is None else steps,
         region=forecaster.region_,

@@ -47,7 +47,7 @@ def numbers_of(
     """Title and rows of every table; `truth` describes the data that rollouts are compared with."""
     frame, layout = surrogate.frame, forecaster.layout_
     model = [
-        ("coordinates n", f"{frame.size}"),
+        ("coordinates n", f"{frame.size:,}"),
         ("states a step looks at", f"{frame.history}{', their logarithms' * forecaster.report_.logarithms}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
@@ -60,7 +60,8 @@ def numbers_of(
     training = [("data", layout.source)]
     left_out = set() if frame.matrix.any() else {"linear_nmse", "spectral_radius"}
     left_out |= set() if _has_network(surrogate) else {"correction_weight", "updates", "unroll"}
-    left_out |= {"linear_nmse"} if forecaster.report_.part in LINEAR else set()
+    same = _shown(report.get("linear_nmse"), ",") == _shown(report.get("held_out_nmse"), ",")
+    left_out |= {"linear_nmse"} if same or forecaster.report_.part in LINEAR else set()
     training += [
         (words, _shown(report[key], ","))
         for key, words in _REPORT.items()

@@ -198,15 +198,16 @@ export function mark(
   context.setLineDash([]);
   if (!text) return;
   const wide = context.measureText(text).width;
-  const right = at + 6 + wide < box.right + 10;
-  context.textAlign = right ? "left" : "right";
+  // Behind the line, or before it; where neither has room, as near as the words stay whole.
+  const from = at + 6 + wide < box.right + 10 ? at + 6 : Math.max(at - 6 - wide, box.left + 2);
+  context.textAlign = "left";
   context.fillStyle = colour;
   context.textBaseline = "top";
   // A rim of paper keeps the words readable on lines and pictures.
   context.strokeStyle = colours().paper;
   context.lineWidth = 4;
-  context.strokeText(text, right ? at + 6 : at - 6, box.top + 5);
-  context.fillText(text, right ? at + 6 : at - 6, box.top + 5);
+  context.strokeText(text, from, box.top + 5);
+  context.fillText(text, from, box.top + 5);
 }
 
 /** Least and largest of what `visit` reports, widened a little; never empty. */

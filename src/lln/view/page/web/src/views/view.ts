@@ -36,7 +36,8 @@ export function fillSelect(select: HTMLSelectElement, labels: string[], chosen: 
 export function span(payload: Payload, steps: number): string {
   const time = steps * payload.dt;
   const unit = payload.timeUnit || (time === 1 ? "time unit" : "time units");
-  const times = payload.lyapunov === null ? "" : ` = ${short(+(time * payload.lyapunov).toPrecision(2))} Lyapunov times`;
+  const many = payload.lyapunov === null ? 0 : +(time * payload.lyapunov).toPrecision(2);
+  const times = payload.lyapunov === null ? "" : ` = ${short(many)} Lyapunov ${many === 1 ? "time" : "times"}`;
   return `${short(+time.toPrecision(3))} ${unit}${times}`;
 }
 
