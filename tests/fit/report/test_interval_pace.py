@@ -5,7 +5,7 @@ import pytest
 
 import lln
 from lln.data.series import Dataset, Series
-from lln.fit.report.intervals import Intervals, measured_coverage, surely_follow
+from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage, surely_follow
 from lln.fit.report.pace import change_along
 from lln.systems import perturbed_start, simulate
 from lln.systems.advection_diffusion import AdvectionDiffusion
@@ -94,3 +94,15 @@ def test_a_field_that_decays_is_covered_early_and_late(tmp_path: Any) -> None:
             truth = states[4:, row : row + 201]
             inside = (truth >= found.lower) & (truth <= found.upper)
             assert 0.83 < inside[:, 1:].mean() < 0.96, row
+
+
+def test_one_wild_window_does_not_decide_how_much_more_a_model_errs_elsewhere() -> None:
+    rng = np.random.default_rng(6)
+    spread = np.where(np.arange(100) == 0, 1e2, 1.0)[:, None, None] * np.ones((1, STEPS, 1))
+    truth = np.zeros_like(spread)
+    apart, fitted = (spread * rng.standard_normal(spread.shape) for _ in range(2))
+    apart[0] = 5.0 * spread[0]
+    fitted[0] = 0.5 * spread[0]
+    found = as_elsewhere(np.ones_like(spread), truth, [(apart, fitted, truth)], [spread])
+    assert (found < 2.0).all()
+    assert (as_elsewhere(np.ones_like(spread), truth, [(apart, fitted, truth)], [np.ones(1)]) > 5.0).all()

@@ -232,7 +232,9 @@ def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(gain) & wide & (gain > 0))
 
 
-def as_elsewhere(predicted: Array, truth: Array, held: Sequence[tuple[Array, Array, Array]], scale: Array) -> Array:
+def as_elsewhere(
+    predicted: Array, truth: Array, held: Sequence[tuple[Array, Array, Array]], units: Sequence[Array]
+) -> Array:
     """Rollouts over rows that trained the model, with errors as large as on rows that did not.
 
     Args:
@@ -240,15 +242,15 @@ def as_elsewhere(predicted: Array, truth: Array, held: Sequence[tuple[Array, Arr
         truth: what came.
         held: over held-out rows: rollouts of a model that did not learn from them and of the one that did, and what
             came. By how much the second errs less is the factor.
-        scale: standard deviations, (n,).
+        units: in which the errors over each are counted: standard deviations, (n,), or what widths are multiples of.
     """
-    apart, fitted = (_size([one[k] - one[2] for one in held], scale) for k in range(2))
+    apart, fitted = (_size([(one[k] - one[2]) / unit for one, unit in zip(held, units, strict=True)]) for k in range(2))
     return truth + (predicted - truth) * (apart / fitted)
 
 
-def _size(errors: Sequence[Array], scale: Array) -> Array:
-    """Root mean square errors in standard deviations at each step, geometric means over coordinates, (steps, 1)."""
-    size = np.concatenate([np.abs(one) / scale for one in errors])
+def _size(errors: Sequence[Array]) -> Array:
+    """Root mean square errors at each step, geometric means over coordinates, (steps, 1)."""
+    size = np.concatenate([np.abs(one) for one in errors])
     size = np.where(np.isfinite(size), np.minimum(size, _LOST), _LOST)
     size = np.maximum(np.sqrt(np.mean(size**2, axis=0)), np.finfo(np.float64).tiny)
     return np.asarray(np.exp(np.log(size).mean(axis=-1, keepdims=True)))

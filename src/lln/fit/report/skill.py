@@ -137,9 +137,12 @@ class _Rolled:
     def of(cls, step: Step[Any, Any], windows: Windows, fold: Fold) -> _Rolled:
         return cls(step, windows, fold, _rolled(step, windows))
 
+    @property
+    def start(self) -> Array:
+        return self.windows.start[:, -self.step.frame.history :]
+
     def spread(self, kick: Array) -> Array:
-        start = self.windows.start[:, -self.step.frame.history :]
-        return spread_along(self.step, start, self.states.shape[1], self.windows.inputs, kick)
+        return spread_along(self.step, self.start, self.states.shape[1], self.windows.inputs, kick)
 
     def change(self) -> Array:
         return change_along(self.windows.start, self.states, self.windows.scale)
@@ -175,7 +178,9 @@ def _intervals(
         return intervals, covered
     seen = _Rolled.of(final, load(dataset, trained, longest, scale), trained)
     both = [(one.states, _rolled(final, one.windows), one.windows.truth) for one in held]
-    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, scale), seen.windows.truth))
+    sizes = [intervals.spread(one.step, one.start, one.states, one.windows.inputs) for one in held]
+    units = [scale if one is None else one for one in sizes]  # else the largest errors would decide
+    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, units), seen.windows.truth))
     spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
     rows = _rows([one.fold for one in (*held, seen)])
     change = None if change is None else np.concatenate([change, seen.change()])
