@@ -5,7 +5,7 @@ import pytest
 
 import lln
 from lln.data.series import Dataset, Series
-from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage, surely_follow
+from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 from lln.fit.report.pace import change_along
 from lln.systems import perturbed_start, simulate
 from lln.systems.advection_diffusion import AdvectionDiffusion
@@ -70,14 +70,6 @@ def test_the_coverage_that_is_reported_is_that_of_the_pace() -> None:
     assert with_pace == pytest.approx(0.9, abs=0.02)
     assert without is not None
     assert abs(without - 0.9) > 0.03
-
-
-def test_errors_of_a_network_must_follow_their_spread_clearly() -> None:
-    rng = np.random.default_rng(5)
-    spread = rng.uniform(0.1, 1.0, (200, STEPS, 1)) ** 2
-    truth = np.zeros_like(spread)
-    assert surely_follow(spread * rng.standard_normal(spread.shape), truth, np.ones(1), spread)
-    assert not surely_follow(rng.standard_normal(spread.shape), truth, np.ones(1), spread)
 
 
 def test_a_field_that_decays_is_covered_early_and_late(tmp_path: Any) -> None:

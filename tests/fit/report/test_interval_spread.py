@@ -11,7 +11,7 @@ from lln.fit.report.spread import may_differ, spread_along
 RNG = np.random.default_rng(4)
 
 
-def stepping(advance: Any, history: int = 1) -> Any:
+def stepping(advance: Any, history: int = 1, members: tuple[Any, ...] = ()) -> Any:
     """A model whose next state is advance(window)."""
 
     def rollout(window: np.ndarray, steps: int, inputs: np.ndarray | None = None) -> np.ndarray:
@@ -22,7 +22,9 @@ def stepping(advance: Any, history: int = 1) -> Any:
             states.append(after)
         return np.stack(states, axis=-2)
 
-    return SimpleNamespace(rollout=rollout, frame=SimpleNamespace(history=history, scale=np.ones(1), mean=np.zeros(1)))
+    return SimpleNamespace(
+        rollout=rollout, members=members, frame=SimpleNamespace(history=history, scale=np.ones(1), mean=np.zeros(1))
+    )
 
 
 LOGISTIC = stepping(lambda window: 3.9 * window[..., -1, :] * (1 - window[..., -1, :]))
@@ -42,10 +44,12 @@ def test_the_spread_ends_at_the_size_of_the_data_also_where_the_model_diverges()
     assert (found[0, 5:, 0] == 2.0).all()
 
 
-def test_only_models_that_bend_and_are_small_have_a_spread_of_their_own() -> None:
+def test_only_models_that_bend_and_are_quick_have_a_spread_of_their_own() -> None:
     start = RNG.uniform(0.1, 0.9, (20, 1, 1))
+    advance = LOGISTIC.rollout
     assert may_differ(LOGISTIC, start, None, np.full(1, 1e-6))
     assert not may_differ(stepping(lambda w: 0.9 * w[..., -1, :]), start, None, np.full(1, 1e-6))
+    assert not may_differ(stepping(advance, members=(object(),)), start, None, np.full(1, 1e-6))
     assert not may_differ(LOGISTIC, RNG.uniform(0.1, 0.9, (20, 1, 17)), None, np.full(17, 1e-6))
 
 

@@ -37,7 +37,6 @@ _NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _LESS_LIKELY = 0.1  # log-likelihood that one error may lose by a spread, which also says what was not seen yet
-_MORE_LIKELY = 0.05  # log-likelihood that one error must gain by the spread of a network, which is known less well
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
 
 
@@ -86,9 +85,10 @@ class Intervals:
             change: of the state along each rollout, (windows, steps, 1), used where errors follow that and no spread.
         """
         steps = truth.shape[1]
-        leads = _leads(steps)
+        leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
         predicted, truth = predicted[:, leads - 1], truth[:, leads - 1]
-        error = _errors(predicted, truth, scale)
+        error = np.abs(predicted - truth)
+        error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
         spread = None if spread is None or not _follow(error, spread[:, leads - 1]) else spread[:, leads - 1]
         pace = None
         if spread is None and change is not None:
@@ -201,24 +201,9 @@ class Intervals:
         return cls(leads, levels, widths, scale, kick, pace)
 
 
-def _leads(steps: int) -> NDArray[np.int64]:
-    return np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(np.int64))
-
-
-def _errors(predicted: Array, truth: Array, scale: Array) -> Array:
-    error = np.abs(predicted - truth)
-    return np.asarray(np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale))
-
-
-def surely_follow(predicted: Array, truth: Array, scale: Array, spread: Array) -> bool:
-    """Whether the errors of rollouts (windows, steps, n) clearly follow their spread, as those of a network must."""
-    at = _leads(truth.shape[1]) - 1
-    return _follow(_errors(predicted[:, at], truth[:, at], scale), spread[:, at], _MORE_LIKELY)
-
-
-def _follow(error: Array, spread: Array, gain: float = -_LESS_LIKELY) -> bool:
+def _follow(error: Array, spread: Array) -> bool:
     """Whether errors (windows, leads, n) follow their spread, by their likelihood if they were normal."""
-    return log_likelihood(error, spread) - log_likelihood(error) > gain
+    return log_likelihood(error, spread) - log_likelihood(error) > -_LESS_LIKELY
 
 
 def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:

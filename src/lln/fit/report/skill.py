@@ -15,7 +15,7 @@ from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
-from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage, surely_follow
+from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 from lln.fit.report.pace import change_along
 from lln.fit.report.spread import may_differ, spread_along
 from lln.step.base import Step
@@ -167,8 +167,6 @@ def _intervals(
     spread, change = None, None if fold.noisy else np.concatenate([one.change() for one in held])
     if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
         spread = np.concatenate([one.spread(kick) for one in held])
-        if last.step.members and not surely_follow(*_joined(pairs), scale, spread):
-            spread = None
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
     intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)

@@ -54,9 +54,9 @@ def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array |
 def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, kick: Array) -> bool:
     """Whether errors of a model grow from some windows (W, H, n) otherwise than from others, as in no linear map.
 
-    Large windows are not asked: that would take longer than their fit.
+    Large windows and networks are not asked: that would take longer than their fit.
     """
-    if start.shape[1] * start.shape[2] > MOST:
+    if start.shape[1] * start.shape[2] > MOST or step.members:
         return False
     few = slice(None, None, max(1, len(start) // _FEW))
     steps = _FEW if inputs is None else min(_FEW, inputs.shape[1])
