@@ -132,7 +132,8 @@ class FittedForecaster(Estimator):
         found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
         if intervals is None or level is None:
             return found
-        return with_bounds(found, intervals, level, intervals.spread(self.surrogate_, start.window, steps, known))
+        spread = intervals.spread(self.surrogate_, start.window, found.array[..., 1:, :], known)
+        return with_bounds(found, intervals, level, spread)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """A rollout of each member of the ensemble alone, for how far they agree.

@@ -71,7 +71,7 @@ def test_intervals_follow_the_spread_and_cover_calm_and_wild_starts_alike() -> N
     intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, kick=kick)
     intervals = Intervals.from_record(intervals.record())
     start, predicted, truth = noisy_rollouts(600, 2)
-    grown = intervals.spread(LOGISTIC, start, 8, None)
+    grown = intervals.spread(LOGISTIC, start, predicted, None)
     assert grown is not None
     wild = grown[:, -1, 0] > np.median(grown[:, -1, 0])
     for some in (wild, ~wild):
@@ -88,7 +88,7 @@ def test_errors_that_do_not_follow_the_spread_have_widths_of_their_own() -> None
     truth = predicted + np.random.default_rng(3).standard_normal(truth.shape)
     intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, kick=np.full(1, 1e-6))
     assert intervals.kick is None
-    assert intervals.spread(LOGISTIC, start, 8, None) is None
+    assert intervals.spread(LOGISTIC, start, predicted, None) is None
 
 
 def test_a_kick_of_another_size_is_refused() -> None:

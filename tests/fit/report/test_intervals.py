@@ -109,9 +109,9 @@ def errors_of(size: float, windows: int = 300) -> np.ndarray:
 def test_errors_on_training_rows_count_as_much_as_they_would_elsewhere() -> None:
     zero = np.zeros((300, 6, 2))
     held = (errors_of(3.0), errors_of(1.5), zero)  # learning from these rows halved the errors on them
-    assert as_elsewhere(errors_of(1.0), zero, [held], np.ones(2)).std() == pytest.approx(2.0, rel=0.05)
+    assert as_elsewhere(errors_of(1.0), zero, [held], [np.ones(2)]).std() == pytest.approx(2.0, rel=0.05)
     held[0][0, 3] = np.inf  # a lost rollout counts, but does not spoil the rest
-    assert np.isfinite(as_elsewhere(errors_of(1.0), zero, [held], np.ones(2))).all()
+    assert np.isfinite(as_elsewhere(errors_of(1.0), zero, [held], [np.ones(2)])).all()
 
 
 def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:

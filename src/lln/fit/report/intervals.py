@@ -9,19 +9,21 @@ as large as they would be on rows that did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
-model grow faster from some states than from others; there widths are multiples of the spread along each rollout.
+model grow faster from some states than from others; there widths are multiples of the spread along each rollout. Errors
+of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from lln.fit.report.pace import Pace, change_along, log_likelihood, pace_of
 from lln.fit.report.spread import spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
@@ -50,6 +52,7 @@ class Intervals:
         scale: standard deviation of each coordinate, (n,).
         kick: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows
             from it along each rollout (`lln.fit.report.spread`); None elsewhere.
+        pace: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.pace`).
     """
 
     leads: tuple[int, ...]
@@ -57,6 +60,7 @@ class Intervals:
     widths: Array
     scale: Array
     kick: Array | None = None
+    pace: Pace | None = None
 
     @classmethod
     def of(
@@ -67,6 +71,7 @@ class Intervals:
         rows: float = np.inf,
         spread: Array | None = None,
         kick: Array | None = None,
+        change: Array | None = None,
     ) -> Intervals:
         """From rollouts and what came, both (windows, steps, n).
 
@@ -77,19 +82,26 @@ class Intervals:
             rows: number of rows that the windows are taken from; infinite for windows that do not overlap.
             spread: spread of the errors along each rollout, (windows, steps, n), used where errors follow it.
             kick: what it grows from.
+            change: of the state along each rollout, (windows, steps, 1), used where errors follow that and no spread.
         """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
         predicted, truth = predicted[:, leads - 1], truth[:, leads - 1]
         error = np.abs(predicted - truth)
         error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
-        spread = None if spread is None else spread[:, leads - 1]
-        follows = spread is not None and _follow(error, spread)
-        if follows:
+        spread = None if spread is None or not _follow(error, spread[:, leads - 1]) else spread[:, leads - 1]
+        pace = None
+        if spread is None and change is not None:
+            change = change[:, leads - 1]
+            pace = pace_of(error, change, rows / steps)
+        follows = spread is not None or pace is not None
+        if spread is not None:
             error = error / spread
-        elif truth.shape[2] > _COORDINATES:
+        elif pace is not None and change is not None:
+            error = error / pace.sizes(change)
+        if spread is None and truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
-        else:
+        elif not follows:
             ratio = _are_ratios(predicted, truth)
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
@@ -105,11 +117,18 @@ class Intervals:
         widths = quantiles * size * wider[..., None]
         # An interval never becomes narrower further ahead, unless its spread does: few windows would make it jitter.
         widths = widths if follows else np.maximum.accumulate(widths, axis=1)
-        return cls(tuple(leads.tolist()), LEVELS, widths, scale, kick if follows else None)
+        return cls(tuple(leads.tolist()), LEVELS, widths, scale, None if spread is None else kick, pace)
 
-    def spread(self, step: Step[Any, Any], start: Array, steps: int, inputs: Array | None) -> Array | None:
-        """The spread along rollouts from windows (..., H, n) that `bounds` asks for; None where it does not."""
-        return None if self.kick is None else spread_along(step, start, steps, inputs, self.kick)
+    @property
+    def follow(self) -> bool:
+        """Whether widths differ from rollout to rollout."""
+        return self.kick is not None or self.pace is not None
+
+    def spread(self, step: Step[Any, Any], start: Array, predicted: Array, inputs: Array | None) -> Array | None:
+        """What `bounds` asks for, along rollouts (..., steps, n) from windows (..., H, n); None where it does not."""
+        if self.pace is not None:
+            return self.pace.sizes(change_along(start, predicted, self.scale))
+        return None if self.kick is None else spread_along(step, start, predicted.shape[-2], inputs, self.kick)
 
     def bounds(self, predicted: Array, level: float, spread: Array | None = None) -> tuple[Array, Array]:
         """The lower and the upper bound around states (..., steps, n), given what `spread` found for them."""
@@ -164,7 +183,8 @@ class Intervals:
             "leads": list(self.leads), "levels": list(self.levels), "widths": self.widths.tolist(),
             "scale": self.scale.tolist(),
         }  # fmt: skip
-        return found if self.kick is None else {**found, "kick": self.kick.tolist()}
+        found |= {} if self.kick is None else {"kick": self.kick.tolist()}
+        return found if self.pace is None else {**found, "pace": asdict(self.pace)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Intervals:
@@ -177,14 +197,13 @@ class Intervals:
         kick = None if record.get("kick") is None else np.asarray(record["kick"], dtype=np.float64)
         if kick is not None and kick.shape != scale.shape:
             raise ValueError(f"a kick of shape {kick.shape} for {len(scale)} coordinates")
-        return cls(leads, levels, widths, scale, kick)
+        pace = None if record.get("pace") is None else Pace(**{name: float(x) for name, x in record["pace"].items()})
+        return cls(leads, levels, widths, scale, kick, pace)
 
 
 def _follow(error: Array, spread: Array) -> bool:
     """Whether errors (windows, leads, n) follow their spread, by their likelihood if they were normal."""
-    tiny = np.finfo(np.float64).tiny
-    size, ratio = (np.log(np.maximum(np.mean(one**2, axis=0), tiny)).mean() / 2 for one in (error, error / spread))
-    return bool(size - ratio - np.log(spread).mean() > -_LESS_LIKELY)
+    return log_likelihood(error, spread) - log_likelihood(error) > -_LESS_LIKELY
 
 
 def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
@@ -198,7 +217,9 @@ def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(gain) & wide & (gain > 0))
 
 
-def as_elsewhere(predicted: Array, truth: Array, held: Sequence[tuple[Array, Array, Array]], scale: Array) -> Array:
+def as_elsewhere(
+    predicted: Array, truth: Array, held: Sequence[tuple[Array, Array, Array]], units: Sequence[Array]
+) -> Array:
     """Rollouts over rows that trained the model, with errors as large as on rows that did not.
 
     Args:
@@ -206,15 +227,15 @@ def as_elsewhere(predicted: Array, truth: Array, held: Sequence[tuple[Array, Arr
         truth: what came.
         held: over held-out rows: rollouts of a model that did not learn from them and of the one that did, and what
             came. By how much the second errs less is the factor.
-        scale: standard deviations, (n,).
+        units: in which the errors over each are counted: standard deviations, (n,), or what widths are multiples of.
     """
-    apart, fitted = (_size([one[k] - one[2] for one in held], scale) for k in range(2))
+    apart, fitted = (_size([(one[k] - one[2]) / unit for one, unit in zip(held, units, strict=True)]) for k in range(2))
     return truth + (predicted - truth) * (apart / fitted)
 
 
-def _size(errors: Sequence[Array], scale: Array) -> Array:
-    """Root mean square errors in standard deviations at each step, geometric means over coordinates, (steps, 1)."""
-    size = np.concatenate([np.abs(one) / scale for one in errors])
+def _size(errors: Sequence[Array]) -> Array:
+    """Root mean square errors at each step, geometric means over coordinates, (steps, 1)."""
+    size = np.concatenate([np.abs(one) for one in errors])
     size = np.where(np.isfinite(size), np.minimum(size, _LOST), _LOST)
     size = np.maximum(np.sqrt(np.mean(size**2, axis=0)), np.finfo(np.float64).tiny)
     return np.asarray(np.exp(np.log(size).mean(axis=-1, keepdims=True)))
@@ -227,6 +248,7 @@ def measured_coverage(
     level: float = 0.9,
     rows: float = np.inf,
     spread: Array | None = None,
+    change: Array | None = None,
 ) -> float | None:
     """How much of every other stretch of windows is covered by intervals from the rest; None for too few windows."""
     count = len(truth)
@@ -235,9 +257,13 @@ def measured_coverage(
     first = np.arange(count) * 4 // count % 2 == 0
     found = []
     for one in (first, ~first):
-        here, there = (None, None) if spread is None else (spread[one], spread[~one])
-        intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2, here, scale)
-        there = None if intervals.kick is None else there
+        grown, moved = (None if along is None else along[one] for along in (spread, change))
+        intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2, grown, scale, moved)
+        there = None
+        if intervals.pace is not None and change is not None:
+            there = intervals.pace.sizes(change[~one])
+        elif intervals.kick is not None and spread is not None:
+            there = spread[~one]
         found.append(intervals.covered(predicted[~one], truth[~one], level, there))
     return float(np.mean(found))
 

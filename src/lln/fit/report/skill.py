@@ -16,6 +16,7 @@ from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
 from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
+from lln.fit.report.pace import change_along
 from lln.fit.report.spread import may_differ, spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
@@ -136,9 +137,15 @@ class _Rolled:
     def of(cls, step: Step[Any, Any], windows: Windows, fold: Fold) -> _Rolled:
         return cls(step, windows, fold, _rolled(step, windows))
 
+    @property
+    def start(self) -> Array:
+        return self.windows.start[:, -self.step.frame.history :]
+
     def spread(self, kick: Array) -> Array:
-        start = self.windows.start[:, -self.step.frame.history :]
-        return spread_along(self.step, start, self.states.shape[1], self.windows.inputs, kick)
+        return spread_along(self.step, self.start, self.states.shape[1], self.windows.inputs, kick)
+
+    def change(self) -> Array:
+        return change_along(self.windows.start, self.states, self.windows.scale)
 
 
 def _intervals(
@@ -156,22 +163,26 @@ def _intervals(
     first = np.where(np.isfinite(last.states), last.states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
     kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
     pairs, rows = [(one.states, one.windows.truth) for one in held], _rows([one.fold for one in held])
-    spread = None  # noise is in the starts too, which a spread from the errors of steps does not know
+    # Noise is in the starts too, which a spread from the errors of steps does not know.
+    spread, change = None, None if fold.noisy else np.concatenate([one.change() for one in held])
     if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
         spread = np.concatenate([one.spread(kick) for one in held])
-    covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread)
-    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick)
+    covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
     trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, fold.steps, count)
-    # Without noise errors depend on where the state is. Where their spread does not say how, the latest rows do.
-    if final is None or not trained.windows or not (fold.noisy or intervals.kick is not None):
+    # Without noise errors depend on where the state is. Where nothing along them says how, the latest rows do.
+    if final is None or not trained.windows or not (fold.noisy or intervals.follow):
         return intervals, covered
     seen = _Rolled.of(final, load(dataset, trained, longest, scale), trained)
     both = [(one.states, _rolled(final, one.windows), one.windows.truth) for one in held]
-    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, scale), seen.windows.truth))
+    sizes = [intervals.spread(one.step, one.start, one.states, one.windows.inputs) for one in held]
+    units = [scale if one is None else one for one in sizes]  # else the largest errors would decide
+    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, units), seen.windows.truth))
     spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
     rows = _rows([one.fold for one in (*held, seen)])
-    return Intervals.of(*_joined(pairs), scale, rows, spread, kick), covered
+    change = None if change is None else np.concatenate([change, seen.change()])
+    return Intervals.of(*_joined(pairs), scale, rows, spread, kick, change), covered
 
 
 def _affordable(

@@ -183,7 +183,7 @@ def lead_skill(
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
     covered = None
     if intervals is not None:
-        spread = intervals.spread(step, windows.start, fold.steps, windows.inputs)
+        spread = intervals.spread(step, windows.start, predicted, windows.inputs)
         covered = intervals.covered(predicted, windows.truth, LEVEL, spread)
     return LeadSkill(errors, by_step, len(fold.windows), _rows(fold), noisy, covered, left_out)
 
