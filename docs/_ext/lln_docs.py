@@ -170,8 +170,8 @@ _SPOKEN = {
     "<pre>": '<pre tabindex="0">',  # boxes that scroll must be reached by the keyboard
     '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
     # The page of the search is empty without a query.
-    '<div id="search-results"></div>': "<h1>Search</h1>\n<p>Type words into the box at the side and press Enter.</p>\n"
-    '<div id="search-results"></div>',
+    '<div id="search-results"></div>': "<h1>Search</h1>\n<p>Type words into the search box of the menu and press Enter."
+    '</p>\n<div id="search-results"></div>',
 }
 
 

@@ -10,5 +10,6 @@ system = lln.preset("burgers-48")
 states = lln.simulate(system, 1600, dtype="float64").states
 grid = {"space": (48,), "channels": ("u",), "coords": {"x": system.grid}}
 train = Dataset((Series(states[:1100]),), system.dt, **grid)
-model = lln.LensForecaster(members=1, epochs=3, history=1, field=False, width=24, depth=2).fit(train)
-figure = model.rollout(states[1100], steps=400).plot(truth=states[1101:1501], title="Burgers: 400 unseen steps")
+model = lln.LensForecaster(parts=["linear", "polynomial"]).fit(train)
+start = states[1101 - model.history_ : 1101]
+figure = model.rollout(start, steps=400).plot(truth=states[1101:1501], title="Burgers: 400 unseen steps")

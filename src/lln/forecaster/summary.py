@@ -88,7 +88,7 @@ def _step(layout: Layout, report: FitReport) -> str:
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     if report.structure.get("members"):
         return f"looks at {looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
-    near = "" if report.radius is None else f" within {report.radius} grid points"
+    near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
     closed = _closed_form(report)
     if closed:
         return f"looks at {looks}{near}; a {closed} of degree {report.degree} in float64"
