@@ -36,6 +36,7 @@ _OPERATIONS = 6e9  # of one decomposition, which bounds the width
 _WIDEST = 1200
 _MOST_MONOMIALS = 1500
 _MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear part may leave it
+_LAW_MARGIN = 2.0  # the same for a vector field that is the law: its orbits may go where no row has been
 _FOLLOWS = 0.8  # correlation with time of a coordinate that is taken for a clock or a trend
 _NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks noisy: a law there is weak
 _FREE = 1e12  # standard deviations: no bound
@@ -215,7 +216,8 @@ class ClosedForms:
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         if choice.flow is not None:
             frame = self.flows.frame(choice.flow, choice.ridge, parts)
-            return self._bounded(DenseStep(frame), self.preparer.prepare(parts, choice.history))
+            margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _MARGIN
+            return self._bounded(DenseStep(frame), self.preparer.prepare(parts, choice.history), margin)
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
         for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
@@ -359,18 +361,18 @@ class ClosedForms:
         frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
         return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
 
-    def _bounded(self, made: DenseStep, ready: PreparedData) -> DenseStep:
-        low, high = self._bounds(ready)
+    def _bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
+        low, high = self._bounds(ready, margin)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
 
-    def _bounds(self, ready: PreparedData) -> tuple[Array, Array]:
+    def _bounds(self, ready: PreparedData, share: float) -> tuple[Array, Array]:
         """Where rollouts of a nonlinear part are kept: near all rows, also those that judge, but for what drifts.
 
         The final model knows all rows. Bounds of fewer would judge it by where it may not go.
         """
         held = self.preparer.prepare(self.fold.held_out, 1)
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        margin, far, drifts = _MARGIN * (most - least), _FREE * ready.units.scale, self._drifting
+        margin, far, drifts = share * (most - least), _FREE * ready.units.scale, self._drifting
         low = np.where(drifts, ready.units.mean - far, least - margin)
         high = np.where(drifts, ready.units.mean + far, most + margin)
         return low, high

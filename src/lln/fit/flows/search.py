@@ -160,6 +160,10 @@ class FlowForms:
         error = float(np.mean(np.square(found)))
         return error if np.isfinite(error) else np.inf
 
+    def is_law(self, choice: FlowChoice) -> bool:
+        """Whether the field errs so little on held-out rows that it is the law behind them."""
+        return self.error(choice) < _LAW * self._change
+
     def _judges(self, choice: FlowChoice) -> tuple[Pieces, Array]:
         """Held-out rows, and the scale of their units in those of all closed forms."""
         library, units = self._library(choice), self._units(choice)
