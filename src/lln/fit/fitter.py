@@ -27,7 +27,7 @@ from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
 from lln.fit.choice.logarithms import seen_by_fit
-from lln.fit.choice.network_choice import Choice, alike, judge, overlap, steady_score
+from lln.fit.choice.network_choice import Choice, alike, judge, overlap, steady_score, where_it_counts
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
@@ -168,6 +168,7 @@ class DenseFitting:
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
         self.tried: list[dict[str, Any]] = []
+        self.least = math.inf  # log error of the closed form that does best over all lead times
         self.picked: dict[FrameChoice, list[int]] = {}
         self.closed = self._forms(self.fold)
 
@@ -220,7 +221,7 @@ class DenseFitting:
         if not histories:
             return []
         found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS), self.histories)
-        best = sorted(found, key=lambda one: one.errors.score())
+        best = self.closed.ranked(found)
         if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:
             return found
         if self.limit.passed(_CLOSED_BY):
@@ -273,8 +274,7 @@ class DenseFitting:
 
     def _linear_errors(self, candidate: FrameChoice) -> RolloutErrors:
         windows = load(self.dataset, self.fold, candidate.history, self.scale)
-        frame = self.preparer.linear(self.fold.train, candidate)
-        return windows.errors(roll_linear([frame], windows)[0])
+        return windows.errors(roll_linear([self.preparer.linear(self.fold.train, candidate)], windows)[0])
 
     def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Choice:
         """The best model without a trained network."""
@@ -285,10 +285,12 @@ class DenseFitting:
         scored = sorted(scored, key=lambda one: one.errors.score(noisy=noisy))
         if any(one.errors.leads != plain.leads for one in scored):
             scored = [self.closed.judge(one.choice, steps) for one in scored[:_LONGER]]
-        for one in scored:
-            self.tried.append({**one.choice.record(), "nmse": math.exp(one.errors.score(noisy=noisy))})
+        every = {one.choice: one.errors.score(noisy=noisy) for one in scored}
+        self.tried += [{**choice.record(), "nmse": math.exp(error)} for choice, error in every.items()]
         if not scored:
             return alone
+        self.least = min(every.values())
+        scored, plain = where_it_counts(scored, plain, steps, noisy=noisy)
         best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
         # Of those that do about as well, the one with fewer numbers.
         fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
@@ -297,8 +299,7 @@ class DenseFitting:
         sure = gain > max(ALIKE, _SURE[noisy] * error * overlap(self.fold))
         if not (self._steadily_better(best.choice, alone.candidate, gain, sure=sure) if noisy else sure):
             return alone
-        score = best.errors.score(noisy=noisy)
-        return Choice(FrameChoice(best.choice.history, None, None), None, score, best.choice)
+        return Choice(FrameChoice(best.choice.history, None, None), None, every[best.choice], best.choice)
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""
@@ -318,10 +319,10 @@ class DenseFitting:
 
     def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
         """For each seed, the frame and the use of the network that go best on the last fold."""
-        least, nothing = simple.error, [simple] * len(self.seeds)
+        least, nothing = min(simple.error, self.least), [simple] * len(self.seeds)
         if "network" not in self.recipe.tried_parts or not self._worth_training(simple):
             return nothing
-        if not self.frames and not self.limit.first(_TRAINED_FROM).allows(0.0, "trained networks"):
+        if not (self.frames or self.limit.first(_TRAINED_FROM).allows(0.0, "trained networks")):
             return nothing
         candidates = list(self.frames or self._candidates(linear))
         everyone = range(len(self.seeds))

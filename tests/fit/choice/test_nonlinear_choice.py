@@ -3,7 +3,9 @@ import pytest
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds
-from lln.fit.closed.forms import ClosedChoice
+from lln.fit.choice.network_choice import where_it_counts
+from lln.fit.choice.scores import RolloutErrors
+from lln.fit.closed.forms import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
 from lln.train.checkpoint import Checkpoint
@@ -24,3 +26,17 @@ def test_folds_with_few_rows_do_not_judge_a_nonlinear_part(monkeypatch):
     fitting.origins = list(folds(data.cut(0, 500), 0.2, 1))
     with pytest.raises(AssertionError, match="judged"):
         fitting._steadily_better(lens, linear, 1.0, sure=True)
+
+
+@pytest.mark.parametrize(("last", "decide"), [(0.2, 7), (2.0, 4)])
+def test_last_lead_times_decide_where_the_most_exact_loses_the_truth_first(last, decide):
+    def rolled(kind, values):
+        errors = RolloutErrors(tuple(2**k for k in range(7)), np.array([values] * 2))
+        return Scored(ClosedChoice(kind, 1, 1e-6), errors)
+
+    exact = rolled("polynomial", [1e-9, 1e-8, 1e-6, 1e-4, 1e-2, 0.2, last])
+    keeps = rolled("lens", [1e-5, 1e-5, 1e-4, 1e-3, 5e-3, 2e-2, 0.1])
+    scored, plain = where_it_counts([exact, keeps], keeps.errors, 64, noisy=False)
+    assert [len(one.errors.leads) for one in scored] == [decide] * 2
+    assert len(plain.leads) == decide
+    assert len(where_it_counts([exact, keeps], keeps.errors, 64, noisy=True)[1].leads) == 7

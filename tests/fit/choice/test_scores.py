@@ -41,6 +41,14 @@ def test_a_model_that_is_right_for_a_while_beats_the_mean_although_both_end_lost
     assert mean.valid_steps() == 0
 
 
+def test_late_errors_prefer_what_keeps_the_truth_to_what_is_exact_in_one_step():
+    exact = errors([[1e-9, 1e-8, 1e-6, 1e-4, 1e-2, 0.2, 2.0]] * 4)
+    keeps = errors([[1e-5, 1e-5, 1e-4, 1e-3, 5e-3, 2e-2, 0.1]] * 4)
+    assert exact.score() < keeps.score()
+    assert keeps.late(64).leads == (8, 16, 32, 64)
+    assert keeps.late(64).score() < exact.late(64).score()
+
+
 def test_better_by_is_paired_by_window():
     # Windows differ a thousandfold in difficulty, the models by two in every window: that is certain.
     hard = 10.0 ** RNG.uniform(-3, 0, (16, 1))

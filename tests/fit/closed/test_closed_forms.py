@@ -4,8 +4,11 @@ import pytest
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.choice.histories import linear_histories, seasons
+from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.bases import PolynomialBasis, drawn_lenses
+from lln.fit.closed.forms import ClosedChoice, ClosedForms, Scored
 from lln.fit.fitter import Recipe, fit_surrogate
+from lln.fit.options import TimeLimit
 
 RNG = np.random.default_rng(2)
 
@@ -40,6 +43,36 @@ def test_closed_forms_forecast_a_chaotic_system_for_several_lyapunov_times(parts
     error = np.sqrt((((predicted - states[500:650]) / states.std(axis=0)) ** 2).mean(axis=1))
     assert (error[:130] < 0.4).all()  # three Lyapunov times
     assert fit.report.updates == 0
+
+
+class ScaleMatters(ClosedForms):
+    """Rollouts whose errors are least for lenses of scale 0.8 over lags."""
+
+    def __init__(self):
+        self.noisy, self.limit, self.rolled = False, TimeLimit(), []
+
+    def _ridges(self, _):
+        return [1e-6]
+
+    def _roll(self, choice, *_):
+        self.rolled.append((choice.scale, choice.lags))
+        worse = abs(np.log2(choice.scale / 0.8)) + 2 * (not choice.lags)
+        return [Scored(choice, RolloutErrors((1, 2, 4), np.full((2, 3), 1e-6 * 2**worse)))]
+
+
+def test_lenses_are_sought_from_one_to_the_next_that_rolls_out_better():
+    forms = ScaleMatters()
+    first = forms._roll(ClosedChoice("lens", 2, 1e-6, scale=0.4, width=10), [1e-6], 4)
+    found = forms._climb(first, [], 4)
+    assert forms.rolled == [(0.4, False), (0.8, False), (1.6, False), (0.8, True), (1.6, True)]
+    assert forms.ranked([*first, *found])[0].choice == ClosedChoice("lens", 2, 0.0, scale=0.8, width=10, lags=True)
+
+
+def test_lenses_far_behind_another_kind_are_not_sought_further():
+    forms = ScaleMatters()
+    first = forms._roll(ClosedChoice("lens", 2, 1e-6, scale=0.4, width=10), [1e-6], 4)
+    other = Scored(ClosedChoice("flow", 1, 1e-6), RolloutErrors((1, 2, 4), np.full((2, 3), 1e-9)))
+    assert forms._climb([*first, other], [], 4) == []
 
 
 def test_rollouts_of_a_nonlinear_part_stay_near_the_data():

@@ -26,6 +26,14 @@ def test_more_columns_than_rows_give_the_shortest_solution():
     np.testing.assert_allclose(x @ weights.T + offset, y, atol=1e-6)
 
 
+@pytest.mark.parametrize("ridge", [1e-8, 1e-3])
+def test_sums_of_products_give_the_same_fit_with_more_columns_than_rows(ridge):
+    x, y = RNG.standard_normal((20, 60)), RNG.standard_normal((20, 2))
+    exact, sums = (RidgePath([(x, y, None)], exact=one) for one in (True, False))
+    np.testing.assert_allclose(sums.solve(ridge)[0], exact.solve(ridge)[0], rtol=1e-5, atol=1e-7)
+    assert sums.directions.shape == (60, 20)
+
+
 def test_a_weight_counts_as_so_many_rows():
     x, y = problem(30, 3)
     y = y + RNG.standard_normal(y.shape)

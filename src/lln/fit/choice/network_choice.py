@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lln.fit.choice.holdout import Fold, Windows
 from lln.fit.choice.linear_choice import ALIKE
-from lln.fit.choice.scores import better_by
+from lln.fit.choice.scores import RolloutErrors, better_by
 from lln.fit.closed.forms import ClosedChoice, Scored
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice
@@ -63,6 +63,20 @@ def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float
         if replace(other.choice, ridge=0.0) == setting and 0.05 * ridge <= other.choice.ridge <= 20.0 * ridge
     ]  # fmt: skip
     return float(np.mean([other.errors.score(noisy=noisy) for other in near]))
+
+
+def where_it_counts(
+    scored: list[Scored], plain: RolloutErrors, steps: int, *, noisy: bool
+) -> tuple[list[Scored], RolloutErrors]:
+    """Closed forms and the linear map at the lead times that decide.
+
+    All lead times, unless the best over all loses the truth earlier than another: what is most exact in its first steps
+    is then not what is right for longest, and the last lead times tell.
+    """
+    best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
+    if noisy or best.errors.valid_steps() == max(one.errors.valid_steps() for one in scored):
+        return scored, plain
+    return [Scored(one.choice, one.errors.late(steps)) for one in scored], plain.late(steps)
 
 
 def alike(one: Scored, best: Scored, *, noisy: bool) -> bool:

@@ -20,6 +20,7 @@ LEAST, WORST = 1e-24, 1e3  # below the first all are perfect, above the second a
 LOST = 0.3  # a normalised mean square error from which on a rollout is no forecast
 LONG = 10_000
 SHRINK = (1.0, 0.75, 0.5, 0.25, 0.0)
+_LATE = 4  # lead times: the longest is eight times the shortest
 _FAR = 20.0  # standard deviations
 _PIECE = 500
 
@@ -71,6 +72,11 @@ class RolloutErrors:
         """The same at lead times of at most `steps`."""
         count = max(1, sum(lead <= steps for lead in self.leads))
         return RolloutErrors(self.leads[:count], self.values[:, :count])
+
+    def late(self, steps: int) -> RolloutErrors:
+        """The same at the last lead times of at most `steps`: a small error of one step tells little about them."""
+        some = self.until(steps)
+        return RolloutErrors(some.leads[-_LATE:], some.values[:, -_LATE:])
 
     def score(self, *, noisy: bool = False) -> float:
         """Mean over lead times of the log error; lower is better."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from lln.fit.closed.linear import Units
 from lln.models.lens import LensNetwork
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
@@ -159,3 +160,14 @@ def drawn_lenses(
 def monomial_count(factors: int, degree: int) -> int:
     """Monomials of degree 1 to `degree` in so many variables."""
     return math.comb(factors + degree, degree) - 1
+
+
+def lag_space(units: Units) -> Array:
+    """The matrix (F, F) from features to standardised past states [z_k, z_{k-1}, ..., u]."""
+    n, history, m = len(units.mean), units.history, len(units.input_mean)
+    matrix = np.eye(n * history + m)
+    for j in range(1, history):
+        rows = slice(j * n, (j + 1) * n)
+        matrix[rows, :] = matrix[(j - 1) * n : j * n, :]
+        matrix[rows, j * n : (j + 1) * n] -= np.diag(units.difference_scale[j - 1])
+    return matrix

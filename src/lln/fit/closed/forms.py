@@ -13,11 +13,11 @@ import torch
 
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
-from lln.data.stream import pair_batches
 from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.scores import RolloutErrors
-from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, monomial_count
-from lln.fit.closed.linear import Units
+from lln.fit.choice.scores import RolloutErrors, horizon_of
+from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
+from lln.fit.closed.linear import best as best_of
+from lln.fit.closed.pairs import ROWS, Pairs, pairs_of
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
 from lln.fit.flows.search import FlowChoice, FlowForms
 from lln.fit.options import TimeLimit
@@ -30,8 +30,6 @@ SCALES = (0.1, 0.2, 0.4, 0.8)
 DEGREES = (2, 3, 4, 5)
 DRAWS = 3  # lens networks whose mean is used in the end
 _SCREENING_WIDTH, _SCREENING_ROWS = 250, 2000
-_ROWS = 24_000  # pairs that a closed form is solved from at most
-_STREAMED_ROWS = 6000  # of data that does not fit into memory
 _OPERATIONS = 6e9  # of one decomposition, which bounds the width
 _WIDEST = 1200
 _MOST_MONOMIALS = 1500
@@ -48,6 +46,9 @@ _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps
 _HISTORIES = 3  # for which all settings are screened, where more are tried
 _PRECISE = 1e-7  # one-step error, squared against the change of one step, below which rounding of sums counts
 _SETTINGS = 3  # of each kind that go on to rollouts
+_CLIMB = 4  # lenses that are rolled out near the best one
+_BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
+_LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
 
 
@@ -99,29 +100,6 @@ class Scored:
     errors: RolloutErrors
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Features and standardised increments of some pairs."""
-
-    features: Array
-    increments: Array
-    weights: Array | None
-
-    def blocks(self, basis: Basis, rows: int = 4096) -> Iterator[tuple[Array, Array, Array | None]]:
-        for first in range(0, len(self.features), rows):
-            part = slice(first, first + rows)
-            features = self.features[part]
-            columns = np.concatenate([features, basis.columns(features)], axis=1)
-            yield columns, self.increments[part], None if self.weights is None else self.weights[part]
-
-    def some(self, count: int) -> _Rows:
-        """Evenly spread rows."""
-        if len(self.features) <= count:
-            return self
-        rows = np.linspace(0, len(self.features) - 1, count).round().astype(int)
-        return _Rows(self.features[rows], self.increments[rows], None if self.weights is None else self.weights[rows])
-
-
 class ClosedForms:
     """Solves and judges the closed forms of one dataset.
 
@@ -150,11 +128,12 @@ class ClosedForms:
     ) -> None:
         self.mapper, self.limit = mapper, limit or TimeLimit()
         self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
-        self._rows: dict[tuple[tuple[Part, ...] | None, int], _Rows] = {}
+        self._rows: dict[tuple[tuple[Part, ...] | None, int], Pairs] = {}
         self._best: ClosedChoice | None = None
         self._exact = True  # whether rounding of sums of products counts
         self._at_noise = False  # whether noise is most of what screened settings left over
         self._steps: dict[ClosedChoice, DenseStep] = {}
+        self._last: dict[ClosedChoice, tuple[PreparedData, Basis, RidgePath]] = {}
 
     def search(
         self, histories: Sequence[int], kinds: Sequence[str], steps: int, linear: Sequence[int] = ()
@@ -186,7 +165,47 @@ class ClosedForms:
                 self.say(len(chosen), len(chosen), f"flow of degree {flow.degree}")
                 ridges = FLOW_RIDGES if self.flows.in_time() else FLOW_RIDGES[:1]
                 found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
-        return found
+        local = [one for _, one, _ in screened if one.scale == SCALES[-1] and (one.lags or one.history == 1)]
+        return [*found, *self._climb(found, local[:_HISTORIES], steps)]
+
+    def _climb(self, found: Sequence[Scored], starts: Sequence[ClosedChoice], steps: int) -> list[Scored]:
+        """Rollouts of some lenses and of those near the best, from one to the next that is better.
+
+        One-step errors are least for smooth lenses, but nothing holds those to where the rows lie, and their errors may
+        grow fast in a rollout. Where no other kind is far ahead, rollouts decide about scale and lags.
+
+        Args:
+            found: what was rolled out.
+            starts: lenses that are rolled out first.
+            steps: length of the rollouts.
+        """
+        every, known, ahead = list(found), {replace(one.choice, ridge=0.0) for one in found}, list(starts)
+        for _ in range(len(starts) + _CLIMB):
+            lens = next((one for one in self.ranked(every, _BEHIND) if one.choice.kind == "lens"), None)
+            if lens is None or self.limit.passed(_ROLLED_BY):
+                break
+            ahead = [one for one in ahead or _near(replace(lens.choice, ridge=0.0)) if one not in known]
+            if not ahead:
+                break
+            known.add(ahead[0])
+            every += self._roll(ahead[0], self._ridges(ahead[0]), steps)
+            ahead = [one for one in ahead[1:] if one in starts]
+        return every[len(found) :]
+
+    def ranked(self, found: Sequence[Scored], behind: float = math.inf) -> list[Scored]:
+        """The best first, by errors up to where it loses the truth, and those that are at most so far behind it."""
+        horizon = max((horizon_of([one.errors]) for one in found), default=0)
+        errors = {one: one.errors if self.noisy else one.errors.late(horizon) for one in found}
+        scores = {one: each.score(noisy=self.noisy) for one, each in errors.items()}
+        return sorted((one for one in found if scores[one] <= min(scores.values()) + behind), key=scores.__getitem__)
+
+    def _ridges(self, choice: ClosedChoice) -> list[float]:
+        """Ridges near that of the least one-step error on held-out rows."""
+        _, basis, path = self._path(choice)
+        held = self._held_out(choice.history)
+        columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
+        ridges = [ridge for ridge in RIDGES if self._exact or ridge > _LEAST_RIDGE]
+        return _around(ridges[best_of(path.one_step(columns, held.increments, ridges).tolist())])
 
     @cached_property
     def flows(self) -> FlowForms:
@@ -269,8 +288,7 @@ class ClosedForms:
         enough = (_ENOUGH if self._exact else _PRECISE) * change
         for choice, error, ridge in self.mapper(_screened, self, [(one, self._exact) for one in settings]):
             if math.isfinite(error):
-                near = list(dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0)))
-                screened.append((error, choice, [one for one in near if one <= RIDGES[-1]]))
+                screened.append((error, choice, _around(ridge)))
             if error < enough or (screened and self.limit.passed(_SCREENED_BY)):
                 break
         return sorted(screened, key=lambda one: one[0])
@@ -283,7 +301,7 @@ class ClosedForms:
 
     def _settings(self, history: int, kinds: Sequence[str]) -> Iterator[ClosedChoice]:
         ready = self.preparer.prepare(self.fold.train, history)
-        rows, factors = min(ready.pairs, _ROWS), len(self._active(ready))
+        rows, factors = min(ready.pairs, ROWS), len(self._active(ready))
         for degree in DEGREES if "polynomial" in kinds else ():
             if monomial_count(factors, degree) <= min(_MOST_MONOMIALS, 0.8 * rows):
                 yield ClosedChoice("polynomial", history, 0.0, degree=degree)
@@ -309,8 +327,7 @@ class ClosedForms:
         path = RidgePath(some.blocks(basis), exact=self._exact)
         columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
         errors = path.one_step(columns, held.increments, RIDGES)
-        errors = np.where(np.isfinite(errors), errors, np.inf)
-        best = int(np.argmin(errors))
+        best = best_of(errors.tolist())
         return float(errors[best]), RIDGES[best]
 
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
@@ -335,12 +352,20 @@ class ClosedForms:
         if choice.flow is not None or choice.kind in PARTS:
             yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
             return
-        ready = self.preparer.prepare(train, choice.history)
-        basis = self._basis(choice, ready, 0)
-        path = RidgePath(self._data(train, choice.history).blocks(basis), exact=self._exact)
+        ready, basis, path = self._path(choice)
         yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
 
-    def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = _ROWS) -> ClosedFormPart:
+    def _path(self, choice: ClosedChoice) -> tuple[PreparedData, Basis, RidgePath]:
+        """The decomposition of the rows that train; the last one is kept."""
+        key = replace(choice, ridge=0.0)
+        if key not in self._last:
+            ready = self.preparer.prepare(self.fold.train, choice.history)
+            basis = self._basis(choice, ready, 0)
+            path = RidgePath(self._data(self.fold.train, choice.history).blocks(basis), exact=self._exact)
+            self._last = {key: (ready, basis, path)}
+        return self._last[key]
+
+    def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = ROWS) -> ClosedFormPart:
         """A part of another package, solved on at most `rows` rows, or on a quarter of them if None."""
         data = self._data(parts, choice.history)
         data = data.some(len(data.features) // 4 if rows is None else rows)
@@ -353,7 +378,7 @@ class ClosedForms:
         units, n = ready.units, self.preparer.dataset.size
         features = n * units.history + len(units.input_mean)
         seed = subseed(self.seed, "lenses", draw)
-        mixing = _lag_space(units) if choice.lags else None
+        mixing = lag_space(units) if choice.lags else None
         return drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
 
     def _assembled(self, ready: PreparedData, basis: Basis, weights: Array, offset: Array) -> DenseStep:
@@ -400,20 +425,28 @@ class ClosedForms:
         every = range(count + len(ready.units.input_mean))
         return tuple(index for index in every if index >= n or drifts.all() or not drifts[index])
 
-    def _data(self, parts: tuple[Part, ...] | None, history: int) -> _Rows:
+    def _data(self, parts: tuple[Part, ...] | None, history: int) -> Pairs:
         key = (parts, history)
         if key not in self._rows:
             ready = self.preparer.prepare(parts, history)
-            self._rows[key] = _rows_of(ready, ready.units)
+            self._rows[key] = pairs_of(ready, ready.units)
         return self._rows[key]
 
-    def _held_out(self, history: int) -> _Rows:
+    def _held_out(self, history: int) -> Pairs:
         ready = self.preparer.prepare(self.fold.train, history)
         held = self.preparer.prepare(self.fold.held_out, history)
-        return _rows_of(held, ready.units).some(_SCREENING_ROWS)
+        return pairs_of(held, ready.units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "say": _say_nothing, "mapper": serial, "_rows": {}, "_best": None, "_steps": {}}
+        return {
+            **self.__dict__,
+            "say": _say_nothing,
+            "mapper": serial,
+            "_rows": {},
+            "_best": None,
+            "_steps": {},
+            "_last": {},
+        }
 
 
 # The pieces that a mapper calls. A worker has the forms as they were sent to it, so a piece says what has changed.
@@ -440,6 +473,18 @@ def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | Non
     return forms._assembled(ready, basis, *solved)
 
 
+def _around(ridge: float) -> list[float]:
+    """Ridges that are tried in rollouts, where `ridge` has the least one-step error."""
+    near = dict.fromkeys(ridge * factor for factor in (0.1, 1.0, 10.0, 1000.0))
+    return [one for one in near if one <= RIDGES[-1]]
+
+
+def _near(lens: ClosedChoice) -> list[ClosedChoice]:
+    """Drawn lenses that differ in one setting."""
+    scales = [replace(lens, scale=factor * lens.scale) for factor in (2.0, 0.5)]
+    return [*scales, replace(lens, lags=not lens.lags)] if lens.history > 1 else scales
+
+
 def _say_nothing(done: int, total: int, text: str) -> None:
     del done, total, text
 
@@ -452,24 +497,3 @@ def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
         forms.preparer, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
         limit=forms.limit,
     )  # fmt: skip
-
-
-def _rows_of(ready: PreparedData, units: Units) -> _Rows:
-    """Up to 24,000 pairs, evenly spread where there are more."""
-    if ready.in_memory:
-        features, increments, weights = ready.some(units, _ROWS)
-        return _Rows(features, increments / units.scale, weights)
-    pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
-    features = units.frame().feature_rows(pairs.window, pairs.inputs)
-    return _Rows(features, pairs.increments / units.scale, pairs.weights)
-
-
-def _lag_space(units: Units) -> Array:
-    """The matrix (F, F) from features to standardised past states [z_k, z_{k-1}, ..., u]."""
-    n, history, m = len(units.mean), units.history, len(units.input_mean)
-    matrix = np.eye(n * history + m)
-    for j in range(1, history):
-        rows = slice(j * n, (j + 1) * n)
-        matrix[rows, :] = matrix[(j - 1) * n : j * n, :]
-        matrix[rows, j * n : (j + 1) * n] -= np.diag(units.difference_scale[j - 1])
-    return matrix

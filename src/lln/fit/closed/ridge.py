@@ -73,15 +73,19 @@ class RidgePath:
         """Singular values and directions from sums of products."""
         held, total = self._normalised(blocks)
         gram, cross = 0.0, 0.0
+        wide = len(held) == 1 and len(held[0][0]) < held[0][0].shape[1]
         for columns, targets, weights in held:
             root = np.sqrt(weights / total)[:, None]
-            rows = (columns - self.centre) / self.scale * root
-            gram, cross = gram + rows.T @ rows, cross + rows.T @ ((targets - self.mean) * root)
-        squares, self.directions = np.linalg.eigh(gram)
+            rows, rest = (columns - self.centre) / self.scale * root, (targets - self.mean) * root
+            gram, cross = (rows @ rows.T, rest) if wide else (gram + rows.T @ rows, cross + rows.T @ rest)
+        squares, vectors = np.linalg.eigh(gram)
         squares = np.where(squares > _LEAST_SQUARE * squares.max(initial=0.0), squares, 0.0)
         self.singular = np.sqrt(squares)
         inverse = np.divide(1.0, self.singular, out=np.zeros_like(squares), where=squares > 0)
-        self.along = inverse[:, None] * (self.directions.T @ cross)
+        if wide:
+            self.directions, self.along = rows.T @ (vectors * inverse), vectors.T @ cross
+        else:
+            self.directions, self.along = vectors, inverse[:, None] * (vectors.T @ cross)
 
     def _fold(self, blocks: Iterable[tuple[Array, Array, Array | None]]) -> None:
         held, total = self._normalised(blocks)
