@@ -27,7 +27,7 @@ from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
 from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
 from lln.fit.choice.logarithms import seen_by_fit
-from lln.fit.choice.network_choice import Choice, alike, judge, overlap, steady_score, where_it_counts
+from lln.fit.choice.network_choice import Choice, best_form, judge, overlap
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
@@ -53,6 +53,7 @@ _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
 _FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
 _TAUGHT = 0.7  # of the rows that train in the last fold: with less, a law that bends is not learned yet
+_LASTS = 2  # times as long as a linear map a closed form of clean data must be right to be better for sure
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
@@ -289,17 +290,14 @@ class DenseFitting:
         self.tried += [{**choice.record(), "nmse": math.exp(error)} for choice, error in every.items()]
         if not scored:
             return alone
-        self.least = min(every.values())
-        scored, plain = where_it_counts(scored, plain, steps, noisy=noisy)
-        best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
-        # Of those that do about as well, the one with fewer numbers.
-        fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
-        best = min(fewer, key=lambda one: one.choice.size, default=best)
-        gain, error = better_by(best.errors, plain, noisy=noisy)
+        self.least, whole = min(every.values()), {one.choice: one.errors for one in scored}
+        best = best_form(scored, steps, noisy=noisy)
+        gain, error = better_by(whole[best], plain, noisy=noisy)
         sure = gain > max(ALIKE, _SURE[noisy] * error * overlap(self.fold))
-        if not (self._steadily_better(best.choice, alone.candidate, gain, sure=sure) if noisy else sure):
+        sure |= not noisy and whole[best].valid_steps() >= _LASTS * plain.valid_steps()
+        if not (self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure):
             return alone
-        return Choice(FrameChoice(best.choice.history, None, None), None, every[best.choice], best.choice)
+        return Choice(FrameChoice(best.history, None, None), None, every[best], best)
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""

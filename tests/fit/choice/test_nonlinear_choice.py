@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds
-from lln.fit.choice.network_choice import where_it_counts
+from lln.fit.choice.network_choice import Choice, best_form, where_it_counts
 from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.forms import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
@@ -36,7 +38,24 @@ def test_last_lead_times_decide_where_the_most_exact_loses_the_truth_first(last,
 
     exact = rolled("polynomial", [1e-9, 1e-8, 1e-6, 1e-4, 1e-2, 0.2, last])
     keeps = rolled("lens", [1e-5, 1e-5, 1e-4, 1e-3, 5e-3, 2e-2, 0.1])
-    scored, plain = where_it_counts([exact, keeps], keeps.errors, 64, noisy=False)
+    scored = where_it_counts([exact, keeps], 64, noisy=False)
     assert [len(one.errors.leads) for one in scored] == [decide] * 2
-    assert len(plain.leads) == decide
-    assert len(where_it_counts([exact, keeps], keeps.errors, 64, noisy=True)[1].leads) == 7
+    assert where_it_counts([exact, keeps], 64, noisy=True) == [exact, keeps]
+    assert best_form([exact, keeps], 64, noisy=False) == (exact if decide == 7 else keeps).choice
+
+
+@pytest.mark.parametrize(("lost", "part"), [(4, "lens"), (128, None)])
+def test_a_closed_form_of_clean_data_that_is_right_for_much_longer_is_used(lost, part, monkeypatch):
+    states = np.sin(np.arange(600) / 5)[:, None]
+    fitting = DenseFitting(
+        Dataset((Series(states),), dt=1.0), Recipe(), (0,), lambda _: None, Checkpoint(None, ""), None
+    )
+    fitting.noise = replace(fitting.noise, found=False)
+    fitting.fold = replace(fitting.fold, steps=64)
+    leads = tuple(2**k for k in range(7))
+    lens = np.random.default_rng(0).uniform(1e-4, 1e-1, (5, 7))
+    plain = np.where(np.array(leads) < lost, 1e-4, 1.0) * np.ones((5, 1))  # not surely worse over all lead times
+    monkeypatch.setattr(fitting, "_alone", lambda _: Choice(FrameChoice(1, None, 1e-6), None, 0.0))
+    monkeypatch.setattr(fitting, "_linear_errors", lambda _: RolloutErrors(leads, plain))
+    chosen = fitting._simple(None, [Scored(ClosedChoice("lens", 1, 1e-6, width=9), RolloutErrors(leads, lens))])
+    assert (None if chosen.closed is None else chosen.closed.kind) == part

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lln.fit.choice.holdout import Fold, Windows
 from lln.fit.choice.linear_choice import ALIKE
-from lln.fit.choice.scores import RolloutErrors, better_by
+from lln.fit.choice.scores import better_by
 from lln.fit.closed.forms import ClosedChoice, Scored
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice
@@ -65,18 +65,24 @@ def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float
     return float(np.mean([other.errors.score(noisy=noisy) for other in near]))
 
 
-def where_it_counts(
-    scored: list[Scored], plain: RolloutErrors, steps: int, *, noisy: bool
-) -> tuple[list[Scored], RolloutErrors]:
-    """Closed forms and the linear map at the lead times that decide.
+def where_it_counts(scored: list[Scored], steps: int, *, noisy: bool) -> list[Scored]:
+    """Closed forms at the lead times that decide among them.
 
     All lead times, unless the best over all loses the truth earlier than another: what is most exact in its first steps
     is then not what is right for longest, and the last lead times tell.
     """
     best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
     if noisy or best.errors.valid_steps() == max(one.errors.valid_steps() for one in scored):
-        return scored, plain
-    return [Scored(one.choice, one.errors.late(steps)) for one in scored], plain.late(steps)
+        return scored
+    return [Scored(one.choice, one.errors.late(steps)) for one in scored]
+
+
+def best_form(scored: list[Scored], steps: int, *, noisy: bool) -> ClosedChoice:
+    """The best closed form; of those that do about as well, the one with fewer numbers."""
+    scored = where_it_counts(scored, steps, noisy=noisy)
+    best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
+    fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
+    return min(fewer, key=lambda one: one.choice.size, default=best).choice
 
 
 def alike(one: Scored, best: Scored, *, noisy: bool) -> bool:
