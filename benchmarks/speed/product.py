@@ -15,7 +15,6 @@ from benchmarks.speed.rows import Row, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, race
 from lln.export.c.export import FAST, compiler
-from lln.fit.fields.training import SIZES as SIZES_BY_DIMENSION
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.convolution import sides
 from lln.step.base import roll
@@ -109,8 +108,9 @@ def _field(setting: Setting) -> list[Row]:
     """A field on a ring of points with two members, from many starts."""
     setting.say("rollout of a field")
     frame = field_frame()
+    options = {"width": 48, "depth": 6, "kernel": 7, "blocks": 2, "hidden": 24}  # of a fit with default options
     seeds = [torch.Generator().manual_seed(seed) for seed in range(2)]
-    networks = [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **SIZES_BY_DIMENSION[1]) for seed in seeds]
+    networks = [FieldLensNetwork(1, 1, dimensions=1, generator=seed, **options) for seed in seeds]
     step = FieldStep(frame, [network.to(setting.device) for network in networks])
     window = np.random.default_rng(0).standard_normal((FIELD_STARTS, 1, POINTS))
     contenders: dict[str, Contender] = {"fused": lambda: step.rollout(window, FIELD_STEPS)}

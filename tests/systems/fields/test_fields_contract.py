@@ -211,7 +211,7 @@ def test_channels_come_first_and_space_runs_in_c_order():
         (lambda: simulate(Burgers1D(), 1, starts=np.full(128, np.nan)), "starts of burgers-1d-128 must be finite"),
         (
             lambda: simulate(DecayingTurbulence(points=32, dt=2.0, nu=0.0), 100),
-            "turbulence-32x32 left the finite .* with dt = 2; take a smaller dt, or more substeps than 2",
+            "turbulence-32x32 overflowed at step .* with dt = 2; take a smaller dt, or more substeps than 2",
         ),
     ],
 )
