@@ -31,8 +31,9 @@ def page(
 ) -> None:
     """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
 
-    The file needs no server, no network and no other file. Training rows of --data are left out if there are others.
-    Without --data a rollout starts where the training data ends, and there is no truth to compare it with.
+    The file needs no server, no network and no other file. Training rows of --data are marked; the first start lies on
+    other rows if there are any. Without --data a rollout starts where the training data ends, and there is no truth to
+    compare it with.
     """
     from lln.cli.console import echo, output_file, read_for, read_model
     from lln.core.safe_files import whole_file
