@@ -24,6 +24,32 @@ def test_a_lack_of_memory_while_the_command_is_loaded_is_one_sentence():
     assert done.stderr.count("\n") == 1
 
 
+NO_MESSAGE = """
+import sys
+from lln.cli import app, command
+def work():
+    raise MemoryError
+if "loading" in sys.argv:
+    sys.modules["lln.cli.app"] = None
+    import lln.core.errors
+    def no_room(error):
+        raise MemoryError
+    lln.core.errors.failure = no_room
+else:
+    app.app = work
+sys.stderr = None
+command()
+"""
+
+
+@pytest.mark.parametrize("when", ["loading", "working"])
+def test_a_lack_of_memory_is_said_even_if_python_cannot_write_its_own_messages(when):
+    done = subprocess.run([sys.executable, "-c", NO_MESSAGE, when], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lln: out of memory")
+    assert done.stderr.count("\n") == 1
+
+
 # Work that goes on after an interrupt: while it tidies up, while the interpreter ends, where Python cannot raise it.
 STUBBORN = """
 def work():

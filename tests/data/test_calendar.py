@@ -92,6 +92,7 @@ def test_time_zones_are_converted_to_utc(season):
         data = as_dataset(table)
         assert (data.dt, data.lengths, data.transitions()) == (3600.0, (36,), 35)
         assert any("Europe/Berlin are converted to UTC" in note for note in data.notes)
+        assert data.time_zone == "Europe/Berlin"
         first = dates_of(data.times(), data.units["time"])[0]
         assert first == index[0].tz_convert("UTC").tz_localize(None).to_datetime64()
 

@@ -210,3 +210,12 @@ def test_what_a_killed_writer_left_in_the_cache_goes_and_what_another_is_writing
     simulated(preset("lorenz-28"), 50)
     assert not left.exists()
     assert fresh.exists()
+
+
+def test_what_is_read_counts_as_recently_used(folder):
+    simulated(preset("lorenz-28"), 50)
+    (file,) = folder.iterdir()
+    os.utime(file, (1, 1))
+    cache._held.clear()
+    simulated(preset("lorenz-28"), 50)
+    assert file.stat().st_mtime > 1

@@ -63,3 +63,8 @@ def test_a_member_comes_back_whole():
 def test_bad_input_gets_one_sentence(act, message):
     with pytest.raises(lln.InputError, match=message):
         act()
+
+
+def test_a_rollout_asks_for_starts_of_every_member():
+    with pytest.raises(lln.InputError, match="one part for each member"):
+        LensEnsemble(members()).rollout(torch.zeros(2, 3, 3), 4)

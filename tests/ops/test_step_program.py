@@ -1,5 +1,6 @@
 """Rollouts of whole steps, against the formula written as plain loops."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -223,6 +224,8 @@ def test_more_threads_than_a_machine_can_start_are_refused():
         roll(program(), np.zeros((1, 1, 3)), 2, threads=100_000)
     with pytest.raises(InputError, match="threads must be an integer of at least 1, got 0"):
         checked_threads(0)
+    most = max(64, 4 * (os.cpu_count() or 1))
+    assert checked_threads(most) == most
 
 
 def test_a_start_that_diverges_at_once_leaves_no_number():

@@ -19,7 +19,7 @@ from validation.mutants.serve import OPTIONS
 
 # The tests of the code in scope. Others run it too, a fit of seconds for every line that they could notice.
 TESTS = (
-    *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/step/test_frame.py"),
+    *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/step"),
     *(f"tests/contracts/test_{name}.py" for name in ("backends", "formats_contract", "networks", "operator", "parts")),
     "tests/train/test_ensemble_training.py",  # of models/stacked.py
 )

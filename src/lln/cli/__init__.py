@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130  # exit code
+_NO_MEMORY = b"lln: out of memory; close other programs, use less data or smaller sizes, or use a larger machine\n"
 _AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
 
 
@@ -38,10 +39,20 @@ def main(*, last: bool = False) -> None:
                 sentence = failure(error)
                 if sentence is None:
                     raise
-                sys.exit(f"lln: {sentence}")
+                _fail(f"lln: {sentence}\n".encode(errors="replace"), last=last)
             run(last=last)
+    except MemoryError:
+        _fail(_NO_MEMORY, last=last)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _fail(sentence: bytes, *, last: bool) -> None:
+    """Write a sentence and end with exit code 1; both work without memory, where Python's own ways may not."""
+    os.write(2, sentence)
+    if last:
+        os._exit(1)
+    sys.exit(1)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from lln.cli.simulate import simulate
 from lln.cli.view.animate import animate
 from lln.cli.view.draw import draw
 from lln.cli.view.page import page
-from lln.core.errors import InputError, failure, out_of_memory
+from lln.core.errors import InputError, failure, out_of_memory, printable
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
 PAPER, MACHINE = "The paper", "This installation"
@@ -166,7 +166,9 @@ def main(*, last: bool = False) -> None:
         reason = failure(error)
         if reason is None:
             raise
-        echo(f"lln: {reason}", err=True)
         if last and out_of_memory(error) is not None:
-            os._exit(1)  # without memory Python may fail to raise even SystemExit; what was open is closed already
+            # Without memory Python may fail to print or to raise even SystemExit; what was open is closed already.
+            os.write(2, f"lln: {printable(reason)}\n".encode(errors="replace"))
+            os._exit(1)
+        echo(f"lln: {reason}", err=True)
         sys.exit(1)
