@@ -65,11 +65,18 @@ def test_units_of_logarithms_that_do_not_fit_are_named(name, values, message):
     refuse(record, arrays, f"frame.{name}")
 
 
-@pytest.mark.parametrize("name", ["low", "flow_offset", "flow_substeps", "polynomial_weights", "gain"])
+@pytest.mark.parametrize("name", ["low", "high", "flow_offset", "flow_substeps", "polynomial_weights", "gain"])
 def test_half_a_part_is_refused(name):
     record, arrays = stored()
     del arrays[f"frame.{name}"]
     refuse(record, arrays, f"frame.{name}")
+
+
+@pytest.mark.parametrize("name", ["mean", "scale", "floor"])
+def test_one_of_the_units_of_logarithms_alone_is_refused(name):
+    record, arrays = stored("logarithms")
+    alone = {key: values for key, values in arrays.items() if "log_" not in key or key == f"frame.log_{name}"}
+    refuse(record, alone, f"frame.log_{'scale' if name == 'mean' else 'mean'}")
 
 
 def test_an_array_of_another_kind_of_step_is_refused():
