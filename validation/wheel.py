@@ -42,13 +42,12 @@ TRIED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("export l.lln -o l.onnx --rollout", ("l.onnx",)),
     ("export l.lln -o c --format c --name lorenz", ("c/lorenz.c", "c/lorenz.h", "c/lorenz_selftest.c")),
     ("export l.lln -o l.pt2 --format torch", ("l.pt2",)),
-    ("page l.lln --data l.nc -o bench.html", ("bench.html",)),
+    ("page l.lln --data l.nc -o l.html", ("l.html",)),
     ("animate l.lln --data l.nc -o l.gif --steps 50 --frames 10", ("l.gif",)),
     ("draw l.lln -o l.svg", ("l.svg",)),
     ("audit", ()),
     ("reproduce gradients --quick --jobs 1 --out records --no-report", ("records/records.jsonl",)),
     ("report --records records --out report", ("report/report.html", "report/summary.md")),
-    ("bench --quick --only forward --out rows", ("rows/quick-cpu-forward.json",)),
 )
 
 
