@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lln
+from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 from lln.fit.report.pace import change_along
@@ -98,3 +99,20 @@ def test_one_wild_window_does_not_decide_how_much_more_a_model_errs_elsewhere() 
     found = as_elsewhere(np.ones_like(spread), truth, [(apart, fitted, truth)], [spread])
     assert (found < 2.0).all()
     assert (as_elsewhere(np.ones_like(spread), truth, [(apart, fitted, truth)], [np.ones(1)]) > 5.0).all()
+
+
+@pytest.mark.parametrize(
+    "pace",
+    [
+        {"unit": 0.0, "power": 1.0, "floor": 1.0},
+        {"unit": 1.0, "power": float("nan"), "floor": 1.0},
+        {"unit": 1.0, "power": 1.0, "floor": "x"},
+        {"unit": 1.0, "power": 1.0},
+        {"unit": 1.0, "power": 1.0, "floor": 1.0, "more": 1.0},
+        [1.0, 1.0, 1.0],
+    ],
+)
+def test_a_stored_pace_that_makes_no_sense_is_refused_in_a_sentence(pace: object) -> None:
+    record = {**intervals_of(300).record(), "pace": pace}
+    with pytest.raises(InputError, match=r"the prediction intervals of this model cannot be read: .*; fit it again"):
+        Intervals.from_record(record)

@@ -17,8 +17,8 @@ from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.scores import RolloutErrors, horizon_of
 from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
 from lln.fit.closed.linear import best as best_of
-from lln.fit.closed.pairs import ROWS, Pairs, pairs_of
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
+from lln.fit.closed.rows import ROWS, Pairs, pairs_of
 from lln.fit.flows.search import FlowChoice, FlowForms
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer
@@ -166,7 +166,9 @@ class ClosedForms:
                 ridges = FLOW_RIDGES if self.flows.in_time() else FLOW_RIDGES[:1]
                 found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
         local = [one for _, one, _ in screened if one.scale == SCALES[-1] and (one.lags or one.history == 1)]
-        return [*found, *self._climb(found, local[:_HISTORIES], steps)]
+        found += self._climb(found, local[:_HISTORIES], steps)
+        self._last.clear()
+        return found
 
     def _climb(self, found: Sequence[Scored], starts: Sequence[ClosedChoice], steps: int) -> list[Scored]:
         """Rollouts of some lenses and of those near the best, from one to the next that is better.
@@ -359,10 +361,11 @@ class ClosedForms:
         """The decomposition of the rows that train; the last one is kept."""
         key = replace(choice, ridge=0.0)
         if key not in self._last:
+            self._last.clear()  # two of them would take twice the memory
             ready = self.preparer.prepare(self.fold.train, choice.history)
             basis = self._basis(choice, ready, 0)
             path = RidgePath(self._data(self.fold.train, choice.history).blocks(basis), exact=self._exact)
-            self._last = {key: (ready, basis, path)}
+            self._last[key] = (ready, basis, path)
         return self._last[key]
 
     def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = ROWS) -> ClosedFormPart:
@@ -438,15 +441,8 @@ class ClosedForms:
         return pairs_of(held, ready.units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "say": _say_nothing,
-            "mapper": serial,
-            "_rows": {},
-            "_best": None,
-            "_steps": {},
-            "_last": {},
-        }
+        kept: dict[str, Any] = {"_rows": {}, "_best": None, "_steps": {}, "_last": {}}
+        return {**self.__dict__, "say": _say_nothing, "mapper": serial, **kept}
 
 
 # The pieces that a mapper calls. A worker has the forms as they were sent to it, so a piece says what has changed.

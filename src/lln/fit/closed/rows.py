@@ -1,15 +1,25 @@
-"""Rows of features and increments straight from trajectories, a block at a time: no window of states is copied."""
+"""Rows of features and increments: blocks of all of them straight from trajectories, and some to solve closed forms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from lln.data.series import Dataset
-from lln.data.stream import check_range, span_batches, span_weights
+from lln.data.stream import check_range, pair_batches, span_batches, span_weights
 from lln.fit.closed.linear import Block, Units
+from lln.step.frame import Array
+
+if TYPE_CHECKING:
+    from lln.fit.closed.bases import Basis
+    from lln.fit.prepare import PreparedData
+
+ROWS = 24_000  # pairs that a closed form is solved from at most
+_STREAMED_ROWS = 6000  # of data that does not fit into memory
 
 
 def feature_blocks(dataset: Dataset, units: Units) -> Iterator[Block]:
@@ -51,3 +61,37 @@ def evenly_spread(dataset: Dataset, units: Units, most: int) -> Block:
         at += len(block[0])
     features, increments, weights = zip(*found, strict=True)
     return np.concatenate(features), np.concatenate(increments), None if weights[0] is None else np.concatenate(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Features and standardised increments of some pairs."""
+
+    features: Array
+    increments: Array
+    weights: Array | None
+
+    def blocks(self, basis: Basis, rows: int = 4096) -> Iterator[tuple[Array, Array, Array | None]]:
+        """Features with the columns of `basis`, increments and weights, some rows at a time."""
+        for first in range(0, len(self.features), rows):
+            part = slice(first, first + rows)
+            features = self.features[part]
+            columns = np.concatenate([features, basis.columns(features)], axis=1)
+            yield columns, self.increments[part], None if self.weights is None else self.weights[part]
+
+    def some(self, count: int) -> Pairs:
+        """Evenly spread rows."""
+        if len(self.features) <= count:
+            return self
+        rows = np.linspace(0, len(self.features) - 1, count).round().astype(int)
+        return Pairs(self.features[rows], self.increments[rows], None if self.weights is None else self.weights[rows])
+
+
+def pairs_of(ready: PreparedData, units: Units) -> Pairs:
+    """Up to 24,000 pairs, evenly spread where there are more."""
+    if ready.in_memory:
+        features, increments, weights = ready.some(units, ROWS)
+        return Pairs(features, increments / units.scale, weights)
+    pairs = next(pair_batches(ready.dataset, units.history, rows=_STREAMED_ROWS, shuffle=0))
+    features = units.frame().feature_rows(pairs.window, pairs.inputs)
+    return Pairs(features, pairs.increments / units.scale, pairs.weights)

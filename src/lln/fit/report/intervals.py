@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from lln.core.errors import InputError
 from lln.fit.report.pace import Pace, change_along, log_likelihood, pace_of
 from lln.fit.report.spread import spread_along
 from lln.step.base import Step
@@ -188,7 +189,14 @@ class Intervals:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Intervals:
-        """What `record` wrote down; ValueError where it does not fit together."""
+        """What `record` wrote down; InputError where it does not fit together."""
+        try:
+            return cls._of_record(record)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(f"the prediction intervals of this model cannot be read: {error}; fit it again") from error
+
+    @classmethod
+    def _of_record(cls, record: Mapping[str, Any]) -> Intervals:
         leads, levels = tuple(map(int, record["leads"])), tuple(map(float, record["levels"]))
         widths, scale = np.asarray(record["widths"], dtype=np.float64), np.asarray(record["scale"], dtype=np.float64)
         shapes = {(len(levels), len(leads), size) for size in (1, len(scale), 2 * len(scale))}

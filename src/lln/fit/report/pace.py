@@ -34,6 +34,11 @@ class Pace:
     power: float
     floor: float
 
+    def __post_init__(self) -> None:
+        """Check values that come from a file."""
+        if self.power not in _POWERS or not (0 < self.unit < np.inf and 0 < self.floor < np.inf):
+            raise ValueError(f"a pace of unit {self.unit:g}, power {self.power:g} and floor {self.floor:g}")
+
     def sizes(self, change: Array) -> Array:
         """Sizes of errors after changes that `change_along` found."""
         return np.asarray(np.hypot((change / self.unit) ** self.power, self.floor))
