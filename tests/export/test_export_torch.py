@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 
@@ -44,3 +45,19 @@ def test_fields(name, tmp_path):
     surrogate = field_of(**FIELDS[name])
     told = export_torch(surrogate, tmp_path / "step.pt2")
     assert told.export <= field_bar(told, surrogate)
+
+
+def test_exports_leave_no_traced_shapes_behind(tmp_path):
+    # torch's caches would keep the shapes of every program ever traced, about a thousand objects each.
+    step = surrogate_of()
+
+    def objects() -> int:
+        export_torch(step, tmp_path / "step.pt2")
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects()
+    before = objects()
+    objects()
+    after = objects()
+    assert after - before < 2 * 500

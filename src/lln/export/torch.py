@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ def export_torch(step: AnyStep, path: str | os.PathLike[str], *, window: Array |
     if probe.inputs is not None:
         example["inputs"] = torch.from_numpy(probe.inputs[:, 0].copy())
     batch = {0: torch.export.Dim("batch", min=1)}
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), _no_shapes_kept():
         warnings.simplefilter("ignore")  # torch's own, about its own archives
         program = torch.export.export(_plain(step), (), example, dynamic_shapes=dict.fromkeys(example, batch))
         output_folder(target.parent)
@@ -43,6 +45,18 @@ def export_torch(step: AnyStep, path: str | os.PathLike[str], *, window: Array |
             partial.write_bytes(content.getvalue())
         states = _rollout(torch.export.load(target).module(), probe)
     return probe.compare(target.name, step, states)
+
+
+@contextmanager
+def _no_shapes_kept() -> Iterator[None]:
+    """Without torch's caches of traced shapes: no later export uses them, and they would grow with every one."""
+    from torch._dynamo import config
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    with config.patch(fake_tensor_cache_enabled=False):
+        yield
+    for method in vars(ShapeEnv).values():
+        getattr(method, "cache_clear", lambda: None)()
 
 
 def _plain(step: AnyStep) -> AnyStep:
