@@ -49,7 +49,7 @@ def main() -> None:
     for name in PRESETS:
         if table.lacks(name, np.stack([states for states, _ in problem_of("trajectories", name).tests])):
             table.rows[name] |= row(name)
-            table.store()
+            table.write()
         found = table.rows[name]
         print(
             f"{name:16s} {found['lln']:.2e} ({found['part']}, history {found['history']}, "

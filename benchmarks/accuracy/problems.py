@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy.baselines import roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, Conserved, Problem, integrated
-from benchmarks.accuracy.rows import Row, Rows, parser_of
+from benchmarks.accuracy.rows import Row, Rows, Task, parser_of
 from lln import LensForecaster
 
 Array = NDArray[np.float64]
@@ -94,18 +94,18 @@ def main() -> None:
     energy = table.stored.setdefault("energy", {})
     if options.again:
         energy.clear()
-    for seed, noise, (name, problem) in product(range(options.seeds), (0.0, 0.01, 0.05), PROBLEMS.items()):
-        key = f"{name}, {noise:.0%} noise, seed {seed}"
-        if options.only not in name:
-            continue
-        trial = Trial(problem, noise, seed)
-        if table.lacks(key, trial.seen, BASELINES):
-            table.complete(key, trial.ours, trial.others, BASELINES)
-            print(key, described(table.rows[key]), flush=True)
+    trials = (
+        (f"{name}, {noise:.0%} noise, seed {seed}", Trial(problem, noise, seed))
+        for seed, noise, (name, problem) in product(range(options.seeds), (0.0, 0.01, 0.05), PROBLEMS.items())
+        if options.only in name
+    )
+    tasks = (Task(key, trial.seen, trial.ours, trial.others) for key, trial in trials)
+    for key in table.run(tasks, BASELINES, options.jobs):
+        print(key, described(table.rows[key]), flush=True)
     for name, system in CONSERVED.items():
         if options.only in name and name not in energy:
             energy[name] = energy_row(system)
-            table.store()
+            table.write()
             print(f"{name}: energy error {energy[name]['lln']:.1e}", flush=True)
     summarise(table.rows)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from lln.core.provenance import provenance
@@ -17,6 +20,15 @@ from lln.core.safe_files import whole_file
 
 Row = dict[str, Any]
 Array = NDArray[np.float64]
+
+
+class Task(NamedTuple):
+    """What a row needs: its key, its data, and functions that give the results of the forecaster and the baselines."""
+
+    key: str
+    data: Array
+    ours: Callable[[], Row]
+    others: Callable[[], Row]
 
 
 class Rows:
@@ -50,32 +62,50 @@ class Rows:
             row["data"] = digest
         return "lln" not in row or (bool(names) and not any(name in row for name in names))
 
-    def complete(self, key: str, ours: Callable[[], Row], others: Callable[[], Row], names: Sequence[str]) -> None:
-        """Run what is missing in one row.
+    def run(self, tasks: Iterable[Task], names: Sequence[str], jobs: int = 1) -> Iterator[str]:
+        """Run what is missing, and give the key of every row that is complete.
 
         Args:
-            key: of the row.
-            ours: results of the forecaster, "lln" among them.
-            others: results of the baselines.
+            tasks: the rows.
             names: of the baselines; empty leaves them out.
+            jobs: processes; with one, everything runs in this one.
         """
-        row = self.rows[key]
-        if names and not any(name in row for name in names):
-            row |= others()
-            self.store()
-        if "lln" not in row:
-            row |= ours()
-            self.store()
+        with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+            waiting: dict[Future[Row], str] = {}
+            for task in tasks:
+                if not self.lacks(task.key, task.data, names):
+                    continue
+                row = self.rows[task.key]
+                wanted = [] if not names or any(name in row for name in names) else [task.others]
+                wanted += [] if "lln" in row else [task.ours]
+                if jobs == 1:
+                    yield self.store(task.key, _found(wanted))
+                else:
+                    waiting[pool.submit(_found, wanted)] = task.key
+            for done in as_completed(waiting):
+                yield self.store(waiting[done], done.result())
 
-    def store(self) -> None:
+    def store(self, key: str, found: Row) -> str:
+        """Add results to a row and write all rows."""
+        self.rows[key] |= found
+        self.write()
+        return key
+
+    def write(self) -> None:
         """Write all rows."""
         with whole_file(self.out) as path:
             Path(path).write_text(json.dumps(self.stored, indent=1))
+
+
+def _found(wanted: Sequence[Callable[[], Row]]) -> Row:
+    """The results of some functions together."""
+    return {name: value for one in wanted for name, value in one().items()}
 
 
 def parser_of(text: str | None) -> argparse.ArgumentParser:
     """A parser with the options that all tables have."""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the rows")
     parser.add_argument("--again", action="store_true", help="fit the forecaster again; stored baselines are kept")
     return parser

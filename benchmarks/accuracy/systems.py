@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.baselines import roll, tuned
-from benchmarks.accuracy.rows import Row, Rows, parser_of
+from benchmarks.accuracy.rows import Row, Rows, Task, parser_of
 from lln import LensForecaster
 
 Array = NDArray[np.float64]
@@ -66,14 +66,14 @@ def main() -> None:
     data = np.load(HERE / "data" / f"dysts-{options.letters}.npz")
     table = Rows(options.out or HERE.parent / "results" / f"accuracy-dysts-{options.letters}.json", again=options.again)
     names = () if options.alone else BASELINES
-    for start in range(options.starts):
-        for name in data.files:
-            if start >= len(data[name]):
-                continue
-            key, states = f"{name} {start}", data[name][start]
-            if table.lacks(key, states, names):
-                table.complete(key, partial(ours, states), partial(others, states), names)
-                print(key, {k: round(v["valid"], 2) for k, v in table.rows[key].items() if k != "data"}, flush=True)
+    tasks = (
+        Task(f"{name} {start}", states, partial(ours, states), partial(others, states))
+        for start in range(options.starts)
+        for name in data.files
+        for states in data[name][start : start + 1]
+    )
+    for key in table.run(tasks, names, options.jobs):
+        print(key, {k: round(v["valid"], 2) for k, v in table.rows[key].items() if k != "data"}, flush=True)
     summarise(table.rows)
 
 

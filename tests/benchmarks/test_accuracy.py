@@ -1,11 +1,14 @@
 """The accuracy benchmark: equations conserve what they should, and baselines roll out what they were fitted to."""
 
+import json
+from functools import partial
+
 import numpy as np
 import pytest
 
 from benchmarks.accuracy.baselines import autoregression, roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, double_pendulum, integrated
-from benchmarks.accuracy.rows import Rows
+from benchmarks.accuracy.rows import Rows, Task
 from benchmarks.accuracy.series import SERIES, origins
 
 
@@ -61,10 +64,8 @@ def test_rows_are_run_once_for_the_same_data_and_the_forecaster_again_when_asked
 
     def run(data, *, again=False):
         table = Rows(tmp_path / "rows.json", again=again)
-        if table.lacks("a", data, ("AR",)):
-            table.complete(
-                "a", lambda: ran.append("ours") or {"lln": 1}, lambda: ran.append("AR") or {"AR": 2}, ("AR",)
-            )
+        ours, others = lambda: ran.append("ours") or {"lln": 1}, lambda: ran.append("AR") or {"AR": 2}
+        list(table.run([Task("a", data, ours, others)], ("AR",)))
         return {key: value for key, value in table.rows["a"].items() if key != "data"}
 
     one, other = np.zeros(3), np.ones(3)
@@ -76,3 +77,11 @@ def test_rows_are_run_once_for_the_same_data_and_the_forecaster_again_when_asked
     assert ran == ["AR", "ours", "ours"]
     run(other)
     assert ran[3:] == ["AR", "ours"]
+
+
+def test_rows_of_several_processes_are_those_of_one(tmp_path):
+    tasks = [Task(str(k), np.full(3, k), partial(dict, lln=k), partial(dict, AR=-k)) for k in range(3)]
+    tables = [Rows(tmp_path / f"{jobs}.json") for jobs in (1, 2)]
+    keys = [sorted(table.run(tasks, ("AR",), jobs)) for table, jobs in zip(tables, (1, 2), strict=True)]
+    assert keys == [["0", "1", "2"]] * 2
+    assert tables[0].rows == tables[1].rows == json.loads((tmp_path / "2.json").read_text())["rows"]
