@@ -131,6 +131,9 @@ PROBLEMS = {
     "Lorenz-96, 10 sites": Problem(flow(lorenz96, [8.0] * 10, 1.0, 0.05, 20.0), 3000, 17),
     "Halvorsen": Problem(flow(halvorsen, [-5.0, 0.0, 0.0], 0.3, 0.03, 20.0), 2000, 48),
 }
+# Lorenz-96 with 36 sites and forcing 8, whose largest Lyapunov exponent is about 1.69: 240 steps are 20 Lyapunov times.
+RING_DT, RING_EXPONENT = 0.05, 1.69
+RING = Problem(flow(lorenz96, [8.0] * 36, 1.0, RING_DT, 20.0), 5000, 240)
 
 
 def pendulum(_: float, s: Array) -> Array:

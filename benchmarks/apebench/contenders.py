@@ -20,32 +20,30 @@ from lln.models.base import seeded_linear
 from lln.models.convolution import convolve, sides
 from lln.models.field import FieldLensNetwork
 
-PERIODIC = sides("periodic", 1)
-
 
 class Convolution(nn.Module):
-    """A periodic convolution of a line, channels last, with the initial values that pdequinox and torch share."""
+    """A periodic convolution, channels last, with the initial values that pdequinox and torch share."""
 
-    def __init__(self, channels: int, out: int, kernel: int, generator: torch.Generator) -> None:
+    def __init__(self, channels: int, out: int, kernel: int, axes: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.kernel = (kernel,)
-        self.linear = seeded_linear(kernel * channels, out, generator)
+        self.kernel, self.boundary = (kernel,) * axes, sides("periodic", axes)
+        self.linear = seeded_linear(kernel**axes * channels, out, generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., points, channels) -> (..., points, out)."""
-        return convolve(x, self.linear.weight, self.linear.bias, self.kernel, PERIODIC)
+        """(..., *points, channels) -> (..., *points, out)."""
+        return convolve(x, self.linear.weight, self.linear.bias, self.kernel, self.boundary)
 
 
 class ConvNet(nn.Module):
     """APEBench's "Conv;34;10;relu": ten hidden layers of 34 channels, kernel 3, relu after all but the last."""
 
-    def __init__(self, generator: torch.Generator, width: int = 34, depth: int = 10) -> None:
+    def __init__(self, generator: torch.Generator, axes: int = 1, width: int = 34, depth: int = 10) -> None:
         super().__init__()
         sizes = [1, *[width] * depth, 1]
-        self.layers = nn.ModuleList(Convolution(a, b, 3, generator) for a, b in pairwise(sizes))
+        self.layers = nn.ModuleList(Convolution(a, b, 3, axes, generator) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., points, 1) -> (..., points, 1)."""
+        """(..., *points, 1) -> (..., *points, 1)."""
         for layer in self.layers[:-1]:
             x = functional.relu(layer(x))
         return self.layers[-1](x)
@@ -58,26 +56,26 @@ class ResNet(nn.Module):
     activation.
     """
 
-    def __init__(self, generator: torch.Generator, width: int = 26, blocks: int = 8) -> None:
+    def __init__(self, generator: torch.Generator, axes: int = 1, width: int = 26, blocks: int = 8) -> None:
         super().__init__()
-        self.lifting = Convolution(1, width, 1, generator)
-        self.layers = nn.ModuleList(Convolution(width, width, 3, generator) for _ in range(2 * blocks))
-        self.projection = Convolution(width, 1, 1, generator)
+        self.lifting = Convolution(1, width, 1, axes, generator)
+        self.layers = nn.ModuleList(Convolution(width, width, 3, axes, generator) for _ in range(2 * blocks))
+        self.projection = Convolution(width, 1, 1, axes, generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., points, 1) -> (..., points, 1)."""
+        """(..., *points, 1) -> (..., *points, 1)."""
         x = self.lifting(x)
         for first, second in zip(self.layers[::2], self.layers[1::2], strict=True):
             x = functional.relu(x + second(functional.relu(first(x))))
         return self.projection(x)
 
 
-def lens(**options: int) -> Callable[[torch.Generator], nn.Module]:
+def lens(**options: int) -> Callable[[torch.Generator, int], nn.Module]:
     """A maker of field networks from one channel to one."""
-    return lambda generator: FieldLensNetwork(1, 1, generator=generator, **options)
+    return lambda generator, axes: FieldLensNetwork(1, 1, generator=generator, dimensions=axes, **options)
 
 
-CONTENDERS: dict[str, Callable[[torch.Generator], nn.Module]] = {
+CONTENDERS: dict[str, Callable[[torch.Generator, int], nn.Module]] = {
     "lens-2-blocks": lens(blocks=2, width=48, kernel=7, depth=8),
     "lens-1-block": lens(blocks=1, width=64, kernel=9, depth=10),
     "resnet": ResNet,
@@ -85,9 +83,9 @@ CONTENDERS: dict[str, Callable[[torch.Generator], nn.Module]] = {
 }
 
 
-def make(name: str, seed: int) -> nn.Module:
-    """The contender with the initial values of `seed`."""
-    return CONTENDERS[name](torch.Generator().manual_seed(seed))
+def make(name: str, seed: int, axes: int = 1) -> nn.Module:
+    """The contender with the initial values of `seed`, for fields on so many axes."""
+    return CONTENDERS[name](torch.Generator().manual_seed(seed), axes)
 
 
 def parameters(network: nn.Module) -> int:

@@ -25,8 +25,8 @@ def kept(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, torch.Tensor]]]
 
 
 def rolled(about: dict[str, Any], weights: dict[str, torch.Tensor], starts: torch.Tensor, steps: int) -> torch.Tensor:
-    """(S, B, steps, points, 1) from starts (B, points, 1)."""
-    stack = Stack(about["contender"], about["seeds"], "cpu")
+    """(S, B, steps, *points, 1) from starts (B, *points, 1)."""
+    stack = Stack(about["contender"], about["seeds"], "cpu", starts.ndim - 2)
     stack.parameters = weights
     return rollout(stack, starts, steps, Units(**about["units"]))
 

@@ -37,6 +37,7 @@ PLAN = (
     *(("diff_burgers", name, "increments-slow") for name in ("resnet", "conv", "lens-2-blocks", "lens-1-block")),
     *((scenario, name, "apebench") for scenario in ("diff_burgers", "diff_adv") for name in ("resnet", "conv")),
     *(("diff_burgers", name, "increments-fast") for name in ("resnet", "conv")),
+    *(("diff_burgers_sc_2d", name, recipe) for name in ("resnet", "conv") for recipe in ("apebench", "increments")),
 )
 
 
@@ -74,7 +75,7 @@ class Units:
 
     @classmethod
     def of(cls, train: Tensor, recipe: Recipe) -> Units:
-        """The spreads of states and increments (samples, time, points, channels); no units for whole states."""
+        """The spreads of states and increments (samples, time, *points, channels); no units for whole states."""
         if not recipe.increments:
             return cls(1.0, 1.0, False)
         return cls(train.double().std().item(), (train[:, 1:] - train[:, :-1]).double().std().item(), True)
@@ -83,13 +84,13 @@ class Units:
 class Stack:
     """Networks of one shape as one: stacked parameters, each network with its own part of the batch."""
 
-    def __init__(self, name: str, seeds: list[int], device: str) -> None:
-        self.shape = make(name, 0).to(device)
-        self.members = [make(name, seed).to(device) for seed in seeds]
+    def __init__(self, name: str, seeds: list[int], device: str, axes: int = 1) -> None:
+        self.shape = make(name, 0, axes).to(device)
+        self.members = [make(name, seed, axes).to(device) for seed in seeds]
         self.parameters, _ = stack_module_state(self.members)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(S, B, points, 1) -> (S, B, points, 1)."""
+        """(S, B, *points, 1) -> (S, B, *points, 1)."""
         if x.device.type == "cpu":  # where one after the other is faster
             parts = [{key: value[s] for key, value in self.parameters.items()} for s in range(len(x))]
             return torch.stack(
@@ -99,7 +100,7 @@ class Stack:
 
 
 def pairs(train: Tensor, units: Units) -> tuple[Tensor, Tensor]:
-    """Inputs and targets in the network's units, (pairs, points, 1)."""
+    """Inputs and targets in the network's units, (pairs, *points, 1)."""
     now, then = train[:, :-1].flatten(0, 1), train[:, 1:].flatten(0, 1)
     return now / units.state, ((then - now) if units.increments else then) / units.output
 
@@ -168,7 +169,7 @@ class Trainer:
 
 @torch.no_grad()
 def rollout(stack: Stack, starts: Tensor, steps: int, units: Units) -> Tensor:
-    """Every network's states after the starts (B, points, 1): (S, B, steps, points, 1), the sum kept in float64."""
+    """Every network's states after the starts (B, *points, 1): (S, B, steps, *points, 1), the sum kept in float64."""
     state = starts.double().expand(len(stack.members), *starts.shape)
     states = []
     for _ in range(steps):
@@ -180,8 +181,8 @@ def rollout(stack: Stack, starts: Tensor, steps: int, units: Units) -> Tensor:
 
 def errors(predicted: Tensor, truth: Tensor) -> Tensor:
     """APEBench's mean nRMSE by step, (S, steps): relative error of each sample's field, then the mean."""
-    norms = (predicted - truth).double().square().sum(dim=(-2, -1)).sqrt()
-    return (norms / truth.double().square().sum(dim=(-2, -1)).sqrt()).mean(dim=1)
+    norms = (predicted - truth).double().flatten(3).norm(dim=-1)
+    return (norms / truth.double().flatten(2).norm(dim=-1)).mean(dim=1)
 
 
 def score(by_step: Tensor) -> Tensor:
@@ -200,7 +201,7 @@ def train_contender(
     units = Units.of(train, RECIPES[recipe])
     inputs, targets = pairs(train, units)
     chosen = orders(len(inputs), batch, updates, seeds).to(device)
-    stack = Stack(name, seeds, device)
+    stack = Stack(name, seeds, device, inputs.ndim - 2)
     trainer = Trainer(stack, inputs, targets, chosen[0], options.graph)
     losses = []
     for update in range(updates):

@@ -27,6 +27,8 @@ def data(tmp_path):
     waves = np.stack([np.sin(2 * np.pi * (x - 0.02 * k + phase)) for phase in rng.random(6) for k in range(6)])
     states = waves.reshape(6, 6, 1, 16).astype(np.float32)
     np.savez(tmp_path / "diff_burgers.npz", train=states[:4], test=states[4:], batch=4, updates=30)
+    states = states[..., None] * states[:, :, :, None]
+    np.savez(tmp_path / "diff_burgers_sc_2d.npz", train=states[:4], test=states[4:], batch=4, updates=3)
     return tmp_path
 
 
@@ -54,17 +56,18 @@ def test_the_score_is_the_geometric_mean_of_mean_relative_errors(scripts):
     assert train.score(by_step).item() == pytest.approx(0.2, rel=1e-5)
 
 
-def test_training_keeps_weights_that_roll_out_to_the_same_errors(scripts, data, tmp_path):
+@pytest.mark.parametrize(("scenario", "updates"), [("diff_burgers", 30), ("diff_burgers_sc_2d", 3)])
+def test_training_keeps_weights_that_roll_out_to_the_same_errors(scenario, updates, scripts, data, tmp_path):
     _, train, roll = scripts
     options = argparse.Namespace(device="cpu", data=data, updates=None, steps=5, graph=False)
-    result = train.train_contender("diff_burgers", "conv", "increments", [0, 1], options)
+    result = train.train_contender(scenario, "conv", "increments", [0, 1], options)
     assert np.isfinite(result["errors"]).all()
-    path = tmp_path / "diff_burgers-increments.npz"
+    path = tmp_path / f"{scenario}-increments.npz"
     train.keep(path, "conv", result)
     train.keep(path, "conv", result)
     ((about, weights),) = roll.kept(path)
-    assert about["updates"] == 30
-    with np.load(data / "diff_burgers.npz") as file:
+    assert about["updates"] == updates
+    with np.load(data / f"{scenario}.npz") as file:
         test = torch.from_numpy(file["test"]).movedim(2, -1)
     states = roll.rolled(about, weights, test[:, 0], 5)
     again = train.errors(states, test[:, 1:6])
