@@ -11,7 +11,8 @@ from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.logarithms import Logarithms, States
-from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms
+from lln.fit.closed.choices import ClosedChoice
+from lln.fit.closed.forms import DRAWS, ClosedForms
 from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
 from lln.fit.learn import Field, learn
@@ -48,7 +49,7 @@ def continue_fit(
     began, preparer = time.perf_counter(), Preparer(dataset)
     ready = preparer.prepare(None, report.history)
     if "kind" in report.structure:
-        choice = ClosedChoice(**report.structure)
+        choice = ClosedChoice(**{**report.structure, "factors": tuple(report.structure.get("factors", ()))})
         if report.structure.get("flow"):
             choice = replace(choice, flow=FlowChoice(**report.structure["flow"]))
         fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]

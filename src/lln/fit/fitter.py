@@ -1,8 +1,9 @@
 """The fitter: from trajectories to a step, every choice made on held-out rollouts.
 
 Linear maps of the increments come first, then polynomials, polynomial vector fields and lens networks whose readout is
-solved in closed form, then, where those leave something to learn, trained networks. Each is scored at several lead
-times on the same held-out windows; the best is solved or trained again on everything.
+solved in closed form, drawn and then trained by variable projection, then, where those leave something to learn,
+trained networks. Each is scored at several lead times on the same held-out windows; the best is solved or trained again
+on everything.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from lln.fit.choice.logarithms import seen_by_fit
 from lln.fit.choice.network_choice import Choice, best_form, judge, overlap
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
-from lln.fit.closed.forms import DRAWS, ClosedChoice, ClosedForms, Scored, replace_seed
+from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
 from lln.fit.defaults import VALIDATION
 from lln.fit.networks.trials import Progress, Stage, Trials, Work, check_device
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit

@@ -123,7 +123,8 @@ def _network(recipe: Recipe, report: FitReport) -> str:
         best = "this" if report.part in NAIVE else "the linear part"
         return f"none: no network did better than {best} on held-out rollouts"
     if report.part == "lens":
-        return f"{_many(report)}; lenses drawn, readout solved in closed form"
+        drawn = "drawn and trained" if report.structure.get("factors") else "drawn"
+        return f"{_many(report)}; lenses {drawn}, readout solved in closed form"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
     weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "
     return f"{_many(report)}; {weight}{report.updates:,} updates{tuned}"

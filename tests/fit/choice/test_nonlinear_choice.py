@@ -7,7 +7,7 @@ from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.network_choice import Choice, best_form, where_it_counts
 from lln.fit.choice.scores import RolloutErrors
-from lln.fit.closed.forms import ClosedChoice, Scored
+from lln.fit.closed.choices import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
 from lln.train.checkpoint import Checkpoint

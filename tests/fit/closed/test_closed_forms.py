@@ -6,7 +6,8 @@ from lln.data.series import Dataset, Series
 from lln.fit.choice.histories import linear_histories, seasons
 from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.bases import PolynomialBasis, drawn_lenses
-from lln.fit.closed.forms import ClosedChoice, ClosedForms, Scored
+from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.closed.forms import ClosedForms
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.options import TimeLimit
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lln.fit.choice.holdout import Fold, Windows
 from lln.fit.choice.linear_choice import ALIKE
 from lln.fit.choice.scores import better_by
-from lln.fit.closed.forms import ClosedChoice, Scored
+from lln.fit.closed.choices import ClosedChoice, Scored
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice
 from lln.models.stacked import Ensemble

@@ -1,1 +1,1 @@
-"""Closed-form candidates in float64: units, linear maps, ridge regression, polynomials, drawn lenses."""
+"""Closed-form candidates in float64: units, linear maps, ridge regression, polynomials, drawn and trained lenses."""

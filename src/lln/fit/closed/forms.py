@@ -1,10 +1,10 @@
-"""The closed forms: polynomials, vector fields and drawn lenses, screened by one-step errors, judged by rollouts."""
+"""The closed forms: polynomials, vector fields and lenses, screened by one-step errors, judged by rollouts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +14,14 @@ import torch
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.scores import RolloutErrors, horizon_of
-from lln.fit.closed.bases import Basis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
+from lln.fit.choice.scores import horizon_of
+from lln.fit.closed.bases import Basis, LensBasis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
+from lln.fit.closed.choices import WIDEST, ClosedChoice, Scored
 from lln.fit.closed.linear import best as best_of
+from lln.fit.closed.projection import RAYS, Projection, with_factors
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
 from lln.fit.closed.rows import ROWS, Pairs, pairs_of
-from lln.fit.flows.search import FlowChoice, FlowForms
+from lln.fit.flows.search import FlowForms
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer
 from lln.step.dense import DenseStep
@@ -31,7 +33,6 @@ DEGREES = (2, 3, 4, 5)
 DRAWS = 3  # lens networks whose mean is used in the end
 _SCREENING_WIDTH, _SCREENING_ROWS = 250, 2000
 _OPERATIONS = 6e9  # of one decomposition, which bounds the width
-_WIDEST = 1200
 _MOST_MONOMIALS = 1500
 _MARGIN = 0.25  # of the range of the data: how far a rollout of a nonlinear part may leave it
 _LAW_MARGIN = 2.0  # the same for a vector field that is the law: its orbits may go where no row has been
@@ -48,56 +49,9 @@ _PRECISE = 1e-7  # one-step error, squared against the change of one step, below
 _SETTINGS = 3  # of each kind that go on to rollouts
 _CLIMB = 4  # lenses that are rolled out near the best one
 _BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
+_ROUNDED = 1e-13  # error of one step below which lenses are not trained: rounding is most of it
 _LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
-
-
-@dataclass(frozen=True)
-class ClosedChoice:
-    """One closed form with all that is needed to solve it again.
-
-    Attributes:
-        kind: "polynomial", "flow", "lens", or the name of a part of another package.
-        history: states that it looks at.
-        ridge: relative to the largest squared singular value.
-        degree: of a polynomial or of a vector field.
-        scale: of the embedding of a lens network.
-        width: rays of a lens network.
-        lags: whether the embedding is drawn for past states rather than for differences between them.
-        flow: the other settings of a vector field.
-    """
-
-    kind: str
-    history: int
-    ridge: float
-    degree: int = 0
-    scale: float = 0.0
-    width: int = 0
-    lags: bool = False
-    flow: FlowChoice | None = None
-
-    def record(self) -> dict[str, Any]:
-        """As plain values, for the report."""
-        common: dict[str, Any] = {"part": self.kind, "history": self.history, "ridge": self.ridge}
-        if self.kind == "lens":
-            return {**common, "scale": self.scale, "width": self.width, "lags": self.lags}
-        if self.flow is not None:
-            return {**common, **self.flow.record()}
-        return {**common, "degree": self.degree} if self.degree else common
-
-    @property
-    def size(self) -> int:
-        """A rough order of complexity: polynomials, lens networks, parts of other packages; then the history."""
-        fewer = 0 if self.flow is None else 2 * bool(self.flow.radius) + bool(self.flow.threshold)
-        return (self.width or 10 * self.degree or 10 * _WIDEST) + self.history - fewer
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """A closed form and its held-out rollouts."""
-
-    choice: ClosedChoice
-    errors: RolloutErrors
 
 
 class ClosedForms:
@@ -167,6 +121,7 @@ class ClosedForms:
                 found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
         local = [one for _, one, _ in screened if one.scale == SCALES[-1] and (one.lags or one.history == 1)]
         found += self._climb(found, local[:_HISTORIES], steps)
+        found += self._trained(found, steps)
         self._last.clear()
         return found
 
@@ -193,6 +148,23 @@ class ClosedForms:
             every += self._roll(ahead[0], self._ridges(ahead[0]), steps)
             ahead = [one for one in ahead[1:] if one in starts]
         return every[len(found) :]
+
+    def _trained(self, found: Sequence[Scored], steps: int) -> list[Scored]:
+        """Rollouts of the best lenses after training, unless another kind is far ahead or noise or rounding is left."""
+        lens = next((one for one in self.ranked(found, _BEHIND) if one.choice.kind == "lens"), None)
+        if lens is None or lens.errors.by_lead()[0] < _ROUNDED or self.limit.passed(_ROLLED_BY):
+            return []
+        if self._at_noise and not self.learns_with_more_rows():
+            return []
+        few = replace(lens.choice, width=min(lens.choice.width, RAYS))
+        basis = self._basis(few, self.preparer.prepare(self.fold.train, few.history), 0)
+        assert isinstance(basis, LensBasis)
+        projection = Projection(basis.network, self._data(self.fold.train, few.history), few.ridge)
+        factors = projection.trained(lambda: self.limit.passed(_ROLLED_BY))
+        if factors is None or self.limit.passed(_ROLLED_BY):
+            return []
+        choice = replace(lens.choice, ridge=0.0, factors=factors)
+        return self._roll(choice, self._ridges(choice), steps)
 
     def ranked(self, found: Sequence[Scored], behind: float = math.inf) -> list[Scored]:
         """The best first, by errors up to where it loses the truth, and those that are at most so far behind it."""
@@ -307,7 +279,7 @@ class ClosedForms:
         for degree in DEGREES if "polynomial" in kinds else ():
             if monomial_count(factors, degree) <= min(_MOST_MONOMIALS, 0.8 * rows):
                 yield ClosedChoice("polynomial", history, 0.0, degree=degree)
-        width = int(min(_WIDEST, 2 * rows, max(50, math.sqrt(_OPERATIONS / (2 * rows)))))
+        width = int(min(WIDEST, 2 * rows, max(50, math.sqrt(_OPERATIONS / (2 * rows)))))
         for scale in SCALES if "lens" in kinds else ():
             for lags in (False, True) if history > 1 else (False,):
                 yield ClosedChoice("lens", history, 0.0, scale=scale, width=width, lags=lags)
@@ -382,7 +354,8 @@ class ClosedForms:
         features = n * units.history + len(units.input_mean)
         seed = subseed(self.seed, "lenses", draw)
         mixing = lag_space(units) if choice.lags else None
-        return drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
+        drawn = drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
+        return LensBasis(with_factors(drawn.network, choice.factors), choice.scale) if choice.factors else drawn
 
     def _assembled(self, ready: PreparedData, basis: Basis, weights: Array, offset: Array) -> DenseStep:
         count = ready.units.history * self.preparer.dataset.size + len(ready.units.input_mean)

@@ -11,7 +11,7 @@ import numpy as np
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold
 from lln.fit.choice.noise import Noise
-from lln.fit.closed.forms import ClosedChoice
+from lln.fit.closed.choices import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import FrameChoice, PreparedData
