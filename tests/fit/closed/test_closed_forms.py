@@ -89,6 +89,16 @@ def test_a_law_is_still_learned_if_the_errors_of_most_rows_fall(jumps, rest, lea
     assert forms.learns_with_more_rows() == learns
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_histories_of_noisy_rows_are_told_apart_by_past_states_not_by_differences(noisy, monkeypatch):
+    forms, stages = ScaleMatters(), []
+    forms.noisy = noisy
+    settings = [ClosedChoice("lens", h, 0.0, scale=0.2, lags=p) for h in (1, 2, 3, 5, 8) for p in (False, True)[:h]]
+    monkeypatch.setattr(forms, "_screen_settings", lambda some, _: stages.append(some) or [])
+    forms._screen_in_stages(settings, 1.0)
+    assert [one.lags for one in stages[0]] == [False] + [noisy] * 4
+
+
 def test_rollouts_of_a_nonlinear_part_stay_near_the_data():
     states = lorenz(400)
     fit = fitted(states, parts=("linear", "lens"))

@@ -272,7 +272,9 @@ class ClosedForms:
         self, settings: Sequence[ClosedChoice], change: float
     ) -> list[tuple[float, ClosedChoice, list[float]]]:
         """Two settings of each history, which tell the histories that are worth the others."""
-        first = [one for one in settings if one.degree == DEGREES[0] or (one.scale == SCALES[1] and not one.lags)]
+        # Differences of past states hold more noise than the states do.
+        lens = [one for one in settings if one.scale == SCALES[1] and one.lags == (self.noisy and one.history > 1)]
+        first = [one for one in settings if one.degree == DEGREES[0]] + lens
         if len({one.history for one in settings}) <= _HISTORIES + 1:
             return self._screen_settings(settings, change)
         screened = self._screen_settings(first, change)
