@@ -5,7 +5,7 @@ from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds, load, roll_linear
-from lln.fit.choice.noise import estimate_noise
+from lln.fit.choice.noise import estimate_noise, typical
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.networks.sizes import parameter_budget, shape_of, updates_for
 from lln.fit.prepare import FrameChoice, prepare
@@ -97,6 +97,21 @@ def test_what_a_model_foresees_is_no_noise():
     assert found.at_most(1e-3).of_increments == pytest.approx(1e-3 / np.sqrt(2))
     assert not found.at_most(1e-3).matters
     assert found.at_most(100.0) == found
+
+
+def test_typical_errors_are_those_of_most_rows():
+    errors = np.random.default_rng(0).standard_normal((2000, 2)) * [1.0, 3.0]
+    errors[:100] = 1e3
+    assert typical(errors) == pytest.approx([1.0, 3.0], rel=0.15)
+
+
+def test_a_coordinate_with_large_steps_does_not_hide_the_noise_of_the_others():
+    time = np.arange(400)
+    states = np.stack([100.0 * (-1.0) ** time, np.sin(0.07 * time), np.cos(0.07 * time)], axis=1)
+    states[:, 1:] += 0.05 * np.random.default_rng(0).standard_normal((400, 2))
+    report = fit_surrogate(as_dataset(states, dt=1.0), Recipe(history=1, parts=("linear", "polynomial"))).report
+    assert report.noisy
+    assert report.noise == pytest.approx(0.05 / np.sqrt(0.5), rel=0.25)
 
 
 @pytest.mark.parametrize("n", [2, 3, 32, 96, 512])

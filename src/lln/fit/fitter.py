@@ -29,7 +29,7 @@ from lln.fit.choice.input_lags import fit_with_input_lags
 from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
 from lln.fit.choice.logarithms import seen_by_fit
 from lln.fit.choice.network_choice import Choice, best_form, judge, overlap
-from lln.fit.choice.noise import estimate_noise
+from lln.fit.choice.noise import estimate_noise, unexplained
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.choices import ClosedChoice, Scored
 from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
@@ -268,12 +268,11 @@ class DenseFitting:
         return replace(linear, chosen=chosen, chosen_error=error)
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
-        """The least one-step error on held-out rows, against the change of one step."""
-        first = [float(one.errors.by_lead(noisy=True)[0]) for one in closed]
-        first.append(float(self._linear_errors(linear.best).by_lead(noisy=True)[0]))
-        windows = load(self.dataset, self.fold, 1, self.scale, 1)
-        change = float(windows.errors(windows.start[:, -1:]).by_lead(noisy=True)[0])
-        return math.sqrt(min(first) / change) if change > 0 else 0.0
+        """What the linear map and the closed form with the least one-step error leave over."""
+        steps = [DenseStep(self.preparer.linear(self.fold.train, linear.best))]
+        for best in sorted(closed, key=lambda one: float(one.errors.by_lead(noisy=True)[0]))[:1]:
+            steps += self.closed.known(best.choice, [best.choice.ridge])
+        return unexplained(self.dataset, self.fold, steps)
 
     def _linear_errors(self, candidate: FrameChoice) -> RolloutErrors:
         windows = load(self.dataset, self.fold, candidate.history, self.scale)

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,28 @@ def test_lenses_far_behind_another_kind_are_not_sought_further():
     first = forms._roll(ClosedChoice("lens", 2, 1e-6, scale=0.4, width=10), [1e-6], 4)
     other = Scored(ClosedChoice("flow", 1, 1e-6), RolloutErrors((1, 2, 4), np.full((2, 3), 1e-9)))
     assert forms._climb([*first, other], [], 4) == []
+
+
+@pytest.mark.parametrize(("jumps", "rest", "learns"), [(0.1, 1.0, False), (1.0, 0.5, True)])
+def test_a_law_is_still_learned_if_the_errors_of_most_rows_fall(jumps, rest, learns, monkeypatch):
+    forms = ScaleMatters()
+    forms._best, forms.fold = ClosedChoice("lens", 1, 0.0), SimpleNamespace(train=())
+    errors = np.random.default_rng(0).standard_normal((500, 2))
+    errors[:10] *= 1e3  # a few rows are all of the mean square
+    better = errors * np.where(np.arange(500) < 10, jumps, rest)[:, None]
+    monkeypatch.setattr(forms, "_data", lambda *_: SimpleNamespace(features=errors))
+    monkeypatch.setattr(forms, "_residuals", lambda _, rows=0: [9.0 * errors, errors if rows is None else better])
+    assert forms.learns_with_more_rows() == learns
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_histories_of_noisy_rows_are_told_apart_by_past_states_not_by_differences(noisy, monkeypatch):
+    forms, stages = ScaleMatters(), []
+    forms.noisy = noisy
+    settings = [ClosedChoice("lens", h, 0.0, scale=0.2, lags=p) for h in (1, 2, 3, 5, 8) for p in (False, True)[:h]]
+    monkeypatch.setattr(forms, "_screen_settings", lambda some, _: stages.append(some) or [])
+    forms._screen_in_stages(settings, 1.0)
+    assert [one.lags for one in stages[0]] == [False] + [noisy] * 4
 
 
 def test_rollouts_of_a_nonlinear_part_stay_near_the_data():

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lln.data.series import Dataset
+from lln.fit.choice.holdout import Fold, load, rolling
+from lln.step.dense import DenseStep
 from lln.step.frame import Array
 
 ORDERS = range(2, 7)
 _ROWS = 20_000
+_HELD_OUT = 400  # rows whose one-step errors bound the noise
 # Differences of a smooth signal keep falling with their order; those of noise, rightly scaled, stay.
 _PLATEAU = 0.7
 _NOTICEABLE = 0.05
+_NORMAL = 1.4826  # standard deviation of a normal distribution against the median of its absolute values
 
 
 @dataclass(frozen=True)
@@ -82,3 +87,26 @@ def _size(parts: list[Array], order: int) -> Array:
     total = np.concatenate([np.diff(part, n=order, axis=0) for part in parts])
     # Of white noise the difference of order k has C(2k, k) times the variance.
     return np.asarray(np.sqrt(np.mean(total**2, axis=0) / math.comb(2 * order, order)))
+
+
+def unexplained(dataset: Dataset, fold: Fold, steps: Sequence[DenseStep]) -> float:
+    """The least typical one-step error on held-out rows against the change of one step, median over coordinates."""
+    fold, scale = rolling(dataset, fold, max(one.frame.history for one in steps), 1, _HELD_OUT), np.ones(dataset.size)
+    least, change = np.full(dataset.size, np.inf), scale
+    for step in steps:
+        windows = load(dataset, fold, step.frame.history, scale, 1)
+        after = step.rollout(windows.start, 1, windows.inputs)[:, 0]
+        least = np.fmin(least, typical(after - windows.truth[:, 0]))
+        change = np.sqrt(np.mean((windows.truth[:, 0] - windows.start[:, -1]) ** 2, axis=0))
+    varies = change > 0
+    return float(np.median(least[varies] / change[varies])) if varies.any() else 0.0
+
+
+def typical(errors: Array) -> Array:
+    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by their median: a few jumps do not count."""
+    return np.asarray(_NORMAL * np.median(np.abs(errors), axis=0))
+
+
+def typical_square(errors: Array) -> float:
+    """Geometric mean over coordinates of the square of `typical`."""
+    return float(np.exp(np.mean(2.0 * np.log(np.maximum(typical(errors), 1e-150)))))

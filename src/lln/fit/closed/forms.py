@@ -14,6 +14,7 @@ import torch
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, load
+from lln.fit.choice.noise import typical_square
 from lln.fit.choice.scores import horizon_of
 from lln.fit.closed.bases import Basis, LensBasis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
 from lln.fit.closed.choices import WIDEST, ClosedChoice, Scored
@@ -188,19 +189,17 @@ class ClosedForms:
         return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy, limit=self.limit)
 
     def learns_with_more_rows(self) -> bool | None:
-        """Whether the one-step error still falls as rows are added, which noise would not let it.
+        """Whether the typical one-step error still falls as rows are added; None where rows are too few to tell.
 
         Coarsely sampled data looks noisy to differences, but a law that is not yet learned is learned better from four
-        times as many rows. Where the error stays, what is left cannot be foreseen. None where rows are too few to tell.
+        times as many rows. Where the error stays, what is left cannot be foreseen.
         """
-        if self._best is None or len(self._data(self.fold.train, self._best.history).features) < _TELLING:
+        rows = 0 if self._best is None else len(self._data(self.fold.train, self._best.history).features)
+        if self._best is None or rows < _TELLING:
             return None
-        few, _ = self._one_step(self._best, _SCREENING_ROWS // 4 if self._many(self._best) else None)
-        whole, _ = self._one_step(self._best)
-        return whole < _LEARNS * few
-
-    def _many(self, choice: ClosedChoice) -> bool:
-        return len(self._data(self.fold.train, choice.history).features) >= _SCREENING_ROWS
+        few = self._residuals(self._best, _SCREENING_ROWS // 4 if rows >= _SCREENING_ROWS else None)
+        whole = self._residuals(self._best)
+        return min(map(typical_square, whole)) < _LEARNS * min(map(typical_square, few))
 
     def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
@@ -245,7 +244,9 @@ class ClosedForms:
         self, settings: Sequence[ClosedChoice], change: float
     ) -> list[tuple[float, ClosedChoice, list[float]]]:
         """Two settings of each history, which tell the histories that are worth the others."""
-        first = [one for one in settings if one.degree == DEGREES[0] or (one.scale == SCALES[1] and not one.lags)]
+        # Differences of past states hold more noise than the states do.
+        lens = [one for one in settings if one.scale == SCALES[1] and one.lags == (self.noisy and one.history > 1)]
+        first = [one for one in settings if one.degree == DEGREES[0]] + lens
         if len({one.history for one in settings}) <= _HISTORIES + 1:
             return self._screen_settings(settings, change)
         screened = self._screen_settings(first, change)
@@ -287,32 +288,36 @@ class ClosedForms:
 
     def _one_step(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> tuple[float, float]:
         """The least one-step error on held-out rows, and the ridge that has it; from a quarter of the rows if None."""
+        errors = [float(np.mean(rest**2)) for rest in self._residuals(choice, rows)]
+        best = best_of(errors)
+        return errors[best], 0.0 if choice.kind in PARTS else RIDGES[best]
+
+    def _residuals(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> Iterator[Array]:
+        """What each ridge errs by in one step on held-out rows, (P, n); solved from a quarter of the rows if None."""
+        held = self._held_out(choice.history)
         if choice.kind in PARTS:
-            held = self._held_out(choice.history)
             with torch.no_grad():
                 predicted = self._part(choice, self.fold.train, rows)(torch.from_numpy(held.features)).numpy()
-            return float(np.mean((predicted - held.increments) ** 2)), 0.0
+            yield predicted - held.increments
+            return
         ready = self.preparer.prepare(self.fold.train, choice.history)
         small = replace(choice, width=min(choice.width, _SCREENING_WIDTH))
         basis = self._basis(small, ready, 0)
-        held = self._held_out(choice.history)
         data = self._data(self.fold.train, choice.history)
         some = data.some(len(data.features) // 4 if rows is None else rows)
         path = RidgePath(some.blocks(basis), exact=self._exact)
         columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
-        errors = path.one_step(columns, held.increments, RIDGES)
-        best = best_of(errors.tolist())
-        return float(errors[best]), RIDGES[best]
+        yield from path.residuals(columns, held.increments, RIDGES)
 
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
         windows = load(self.preparer.dataset, self.fold, choice.history, self.scale, steps)
         found = []
-        for ridge, surrogate in zip(ridges, self._known(choice, ridges), strict=True):
+        for ridge, surrogate in zip(ridges, self.known(choice, ridges), strict=True):
             predicted = surrogate.rollout(windows.start, windows.truth.shape[1], windows.inputs)
             found.append(Scored(replace(choice, ridge=ridge), windows.errors(predicted)))
         return found
 
-    def _known(self, choice: ClosedChoice, ridges: Sequence[float]) -> list[DenseStep]:
+    def known(self, choice: ClosedChoice, ridges: Sequence[float]) -> list[DenseStep]:
         """The step of each ridge; what was solved once is not solved again."""
         every = [replace(choice, ridge=ridge) for ridge in ridges]
         missing = [one.ridge for one in every if one not in self._steps]

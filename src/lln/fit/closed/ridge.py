@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -115,14 +115,16 @@ class RidgePath:
 
     def one_step(self, columns: Array, targets: Array, ridges: Sequence[float]) -> Array:
         """Mean squared error of every ridge on other rows, (R,)."""
+        return np.asarray([float(np.mean(rest**2)) for rest in self.residuals(columns, targets, ridges)])
+
+    def residuals(self, columns: Array, targets: Array, ridges: Sequence[float]) -> Iterator[Array]:
+        """What every ridge errs by on other rows, (P, n)."""
         rows = (columns - self.centre) / self.scale @ self.directions
         rest, squares = targets - self.mean, self.singular**2
         top = squares.max(initial=0.0)
-        errors = []
         for ridge in ridges:
             shrink = np.divide(self.singular, squares + ridge * top, out=np.zeros_like(squares), where=squares > 0)
-            errors.append(float(np.mean((rows @ (shrink[:, None] * self.along) - rest) ** 2)))
-        return np.asarray(errors)
+            yield rows @ (shrink[:, None] * self.along) - rest
 
 
 def _largest(rows: Array) -> float:
