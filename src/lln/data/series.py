@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
 
 Array = NDArray[np.floating[Any]]
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 from lln.data.series import BLOCK_BYTES, Dataset
 
 Float64 = NDArray[np.float64]

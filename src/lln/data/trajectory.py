@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, positive
 from lln.data.cache import simulated_states
 from lln.data.series import Array, as_states
 from lln.systems import System

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.core.text import cell
+from lln.core.table import cell
 from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, positive
 from lln.evaluate.metrics import Array
 
 Invariant = Callable[[Array], ArrayLike]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, positive
 
 Array = NDArray[np.floating[Any]]
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice
 from lln.data.dataset import as_dataset
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset

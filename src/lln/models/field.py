@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
 from lln.models.base import StateNetwork, seeded_linear
 from lln.models.convolution import convolve, kernel_shape, sides
 from lln.models.lens import COEFFICIENT_STD, OPTICAL_LENGTH, LensNetwork, Rays, renamed_length

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
 from lln.plots.forecasts import label_bar
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 
 COLOURS, FREQUENT = 192, 16  # of a GIF's palette; those among them that are taken as they are
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
-from lln.core.text import human_unit
+from lln.core.table import human_unit
 from lln.plots.style import BLACK, house_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lln.core.checks import SMALL, check_memory
-from lln.core.errors import InputError, choice
+from lln.core.errors import SMALL, InputError, check_memory, choice
 from lln.models.base import StateNetwork
 from lln.models.factory import build, name_of
 from lln.models.files import check_config_size

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import check_int, finite, positive
+from lln.core.errors import check_int, finite, positive
 from lln.systems.base import Array, System, constants
 
 LENGTH = 2.0 * math.pi

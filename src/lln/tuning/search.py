@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, positive
 from lln.core.seeding import subseed
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.dataset import Dataset, as_dataset

@@ -23,7 +23,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
-from lln.core.checks import check_int
+from lln.core.errors import check_int
 from lln.core.workers.base import Finished, Function, Task
 
 _DEATH_OF_PARENT = 1  # of prctl: which signal it sends

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, positive
 from lln.data.series import Array
 
 Float64 = NDArray[np.float64]

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import available
-from lln.core.errors import InputError, reason
+from lln.core.errors import InputError, available, reason
 
 CLAIMED_RATIO = 2000  # largest ratio of claimed to stored bytes that is believed
 CLAIMED_ALWAYS = 1 << 24  # bytes that any file may claim

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.checks import check_int, finite, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.input_lags import with_input_lags

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 from lln.core.statistics import geometric_mean
 from lln.data.series import Dataset
 from lln.evaluate.rollout import rollout

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import Table, number
-from lln.core.text import human_time
+from lln.core.table import Table, human_time, number
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array

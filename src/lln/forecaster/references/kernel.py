@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lln.core.checks import check_int
+from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.fit.choice.histories import nonlinear_histories
 from lln.forecaster.references.analogs import Memory

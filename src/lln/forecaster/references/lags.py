@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from lln.core.checks import check_int
+from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.fit.choice.histories import linear_histories, seasons
 from lln.forecaster.references.simple import LinearReference, Reference

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from lln.core.checks import check_int
+from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.closed.linear import units_of_moments

@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from lln.core.checks import check_int, finite
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, finite
 from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load

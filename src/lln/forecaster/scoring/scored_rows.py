@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 from lln.data.series import Dataset
 from lln.data.windows import HORIZON
 from lln.fit.choice.holdout import Fold, Part, rolling

@@ -25,8 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError, out_of_memory
+from lln.core.errors import InputError, check_int, out_of_memory
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lln.core.checks import check_int, finite, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, finite, positive
 from lln.systems.base import Array, Functional, System, constants
 from lln.systems.fields.etdrk import Spectrum, etdrk4
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln import __version__
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset, Series
 from lln.data.windows import HORIZON

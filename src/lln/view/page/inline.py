@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lln.core.checks import check_int
+from lln.core.errors import check_int
 from lln.core.safe_files import whole_file
 from lln.data.series import Dataset
 from lln.view.page.build import forecaster_page
