@@ -12,8 +12,7 @@ import numpy as np
 from lln.core.errors import InputError
 from lln.data.interpret.arrays import Arrays, as_array, nested_numbers, shares
 from lln.data.interpret.description import Choices
-from lln.data.interpret.even_steps import join
-from lln.data.interpret.interpret import interpret
+from lln.data.interpret.interpret import interpret, join
 from lln.data.read.formats import read
 from lln.data.read.store import ReadTable, Store, xarray_store
 from lln.data.series import Dataset, Series

@@ -153,7 +153,7 @@ class Dataset:
         system: name of the preset that was simulated; empty for data of any other origin.
         frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
             length. Times then count such steps.
-        input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.input_lags`.
+        input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.stream`.
         time_zone: name of the zone in which a table gave its dates, which are UTC here; empty if they had none.
     """
 

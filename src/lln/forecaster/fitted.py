@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lln.core.errors import InputError, check_int, did_you_mean
-from lln.data.input_lags import lagged_names
+from lln.data.stream import lagged_names
 from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import Recipe

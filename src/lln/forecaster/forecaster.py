@@ -13,8 +13,8 @@ import numpy as np
 
 from lln.core.errors import InputError, check_int, choice
 from lln.data.dataset import as_dataset
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric

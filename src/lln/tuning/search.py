@@ -23,9 +23,8 @@ from lln.core.seeding import subseed
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.dataset import Dataset, as_dataset
 from lln.fit.learn import learn
-from lln.fit.networks.sizes import updates_for
-from lln.fit.networks.trials import BATCH
 from lln.fit.options import Fit, Recipe
+from lln.fit.trials import BATCH, updates_for
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
 from lln.tuning import owners

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import time_zone
+from lln.data.interpret.calendar import NO_CONTEXT, TimeContext, time_zone
 from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
 from lln.data.interpret.description import Choices, Description, Part, asked_names, grid_of
-from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable

@@ -20,10 +20,10 @@ from lln.core.safe_files import refuse_missing, whole_file
 from lln.data import write as writers
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret
-from lln.data.read import numpy_files, sandbox
+from lln.data.read import sandbox
 from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
-from lln.data.read.store import ReadTable, Store, xarray_store
+from lln.data.read.store import NPY_MAGIC, ZIP_MAGIC, ReadTable, Store, open_npy, open_npz, xarray_store
 from lln.data.series import Dataset
 
 __all__ = ["FORMATS", "Format", "read", "write"]
@@ -53,8 +53,8 @@ FORMATS: Registry[Format] = Registry(
     "format",
     "lln.formats",
     {
-        ".npz": Format("npz", numpy_files.open_npz, writers.write_npz),
-        ".npy": Format("npy", numpy_files.open_npy, writers.write_npy),
+        ".npz": Format("npz", open_npz, writers.write_npz),
+        ".npy": Format("npy", open_npy, writers.write_npy),
         ".csv": Format("CSV", read_csv, writers.write_csv),
         ".h5": _HDF5,
         ".hdf5": _HDF5,
@@ -143,8 +143,8 @@ def _unreadable(path: Path, form: Format, error: Exception) -> str:
     kinds = {
         "HDF5 or NetCDF": (HDF5_MAGIC, ("HDF5", "NetCDF")),
         "NetCDF": (NETCDF3_MAGIC, ("NetCDF",)),
-        "npz": (numpy_files.ZIP_MAGIC, ("npz",)),
-        "npy": (numpy_files.NPY_MAGIC, ("npy",)),
+        "npz": (ZIP_MAGIC, ("npz",)),
+        "npy": (NPY_MAGIC, ("npy",)),
     }
     found = next((name for name, (magic, _) in kinds.items() if start.startswith(magic)), None)
     own = found is not None and form.name in kinds[found][1]

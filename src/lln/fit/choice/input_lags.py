@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import Fold, folds, load, roll_linear
 from lln.fit.choice.linear_choice import ALIKE, choose_linear
 from lln.fit.choice.scores import LEAST, RolloutErrors, better_by

@@ -17,8 +17,7 @@ from lln.data.stream import pair_batches
 from lln.fit.closed.linear import wide_enough
 from lln.fit.fields.grid import Grid
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array
-from lln.step.polynomial import Polynomial
+from lln.step.frame import Array, Polynomial
 
 _RESIDENT = {"cpu": 1 << 30, "cuda": 8 << 30}  # bytes of states that are held on a device
 _MOST_ROWS = 2_000_000  # points that a linear fit looks at; more would not move it

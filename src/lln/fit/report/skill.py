@@ -15,9 +15,7 @@ from lln.fit.choice.histories import seasons
 from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.options import FitReport
-from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
-from lln.fit.report.pace import change_along
-from lln.fit.report.spread import may_differ, spread_along
+from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, may_differ, measured_coverage, spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
 

@@ -17,8 +17,7 @@ from lln import __version__
 from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
-from lln.data.input_lags import with_input_lags
-from lln.data.stream import moments
+from lln.data.stream import moments, with_input_lags
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.histories import longest_history

@@ -10,9 +10,7 @@ import numpy as np
 from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.fit.choice.histories import nonlinear_histories
-from lln.forecaster.references.analogs import Memory
-from lln.forecaster.references.simple import Reference
-from lln.forecaster.references.tuning import best_setting
+from lln.forecaster.references.simple import Memory, Reference, best_setting
 from lln.step.frame import Array
 
 WIDTHS = (0.3, 1.0, 4.0)  # of the kernel, in median distances

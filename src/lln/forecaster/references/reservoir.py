@@ -11,8 +11,7 @@ from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.data.stream import moments
 from lln.fit.closed.linear import units_of_moments
-from lln.forecaster.references.simple import Reference
-from lln.forecaster.references.tuning import best_setting
+from lln.forecaster.references.simple import Reference, best_setting
 from lln.step.frame import Array, Frame
 
 RADII = (0.5, 0.9, 1.2)

@@ -15,8 +15,8 @@ import numpy as np
 
 from lln import __version__
 from lln.core.errors import InputError, check_int
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset, Series
+from lln.data.stream import with_input_lags
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
