@@ -32,8 +32,8 @@ from lln.fit.choice.scores import bounded
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
-from lln.fit.trials import rate_of
 from lln.fit.prepare import FrameChoice, Preparer, prepare
+from lln.fit.trials import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.step.dense import DenseStep

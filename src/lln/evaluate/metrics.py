@@ -1,4 +1,4 @@
-"""How far a rollout is from the truth, step by step, in distribution and in conserved quantities. Arrays in, numbers out.
+"""How far a rollout is from the truth, step by step, in distribution and in conserved quantities.
 
 A prediction that is not finite counts as infinitely wrong, so that a diverged rollout can never hide in a mean.
 """

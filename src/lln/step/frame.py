@@ -1,4 +1,4 @@
-"""The arrays of a dense step, in float64: polynomials, units, delay coordinates, known inputs, closed-form parts, bounds.
+"""The arrays of a dense step, in float64: polynomials, units, delay coordinates, inputs, closed-form parts, bounds.
 
 They may come from anybody's file: a configuration is believed as far as the arrays bear it out.
 """

@@ -1,4 +1,4 @@
-"""What readers return: named variables with axes and attributes, or a table; rows that stay on disk; npy and npz files."""
+"""What readers return: variables with axes and attributes, or a table; rows that stay on disk; npy and npz files."""
 
 from __future__ import annotations
 
