@@ -24,8 +24,7 @@ import torch
 from benchmarks.forecast.data import NONLINEAR, Problem, noisy_problem, problem_of
 from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
-from lln.core.workers.base import Task
-from lln.core.workers.local import LocalPool
+from lln.core.workers.local import LocalPool, Task
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.linear_choice import LinearChoice, choose_linear
 from lln.fit.choice.scores import bounded

@@ -266,7 +266,7 @@ def evaluation_html(scores: Evaluation) -> str:
 
 def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     """Draw the error against lead time; see `Evaluation.plot`."""
-    from lln.plots.forecast_figures import comparison_figure
+    from lln.plots.forecasts import comparison_figure
 
     head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
     errors, references = {"LensForecaster": scores.rmse_by_step}, []

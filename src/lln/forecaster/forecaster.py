@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.forecaster.scoring.evaluation import Evaluation
-    from lln.view.page.inline import InlinePage
+    from lln.view.page.build import InlinePage
 
 
 WINDOWS = 64
@@ -362,7 +362,7 @@ class LensForecaster(FittedForecaster):
         Returns:
             The page; `save(path)` writes it as one HTML file.
         """
-        from lln.view.page.inline import inline_page
+        from lln.view.page.build import inline_page
 
         self._fitted()
         return inline_page(self, data, height=height, **options)

@@ -27,7 +27,6 @@ from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.keywords import keyword_options
-from lln.tuning import owners
 from lln.tuning import storage as store
 from lln.tuning.results import SearchResult, Trial
 
@@ -188,7 +187,7 @@ def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
     states = library.trial.TrialState
     study = store.load(storage, job.name, subseed(job.seed, "proposal", job.index))
     trial = study.ask()
-    owners.own(trial, job.url)
+    store.own(trial, job.url)
     try:
         values = _measure(trial, job)
     except library.TrialPruned:
@@ -292,7 +291,7 @@ def _beating(trial: Any) -> Callable[[Any], None]:
         nonlocal last
         if time.monotonic() - last >= _BEAT_SECONDS:
             last = time.monotonic()
-            trial.set_user_attr(owners.BEAT, time.time())
+            trial.set_user_attr(store.BEAT, time.time())
 
     return beat
 

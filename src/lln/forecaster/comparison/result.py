@@ -235,7 +235,7 @@ class Comparison:
 
     def figure(self, title: str | None = None) -> Figure:
         """Draw the error against the step for every model; the middle half of the best network's rollouts is shaded."""
-        from lln.plots.forecast_figures import comparison_figure
+        from lln.plots.forecasts import comparison_figure
 
         networks = [score for score in self.scores if score.name not in self.references]
         shaded = networks[:1] if self.windows * len(self.seeds) > 3 else []
