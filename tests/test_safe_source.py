@@ -44,7 +44,7 @@ NETWORK = {
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
 WRITERS = {
     "data/read/sandbox_worker.py": "a pipe to the process that asked",
-    "data/write.py": "called by data/read/formats.py with the path that whole_file gave",
+    "data/read/formats.py": "each format is written to the path that whole_file gave",
     "plots/style.py": "a picture in memory, for a notebook",
     "paper/identify.py": "a line of a search is appended; a torn last line is one trial less",
     "paper/records.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",

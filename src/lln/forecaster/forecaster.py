@@ -333,7 +333,7 @@ class LensForecaster(FittedForecaster):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
-        from lln.forecaster.model_file import save
+        from lln.forecaster.fitted import save
 
         save(self, path)
 
