@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lln.core.errors import InputError as InputError
     from lln.data.dataset import Dataset as Dataset
+    from lln.data.dataset import Trajectory as Trajectory
     from lln.data.dataset import as_dataset as as_dataset
-    from lln.data.trajectory import Trajectory as Trajectory
-    from lln.data.trajectory import simulate as simulate
-    from lln.data.trajectory import simulated as simulated
+    from lln.data.dataset import simulate as simulate
+    from lln.data.dataset import simulated as simulated
     from lln.forecaster.comparison.compare import compare as compare
     from lln.forecaster.fitted import load as load
     from lln.forecaster.fitted import save as save
@@ -33,7 +33,7 @@ _HOME = {
     "LensForecaster": "lln.forecaster.forecaster",
     "LensNetwork": "lln.models",
     "LensRegressor": "lln.forecaster.regressor",
-    "Trajectory": "lln.data.trajectory",
+    "Trajectory": "lln.data.dataset",
     "as_dataset": "lln.data.dataset",
     "compare": "lln.forecaster.comparison.compare",
     "lens_transport": "lln.ops",
@@ -41,8 +41,8 @@ _HOME = {
     "preset": "lln.systems",
     "save": "lln.forecaster.fitted",
     "search": "lln.tuning.search",
-    "simulate": "lln.data.trajectory",
-    "simulated": "lln.data.trajectory",
+    "simulate": "lln.data.dataset",
+    "simulated": "lln.data.dataset",
 }
 _PACKAGES = frozenset(
     [

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from lln.data.trajectory import simulated
+from lln.data.dataset import simulated
 from lln.export.parts import Probe
 from lln.models import COMPARATORS, LensNetwork, build
 from lln.step.dense import DenseStep

@@ -14,6 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError, check_int, positive
 
+BURN_IN = 500
+PAIRS = 3000
+HORIZON = 500
+
+
 Array = NDArray[np.floating[Any]]
 
 BLOCK_BYTES = 1 << 24  # read at a time where data stays on the disk

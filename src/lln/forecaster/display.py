@@ -12,8 +12,8 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.interpret.calendar import dates_of
+from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
-from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array

@@ -24,8 +24,8 @@ import torch
 from lln import __version__
 from lln.core.errors import InputError, check_int, did_you_mean, reason
 from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
+from lln.data.series import HORIZON
 from lln.data.stream import lagged_names
-from lln.data.windows import HORIZON
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import FitReport, Recipe
 from lln.fit.report import coverage as covering

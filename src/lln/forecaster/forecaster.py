@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.errors import InputError, check_int, choice
+from lln.core.errors import InputError, check_int, choice, did_you_mean
 from lln.data.dataset import as_dataset
-from lln.data.series import Dataset
+from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
-from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
 from lln.fit.learn import Field, learn
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.forecaster.scoring.evaluation import Evaluation
     from lln.view.page.build import InlinePage
-
 
 WINDOWS = 64
 EXPORTS = ("onnx", "c", "torch")
@@ -390,3 +390,36 @@ class LensForecaster(FittedForecaster):
         from lln.export.c.export import export_c
 
         return export_c(self.surrogate_, path, **options)
+
+
+_OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}
+
+
+def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keyword arguments of `LensForecaster` that differ from its defaults.
+
+    Args:
+        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
+            other names for `random_state` and `optical_length`.
+    """
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(LensForecaster.__init__).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    if given is None:
+        return {}
+    if isinstance(given, LensForecaster):
+        given = {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
+    if not isinstance(given, Mapping):
+        raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
+    options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    for old, name in _OTHER_NAMES.items():
+        if old in given and name in given:
+            raise InputError(f"{old} is another name of {name}; give one of the two")
+    for name in options:
+        if name not in defaults:
+            raise InputError(
+                f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
+            )
+    return options

@@ -25,8 +25,7 @@ from lln.data.dataset import Dataset, as_dataset
 from lln.fit.learn import learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
-from lln.forecaster.forecaster import LensForecaster
-from lln.forecaster.keywords import keyword_options
+from lln.forecaster.forecaster import LensForecaster, keyword_options
 from lln.tuning import storage as store
 from lln.tuning.results import SearchResult, Trial
 

@@ -31,8 +31,7 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.data import channel_range, empty_frame, spectral_radius
-from lln.fit.fields.grid import Grid, conserves, grid_of
+from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lenses import LensChoice, LensSearch
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of

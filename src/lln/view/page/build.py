@@ -21,9 +21,8 @@ import numpy as np
 from lln import __version__
 from lln.core.errors import InputError, check_int
 from lln.core.safe_files import whole_file
-from lln.data.series import Dataset, Series
+from lln.data.series import HORIZON, Dataset, Series
 from lln.data.stream import with_input_lags
-from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
