@@ -47,7 +47,7 @@ def examine() -> dict[str, Any]:
     unusable = cpu_backend.unavailable()
     folder = None
     if unusable is None:
-        from lln.ops.cpu.compile import cache
+        from lln.ops.cpu.simd import cache
 
         folder = cache.location()
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -3,6 +3,7 @@
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapunov
 from lln.evaluate.metrics import (
     Drift,
+    SpreadSkill,
     distribution_distance,
     invariant_drift,
     mse_by_step,
@@ -10,12 +11,12 @@ from lln.evaluate.metrics import (
     normalized_rmse,
     rmse_by_step,
     sliced_distance,
+    spread_skill,
     valid_prediction_steps,
 )
 from lln.evaluate.registry import METRICS
 from lln.evaluate.rollout import Ending, Outcome, Rollout, Stepper, rollout
 from lln.evaluate.spectra import PowerSpectrum, power_spectrum, spectrum_distance
-from lln.evaluate.spread import SpreadSkill, spread_skill
 
 __all__ = [
     "METRICS",

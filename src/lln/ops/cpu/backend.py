@@ -65,7 +65,7 @@ def unavailable() -> str | None:
     if tuple(map(int, version.split(".")[:2])) < _LLVMLITE:
         return f"llvmlite {version} is too old: it needs {'.'.join(map(str, _LLVMLITE))} or newer"
     try:
-        from lln.ops.cpu.compile import target
+        from lln.ops.cpu.simd import target
 
         target()
     except Exception as error:
@@ -77,7 +77,7 @@ def unavailable() -> str | None:
 
 def level() -> str:
     """The instructions in use: "avx512", "avx2" or "baseline"."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
 
     return target(_level).name
 
@@ -90,7 +90,7 @@ def forced_level() -> str | None:
 @contextmanager
 def forced(name: str) -> Iterator[None]:
     """Use the instructions of a lesser processor inside the block: for tests and benchmarks, in all threads."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
 
     global _level
     before, _level = _level, target(name).name
@@ -244,9 +244,9 @@ def _plan(
     precision: str,
     name: str | None,
 ) -> _Plan:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel
     from lln.ops.cpu.lens import Shape
+    from lln.ops.cpu.simd import target
 
     goal, shape, size = target(name), Shape.of(grid), np.dtype(precision).itemsize
     wide = Kernel(kind, shape, WIDE, goal, False, precision)
@@ -260,8 +260,8 @@ def _plan(
 
 @lru_cache(maxsize=256)
 def _function(kernel: Kernel) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
     from lln.ops.cpu.kernels import BACKWARD, FORWARD, SIZES, emit
+    from lln.ops.cpu.simd import compiled, signature
 
     name = f"lln_{kernel.kind}"
     pointers = FORWARD if kernel.kind == "forward" else BACKWARD

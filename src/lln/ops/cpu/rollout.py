@@ -76,10 +76,10 @@ def rollout(
 def _compiled(
     grid: Grid, batch: int, angles: bool, increments: bool, precision: str, level: str | None
 ) -> tuple[Loop, Any]:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import TALL, WIDE
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.loop import Loop
+    from lln.ops.cpu.simd import target
 
     form = TALL if batch >= TALL.rows else WIDE
     loop = Loop(Shape.of(grid), form, target(level), angles, increments, precision)
@@ -88,8 +88,8 @@ def _compiled(
 
 @lru_cache(maxsize=64)
 def _function(loop: Loop) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
     from lln.ops.cpu.loop import POINTERS, SIZES, emit
+    from lln.ops.cpu.simd import compiled, signature
 
     return compiled(emit(loop, "lln_rollout"), "lln_rollout", loop.target, signature(len(POINTERS), len(SIZES)))
 

@@ -146,8 +146,8 @@ class _Packed:
 
 @lru_cache(maxsize=8)
 def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Packed:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.lens import Shape
+    from lln.ops.cpu.simd import target
     from lln.ops.cpu.step_kernel import LensShape, StepShape
 
     grids = [_grid(block) for block in program.lenses]
@@ -179,7 +179,7 @@ def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
 @lru_cache(maxsize=8)
 def _tile(level: str | None) -> tuple[int, int]:
     """Starts in a vector, and vectors in the largest tile."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
     from lln.ops.cpu.step_kernel import VECTORS
 
     return target(level).width("float64"), VECTORS
@@ -187,7 +187,7 @@ def _tile(level: str | None) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _function(shape: StepShape) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
+    from lln.ops.cpu.simd import compiled, signature
     from lln.ops.cpu.step_kernel import POINTERS, SIZES, emit
 
     kind = signature(len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
