@@ -17,7 +17,7 @@ from lln.fit.choice.scores import LEAST, RolloutErrors, better_by
 from lln.fit.defaults import VALIDATION
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.fit.report.skill import LINEAR, MODEL
+from lln.fit.report.report import LINEAR, MODEL
 
 LAGS = (1, 2, 3, 4, 6, 8, 12, 18, 24)
 _HISTORIES = (1, 2, 5)

@@ -37,7 +37,7 @@ from lln.fit.fields.lenses import LensChoice, LensSearch
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldOptions, FieldTrainer, Say
 from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit, filled_in
-from lln.fit.report.skill import measure_skill
+from lln.fit.report.report import measure_skill
 from lln.fit.trials import STEPS_WHEN_NOISY
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
