@@ -35,8 +35,8 @@ Array = NDArray[np.floating[Any]]
 
 _LLVMLITE = (0, 46)  # the first whose LLVM reads opaque pointers by default
 
-# Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
-_THREAD_WORK = 100_000
+# Below this many (element, layer) pairs or multiply-adds a second thread costs more than it saves: about 50 µs of work.
+THREAD_WORK = 100_000
 # A wide tile packs four times the coefficients of a tall one; beyond this many bytes that no longer fits the cache.
 _WIDE_SCRATCH = 2**22
 # Very deep stacks run on fewer threads rather than hold more scratch than this many bytes in all.
@@ -183,7 +183,7 @@ def transport(
         narrow, outputs = outputs, [np.empty(_widened(a.shape, width), precision) for a in outputs]
         inputs = [_padded(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
-    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.scratch)
+    threads = min(threads, members * batch * units * depth // THREAD_WORK, _ALL_SCRATCH // plan.scratch)
     pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
     if threads <= 1:
@@ -261,11 +261,11 @@ def _plan(
 @lru_cache(maxsize=256)
 def _function(kernel: Kernel) -> Any:
     from lln.ops.cpu.kernels import BACKWARD, FORWARD, SIZES, emit
-    from lln.ops.cpu.simd import compiled, signature
+    from lln.ops.cpu.simd import compiled
 
     name = f"lln_{kernel.kind}"
     pointers = FORWARD if kernel.kind == "forward" else BACKWARD
-    return compiled(emit(kernel, name), name, kernel.target, signature(len(pointers), len(SIZES)))
+    return compiled(emit(kernel, name), name, kernel.target, len(pointers), len(SIZES))
 
 
 @lru_cache(maxsize=256)

@@ -425,8 +425,10 @@ def best(features: dict[str, bool]) -> str:
     return "avx512" if all(features.get(name) for name in wide) else "avx2"
 
 
-def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Callable[..., Any]:
-    """The function `name` of `module` as a ctypes function of type `signature`."""
+def compiled(
+    module: ir.Module, name: str, goal: Target, pointers: int, sizes: int, result: Any = None
+) -> Callable[..., Any]:
+    """The function `name` of `module` for ctypes: it takes `pointers` addresses and `sizes` integers."""
     with _lock:
         _prepare()
         text = str(module)
@@ -443,8 +445,8 @@ def compiled(module: ir.Module, name: str, goal: Target, signature: Any) -> Call
         engine.add_object_file(binding.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
-        function: Callable[..., Any] = signature(engine.get_function_address(name))
-        return function
+        kind = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
+        return kind(engine.get_function_address(name))
 
 
 def _optimise(text: str, machine: Any) -> bytes:
@@ -456,11 +458,6 @@ def _optimise(text: str, machine: Any) -> bytes:
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
-
-
-def signature(pointers: int, sizes: int, result: Any = None) -> Any:
-    """A C function of `pointers` addresses and `sizes` integers."""
-    return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
 
 
 def _forget() -> None:
