@@ -28,7 +28,7 @@ PROGRAMS = {
     "core/provenance.py": "git, to store the commit of a result",
     "data/read/sandbox.py": "a reader of its own process for files that may crash a C library",
     "export/c/export.py": "the C compiler and what it made, to try an export",
-    "plots/film.py": "ffmpeg, to write a film",
+    "plots/animate.py": "ffmpeg, to write a film",
 }
 # Modules that can go over the network, and which file may use one, and for what.
 NETWORK_MODULES = {
@@ -38,13 +38,13 @@ NETWORK_MODULES = {
 }
 NETWORK = {
     "tuning/storage.py": "the database of a search, at the address that --storage names",
-    "view/page/inline.py": "opens a page on this machine in the user's browser",
+    "view/page/build.py": "opens a page on this machine in the user's browser",
     "core/workers/dask.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
 WRITERS = {
     "data/read/sandbox_worker.py": "a pipe to the process that asked",
-    "data/write.py": "called by data/read/formats.py with the path that whole_file gave",
+    "data/read/formats.py": "each format is written to the path that whole_file gave",
     "plots/style.py": "a picture in memory, for a notebook",
     "paper/identify.py": "a line of a search is appended; a torn last line is one trial less",
     "paper/records.py": "a line is appended under a lock, and a torn last line is cut off when it is next opened",

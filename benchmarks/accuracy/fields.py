@@ -20,9 +20,7 @@ from lln import LensForecaster
 from lln.core.provenance import provenance
 from lln.core.safe_files import whole_file
 from lln.systems.advance import stepper
-from lln.systems.fields.burgers_1d import Burgers1D
-from lln.systems.fields.kdv import KortewegDeVries
-from lln.systems.fields.kuramoto_sivashinsky import KuramotoSivashinsky
+from lln.systems.fields.lines import Burgers1D, KortewegDeVries, KuramotoSivashinsky
 from lln.systems.fields.spectral import SpectralField
 
 TRAINED, LENGTH, STARTS, BEYOND = 25, 50, 30, 4

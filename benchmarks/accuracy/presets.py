@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.accuracy.rows import Rows, parser_of
 from benchmarks.forecast.data import problem_of
 from lln import LensForecaster
-from lln.data.windows import HORIZON
+from lln.data.series import HORIZON
 from lln.systems.presets import PRESETS
 
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy-presets.json"

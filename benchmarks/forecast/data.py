@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import choice
-from lln.data.series import Dataset, Series
-from lln.data.windows import BURN_IN, HORIZON, PAIRS
+from lln.data.series import BURN_IN, HORIZON, PAIRS, Dataset, Series
 from lln.systems import perturbed_start, preset, simulate
 
 Array = NDArray[np.float64]

@@ -24,16 +24,15 @@ import torch
 from benchmarks.forecast.data import NONLINEAR, Problem, noisy_problem, problem_of
 from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
-from lln.core.workers.base import Task
-from lln.core.workers.local import LocalPool
+from lln.core.workers.local import LocalPool, Task
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.linear_choice import LinearChoice, choose_linear
 from lln.fit.choice.scores import bounded
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice
-from lln.fit.networks.trials import rate_of
 from lln.fit.prepare import FrameChoice, Preparer, prepare
+from lln.fit.trials import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
 from lln.step.dense import DenseStep

@@ -78,8 +78,7 @@ def _fit(setting: Setting) -> list[Row]:
         return []
     from benchmarks.speed.product import POINTS, field_frame
     from lln.data.series import Dataset, Series
-    from lln.fit.fields.options import FieldOptions
-    from lln.fit.fields.training import FieldTrainer
+    from lln.fit.fields.training import FieldOptions, FieldTrainer
     from lln.fit.options import Recipe
     from lln.train.checkpoint import Checkpoint
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lln.core.errors import InputError as InputError
     from lln.data.dataset import Dataset as Dataset
+    from lln.data.dataset import Trajectory as Trajectory
     from lln.data.dataset import as_dataset as as_dataset
-    from lln.data.trajectory import Trajectory as Trajectory
-    from lln.data.trajectory import simulate as simulate
-    from lln.data.trajectory import simulated as simulated
+    from lln.data.dataset import simulate as simulate
+    from lln.data.dataset import simulated as simulated
     from lln.forecaster.comparison.compare import compare as compare
+    from lln.forecaster.fitted import load as load
+    from lln.forecaster.fitted import save as save
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
-    from lln.forecaster.model_file import load as load
-    from lln.forecaster.model_file import save as save
     from lln.forecaster.regressor import LensRegressor as LensRegressor
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
@@ -33,16 +33,16 @@ _HOME = {
     "LensForecaster": "lln.forecaster.forecaster",
     "LensNetwork": "lln.models",
     "LensRegressor": "lln.forecaster.regressor",
-    "Trajectory": "lln.data.trajectory",
+    "Trajectory": "lln.data.dataset",
     "as_dataset": "lln.data.dataset",
     "compare": "lln.forecaster.comparison.compare",
     "lens_transport": "lln.ops",
-    "load": "lln.forecaster.model_file",
+    "load": "lln.forecaster.fitted",
     "preset": "lln.systems",
-    "save": "lln.forecaster.model_file",
+    "save": "lln.forecaster.fitted",
     "search": "lln.tuning.search",
-    "simulate": "lln.data.trajectory",
-    "simulated": "lln.data.trajectory",
+    "simulate": "lln.data.dataset",
+    "simulated": "lln.data.dataset",
 }
 _PACKAGES = frozenset(
     [

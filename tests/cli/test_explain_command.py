@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lln.cli.explain import topics
+from lln.cli.doctor import topics
 from lln.core.errors import InputError, choice
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from lln.cli.app import app
 from lln.data.dataset import as_dataset
 from lln.data.read.formats import write
 from lln.export.c.export import compiler
-from lln.forecaster.model_file import save
+from lln.forecaster.fitted import save
 from lln.step.dense import DenseStep
 
 

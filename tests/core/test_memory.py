@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lln.core import checks as memory
+from lln.core import errors as memory
 from lln.core.errors import InputError
 
 

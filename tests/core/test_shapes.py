@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from lln.core.checks import check_int, finite, interval, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, finite, interval, positive
 
 
 def test_good_values_pass():

@@ -1,6 +1,6 @@
 import pytest
 
-from lln.core.text import cell, from_cell
+from lln.core.table import cell, from_cell
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "@a", "'=1", "''=1", "x", "'x", "", "a=b"])

@@ -9,8 +9,7 @@ import zarr
 
 from lln.core.errors import InputError
 from lln.data import Dataset, Series, as_dataset, simulated
-from lln.data.read.formats import FORMATS, read, write
-from lln.data.write import to_xarray
+from lln.data.read.formats import FORMATS, read, to_xarray, write
 from lln.systems import preset
 
 STRUCTURED = [".npz", ".csv", ".h5", ".hdf5", ".nc", ".zarr"]

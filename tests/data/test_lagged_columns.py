@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from lln.data.input_lags import lagged_names, lagged_rows, with_input_lags
 from lln.data.series import Dataset, Series
+from lln.data.stream import lagged_names, lagged_rows, with_input_lags
 
 
 class OnDisk:

@@ -12,7 +12,7 @@ from lln.core.errors import InputError
 from lln.data import as_dataset, moments
 from lln.data.read import store as lazy
 from lln.data.read.formats import read
-from lln.data.read.numpy_files import FileRows
+from lln.data.read.store import FileRows
 
 STATES = np.random.default_rng(0).standard_normal((2, 300, 4)).cumsum(axis=1)
 

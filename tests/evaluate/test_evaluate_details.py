@@ -8,8 +8,8 @@ from lln import LensNetwork
 from lln.core.errors import InputError
 from lln.evaluate import lyapunov_spectrum, power_spectrum, rollout
 from lln.evaluate.rollout import Region
+from lln.paper.case_study import principal_plane
 from lln.paper.theory import geometry
-from lln.paper.theory.optics import principal_plane
 
 
 def henon(x):

@@ -18,7 +18,7 @@ import numpy as np
 path, out, scale, room, door = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 import h5py, zarr, torch, rich.console, lln.cli.fit
 from lln.data import as_dataset, series, stream
-from lln.data.interpret import even_steps
+from lln.data.interpret import interpret
 from lln.data.read import store as lazy
 from lln.train import batches
 from lln.forecaster.forecaster import LensForecaster
@@ -26,7 +26,7 @@ lazy.LAZY_BYTES //= scale
 for module in (series, stream):
     module.BLOCK_BYTES //= scale
 batches.BLOCK_ROWS //= scale
-even_steps.TIMES //= scale
+interpret.TIMES //= scale
 options = dict(members=1, width=8, depth=2, history=1, epochs=1, batch_size=10_000, validation=0.01)
 warm = np.random.default_rng(0).standard_normal((600, 16)).cumsum(axis=0)
 LensForecaster(**options | {"batch_size": 50}).fit(warm).save(out)  # threads, compiled kernels, buffers

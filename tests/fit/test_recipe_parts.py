@@ -7,8 +7,8 @@ from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds, load, roll_linear
 from lln.fit.choice.noise import estimate_noise, typical
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.fit.networks.sizes import parameter_budget, shape_of, updates_for
 from lln.fit.prepare import FrameChoice, prepare
+from lln.fit.trials import parameter_budget, shape_of, updates_for
 from lln.models.counting import comparator_cost, lens_cost
 from lln.step.dense import DenseStep
 from lln.systems import preset, simulate

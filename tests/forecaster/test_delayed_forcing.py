@@ -11,7 +11,7 @@ import lln
 from lln import LensForecaster
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
-from lln.data.input_lags import lagged_rows
+from lln.data.stream import lagged_rows
 from lln.export.c.export import compiler
 from lln.export.parts import Probe
 from lln.forecaster.results import rollout_data

@@ -10,8 +10,8 @@ import lln
 from lln.core.errors import InputError
 from lln.data import as_dataset
 from lln.data.read.formats import write
+from lln.forecaster.fitted import load
 from lln.forecaster.layout import Layout
-from lln.forecaster.model_file import load
 
 QUICK = {"members": 1, "epochs": 1, "history": 1, "width": 8, "depth": 2, "basis": 6}
 

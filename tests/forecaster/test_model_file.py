@@ -13,8 +13,8 @@ from forecasters import convolved, field, fitted, forced, lorenz, wave
 
 import lln
 from lln import InputError
-from lln.forecaster.model_file import describe, load, save
-from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.forecaster.fitted import describe, load, save
+from lln.step.frame import Flow, Polynomial, monomial_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -9,7 +9,7 @@ pytest.importorskip("safetensors")
 
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.fit.networks.sizes import shape_of
+from lln.fit.trials import shape_of
 from lln.ops.triton import backend as triton_backend
 from lln.train.ensemble import make_ensemble
 from lln.train.loop import CapturedUpdate, Update, UpdateOptions

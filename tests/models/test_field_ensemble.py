@@ -3,7 +3,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.models import FieldLensNetwork
-from lln.models.field_ensemble import FieldEnsemble
+from lln.models.field import FieldEnsemble
 
 
 def members(count=2, **options):

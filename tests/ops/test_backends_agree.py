@@ -8,7 +8,7 @@ import torch
 import lln
 from lln.ops import backends, dispatch, drift, explain
 from lln.ops.cpu import backend as cpu_backend
-from lln.ops.cpu.compile import levels
+from lln.ops.cpu.simd import levels
 from tests.contracts.operator_cases import (
     FAR,
     NAMES,

@@ -15,9 +15,9 @@ from lln.ops.grid import even_grid
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu import compile as cpu_compile
-from lln.ops.cpu.compile import cache
-from lln.ops.cpu.simd import EXP2
+from lln.ops.cpu import simd as cpu_compile
+from lln.ops.cpu.lens import EXP2
+from lln.ops.cpu.simd import cache
 
 RUN = """
 import numpy as np

@@ -14,7 +14,7 @@ from lln.ops.rollout import Networks, Scaling
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu.compile import levels
+from lln.ops.cpu.simd import levels
 
 K, SIGMA, LENGTH, SCALE = 12, 6.0 / 11.0, 0.1, 0.1
 CENTERS = tuple(np.linspace(-3.0, 3.0, K))

@@ -16,7 +16,7 @@ from lln.ops.grid import even_grid
 if cpu_backend.unavailable():
     pytest.skip(f"CPU kernels: {cpu_backend.unavailable()}", allow_module_level=True)
 
-from lln.ops.cpu.compile import levels
+from lln.ops.cpu.simd import levels
 
 NAMES = ("y", "theta", "grad y", "grad theta", "grad coefficients")
 

@@ -11,7 +11,7 @@ from lln.data import cache
 from lln.ops import dispatch as backends
 from lln.ops import factored, lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
-from lln.ops.cpu import compile as cpu_compile
+from lln.ops.cpu import simd as cpu_compile
 from lln.ops.grid import even_grid
 from lln.ops.triton import backend as triton_backend
 

@@ -9,7 +9,7 @@ import pytest
 from lln import InputError
 from lln.ops import Flow, LensBlock, Polynomial, StepProgram, checked_threads, marked, roll, track
 from lln.ops.cpu import backend as cpu_backend
-from lln.ops.cpu.compile import levels
+from lln.ops.cpu.simd import levels
 
 
 def polynomial(rng, n, features, degree=3, weight=0.05):

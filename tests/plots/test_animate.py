@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from lln import InputError
-from lln.plots.animate import Scene, draw_frames
-from lln.plots.film import COLOURS, film_bytes, no_film
+from lln.plots.animate import COLOURS, Scene, draw_frames, film_bytes, no_film
 
 TIMES = np.linspace(0, 6, 60)[:, None]
 

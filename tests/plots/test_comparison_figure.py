@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.plots.forecast_figures import comparison_figure
+from lln.plots.forecasts import comparison_figure
 
 STEPS = np.arange(1, 101)
 

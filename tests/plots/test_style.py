@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from lln.plots.forecast_figures import comparison_figure
+from lln.plots.forecasts import comparison_figure
 from lln.plots.style import LOOKS, colour, house_style, look, new_figure, save_figure
 
 MODELS = ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale")

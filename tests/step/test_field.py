@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.fit.fields.linear import PatchRegression
+from lln.fit.fields.closed import PatchRegression
 from lln.models import FieldLensNetwork
 from lln.models.convolution import convolve, sides
 from lln.step.field import FieldStep

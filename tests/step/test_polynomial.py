@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from lln.step.dense import DenseStep
-from lln.step.frame import Frame
-from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Polynomial, monomial_table
 
 
 def frame(n, **parts):

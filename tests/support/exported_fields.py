@@ -11,7 +11,7 @@ from lln.models.convolution import sides
 from lln.models.field import FieldLensNetwork
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.polynomial import Polynomial, monomial_table
+from lln.step.frame import Polynomial, monomial_table
 
 STEPS = 100
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from exported import frame_of, trained
 
+from lln.data.dataset import simulated
 from lln.data.series import Dataset, Series
-from lln.data.trajectory import simulated
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout, TrainingFingerprint

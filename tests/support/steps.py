@@ -8,8 +8,7 @@ from exported_fields import field_of
 
 from lln.models import LensNetwork, build
 from lln.step.dense import DenseStep
-from lln.step.frame import Frame, Logarithm
-from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Logarithm, Polynomial, monomial_table
 
 N = 3
 

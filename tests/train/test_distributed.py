@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from lln.data.series import Dataset, Series
 from lln.fit.fields.data import empty_frame
-from lln.fit.fields.grid import grid_of
-from lln.fit.fields.options import FieldOptions
+from lln.fit.fields.data import grid_of
+from lln.fit.fields.training import FieldOptions
 from lln.fit.fields.training import FieldTrainer, TrainingPlan
 from lln.fit.options import Phase, Recipe
 from lln.train import distributed

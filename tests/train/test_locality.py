@@ -2,8 +2,8 @@ import numpy as np
 import torch
 
 from lln.data.series import Dataset, Series
-from lln.fit.networks.sizes import shape_of
 from lln.fit.prepare import prepare
+from lln.fit.trials import shape_of
 from lln.train.ensemble import gradient_mask, make_ensemble
 
 

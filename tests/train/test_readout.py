@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lln.fit.networks.sizes import shape_of
+from lln.fit.trials import shape_of
 from lln.train.ensemble import ReadoutFit, make_ensemble
 
 

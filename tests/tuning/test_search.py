@@ -16,7 +16,6 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.forecaster.forecaster import LensForecaster
-from lln.tuning import owners
 from lln.tuning import search as module
 from lln.tuning import storage as store
 from lln.tuning.search import OBJECTIVES, RANGES, SPACE, search
@@ -141,7 +140,7 @@ def test_a_killed_search_resumes_with_the_trial_that_was_cut_off(tmp_path):
     url = store.storage_url(storage)
     with store.open_storage(url) as kept:
         study = optuna.load_study(study_name="lln", storage=kept)
-        owners.own(study.ask(), url)
+        store.own(study.ask(), url)
         assert store.retry_lost(study, url) == 0
 
 
@@ -247,11 +246,11 @@ def test_a_budget_of_time_is_kept_though_the_clock_is_set_back(tmp_path, monkeyp
 RUNNING = """
 import sys
 import optuna
-from lln.tuning import owners, storage
+from lln.tuning import storage
 url = storage.storage_url(sys.argv[1])
 with storage.open_storage(url) as opened:
     study = optuna.load_study(study_name="lln", storage=opened)
-    owners.own(study.ask(), url)
+    storage.own(study.ask(), url)
     print("running", flush=True)
     sys.stdin.read()
 """
@@ -281,10 +280,10 @@ def test_a_trial_of_another_container_with_the_same_host_name_is_left_alone(tmp_
 
 def test_an_owner_is_judged_by_its_heartbeat_where_there_is_no_file():
     def gone(**attributes):
-        return owners.gone(SimpleNamespace(user_attrs=attributes), "postgresql://host/db")
+        return store.gone(SimpleNamespace(user_attrs=attributes), "postgresql://host/db")
 
     assert not gone(owner="beat-0123", beat=time.time())
-    assert gone(owner="beat-0123", beat=time.time() - 2 * owners.SILENT_SECONDS)
+    assert gone(owner="beat-0123", beat=time.time() - 2 * store.SILENT_SECONDS)
     assert gone()
 
 

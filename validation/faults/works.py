@@ -99,7 +99,7 @@ def model(path: Path) -> str | None:
     """Every tensor and a rollout of a model file, which holds also how long the fit took."""
     if not path.exists():
         return None
-    from lln.forecaster.model_file import _read, load
+    from lln.forecaster.fitted import _read, load
 
     hasher = hashlib.sha256(load(path).rollout(steps=5).array.tobytes())
     for name, tensor in sorted(_read(path)[1].items()):

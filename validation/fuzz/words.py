@@ -28,7 +28,7 @@ WORK = (
     "lln.export.onnx:export_onnx",
     "lln.export.torch:export_torch",
     "lln.export.c.export:export_c",
-    "lln.plots.film:film_bytes",
+    "lln.plots.animate:film_bytes",
     "lln.view.drawing:architecture_figure",
     "lln.view.page:forecaster_page",
     "lln.paper.reproduce:run_study",

@@ -31,11 +31,15 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ),
     ("src/lln/ops/triton/plan.py", None, "the launches of the Triton kernels; it runs on a GPU only"),
     ("src/lln/ops/triton/launch.py", None, "a launch of a Triton kernel; it runs on a GPU only"),
-    ("src/lln/ops/cpu/simd.py", None, "the instructions and elementary functions that the CPU kernels are written in"),
+    (
+        "src/lln/ops/cpu/simd.py",
+        ("Target", "Tile", "Variable", "Code", "_return", "_FLUSH"),
+        "the instructions that the CPU kernels are written in",
+    ),
     (
         "src/lln/ops/cpu/lens.py",
-        ("Lens", "SCALARS"),
-        "the body of the CPU kernels: one lens",
+        ("Lens", "SCALARS", "EXP2", "polynomial", "tanh"),
+        "the body of the CPU kernels: one lens, elementary functions",
     ),
     (
         "src/lln/ops/cpu/kernels.py",

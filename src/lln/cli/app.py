@@ -16,21 +16,16 @@ from typer.core import TyperCommand, TyperGroup
 from lln import __version__
 from lln.cli.compare import compare
 from lln.cli.console import echo
-from lln.cli.doctor import doctor
+from lln.cli.doctor import doctor, explain
 from lln.cli.evaluate import evaluate
-from lln.cli.explain import explain
 from lln.cli.export import export
 from lln.cli.fit import fit
 from lln.cli.inspect_model import inspect
-from lln.cli.paper.audit import audit
-from lln.cli.paper.report import report
-from lln.cli.paper.reproduce import reproduce
+from lln.cli.paper import audit, report, reproduce
 from lln.cli.rollout import rollout
 from lln.cli.search import search
 from lln.cli.simulate import simulate
-from lln.cli.view.animate import animate
-from lln.cli.view.draw import draw
-from lln.cli.view.page import page
+from lln.cli.view import animate, draw, page
 from lln.core.errors import InputError, failure, out_of_memory, printable
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"

@@ -201,7 +201,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
 def read_model(path: Path) -> LensForecaster:
     """The forecaster in `path`."""
     from lln.core.safe_files import refuse_missing
-    from lln.forecaster.model_file import load
+    from lln.forecaster.fitted import load
 
     refuse_missing(path)
     return load(path)

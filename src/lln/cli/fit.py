@@ -157,7 +157,7 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
     """One sentence about the held-out rollouts, and its colour; no sentence without held-out rows."""
     import numpy as np
 
-    from lln.core.text import human_time
+    from lln.core.table import human_time
 
     report, layout = forecaster.report_, forecaster.layout_
     error = report.held_out_nmse

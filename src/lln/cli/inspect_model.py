@@ -30,7 +30,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
 
 def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:
     """Everything about a model file as plain values."""
-    from lln.forecaster.model_file import describe as header_of
+    from lln.forecaster.fitted import describe as header_of
 
     header = header_of(path)
     training = header.pop("training")

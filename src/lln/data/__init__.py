@@ -1,9 +1,7 @@
 """Trajectories, their scaling, and how they are cut into training and test parts."""
 
-from lln.data.dataset import Dataset, Series, as_dataset
-from lln.data.scaling import Standardizer
-from lln.data.stream import Moments, Pairs, moments, pair_batches, pairs
-from lln.data.trajectory import Trajectory, simulate, simulated
+from lln.data.dataset import Dataset, Series, Trajectory, as_dataset, simulate, simulated
+from lln.data.stream import Moments, Pairs, Standardizer, moments, pair_batches, pairs
 
 __all__ = [
     "Dataset",

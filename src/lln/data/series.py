@@ -12,8 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
+
+BURN_IN = 500
+PAIRS = 3000
+HORIZON = 500
+
 
 Array = NDArray[np.floating[Any]]
 
@@ -154,7 +158,7 @@ class Dataset:
         system: name of the preset that was simulated; empty for data of any other origin.
         frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
             length. Times then count such steps.
-        input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.input_lags`.
+        input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.stream`.
         time_zone: name of the zone in which a table gave its dates, which are UTC here; empty if they had none.
     """
 

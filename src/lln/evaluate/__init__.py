@@ -1,19 +1,22 @@
 """Judging models: rollouts, errors, chaos, long-run statistics. Nothing here knows how a model was made."""
 
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapunov
-from lln.evaluate.distribution import distribution_distance, sliced_distance
-from lln.evaluate.invariants import Drift, invariant_drift
 from lln.evaluate.metrics import (
+    Drift,
+    SpreadSkill,
+    distribution_distance,
+    invariant_drift,
     mse_by_step,
     normalized_mse,
     normalized_rmse,
     rmse_by_step,
+    sliced_distance,
+    spread_skill,
     valid_prediction_steps,
 )
 from lln.evaluate.registry import METRICS
 from lln.evaluate.rollout import Ending, Outcome, Rollout, Stepper, rollout
 from lln.evaluate.spectra import PowerSpectrum, power_spectrum, spectrum_distance
-from lln.evaluate.spread import SpreadSkill, spread_skill
 
 __all__ = [
     "METRICS",

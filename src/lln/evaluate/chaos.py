@@ -15,8 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
 from lln.evaluate.metrics import Array
 from lln.systems import SpectralField, System, seeded_start, stepper
 

@@ -1,17 +1,19 @@
-"""How far a rollout is from the truth. Arrays in, numbers out; any model's rollout will do.
+"""How far a rollout is from the truth, step by step, in distribution and in conserved quantities.
 
 A prediction that is not finite counts as infinitely wrong, so that a diverged rollout can never hide in a mean.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
+from lln.data import Standardizer
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,3 +82,230 @@ def valid_prediction_steps(
     wrong = np.sqrt(mse_by_step(predicted, truth, scale)) > positive("threshold", threshold)
     steps = np.where(wrong.any(axis=-1), wrong.argmax(axis=-1), wrong.shape[-1])
     return np.asarray(steps, dtype=np.int64)
+
+
+DIRECTIONS = 64
+
+
+def distribution_distance(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> float:
+    """Mean over coordinates of Wasserstein's distance between visited values, in units of `scale`.
+
+    It is the mean distance that values have to be moved to turn one histogram into the other: 0.1 means a tenth of a
+    standard deviation. It looks at each coordinate alone; `sliced_distance` also sees how they hang together.
+
+    Args:
+        predicted: visited states, (..., n); every leading index is a sample.
+        truth: the true ones, (..., n), finite; their number may differ.
+        scale: what counts as one in each coordinate, (n,); None takes the truth's standard deviations (1 for a
+            coordinate that does not vary).
+
+    Returns:
+        The distance; infinite if a prediction is not finite.
+    """
+    guess, right = _standard(predicted, truth, scale)
+    if not np.isfinite(guess).all():
+        return float(np.inf)
+    return float(np.mean([_wasserstein(a, b) for a, b in zip(guess.T, right.T, strict=True)]))
+
+
+def sliced_distance(
+    predicted: ArrayLike,
+    truth: ArrayLike,
+    scale: ArrayLike | None = None,
+    *,
+    directions: int = DIRECTIONS,
+    seed: int = 0,
+) -> float:
+    """Mean of Wasserstein's distance between the two clouds seen along random directions, in units of `scale`.
+
+    Args:
+        predicted: visited states, (..., n); every leading index is a sample.
+        truth: the true ones, (..., n), finite; their number may differ.
+        scale: as for `distribution_distance`.
+        directions: how many, drawn evenly from the sphere.
+        seed: of the directions; the same ones for every model.
+
+    Returns:
+        The distance; infinite if a prediction is not finite.
+    """
+    guess, right = _standard(predicted, truth, scale)
+    if not np.isfinite(guess).all():
+        return float(np.inf)
+    draws = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(
+        (check_int("directions", directions, 1), right.shape[1])
+    )
+    axes = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    return float(np.mean([_wasserstein(guess @ axis, right @ axis) for axis in axes]))
+
+
+def _wasserstein(a: Array, b: Array) -> float:
+    """The area between the two cumulative distributions of samples (p,) and (q,)."""
+    a, b = np.sort(a), np.sort(b)
+    both = np.sort(np.concatenate([a, b]))
+    share_a, share_b = (np.searchsorted(sample, both[:-1], side="right") / len(sample) for sample in (a, b))
+    return float(np.sum(np.abs(share_a - share_b) * np.diff(both)))
+
+
+def _standard(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None) -> tuple[Array, Array]:
+    guess, right = np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if min(guess.ndim, right.ndim) < 2 or guess.shape[-1] != right.shape[-1] or 0 in (guess.size, right.size):
+        raise InputError(f"predicted and truth must be (..., n) with one n, got {guess.shape} and {right.shape}")
+    flat = finite_truth(right).reshape(-1, right.shape[-1])
+    unit = unit_of(Standardizer.fit(flat).scale if scale is None else scale, flat)
+    return guess.reshape(-1, right.shape[-1]) / unit, flat / unit
+
+
+Invariant = Callable[[Array], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """How far an invariant went from its value at the start.
+
+    Attributes:
+        values: the invariant along the rollout, (..., time).
+        drift: its difference from the value at the start in units of `scale`, (..., time); infinite where the rollout
+            is not finite.
+        scale: what counts as one.
+    """
+
+    values: Array
+    drift: Array
+    scale: float
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute drift over all times and starts."""
+        return float(np.abs(self.drift).max())
+
+    @property
+    def last(self) -> float:
+        """The largest absolute drift at the end of the rollouts."""
+        return float(np.abs(self.drift[..., -1]).max())
+
+
+def invariant_drift(states: ArrayLike, invariant: Invariant, *, scale: float | None = None) -> Drift:
+    """Follow an invariant along rollouts.
+
+    Args:
+        states: (..., time, n), the start first.
+        invariant: a function of states, (..., n) -> (...). `System.invariants` gives those of the built-in systems.
+        scale: what counts as one; None takes the mean absolute value at the starts, so that the drift is relative (or 1
+            where that is zero).
+
+    >>> energy = lambda x: 0.5 * (x**2).sum(-1)
+    >>> invariant_drift([[1.0, 0.0], [0.0, 2.0]], energy).largest
+    3.0
+    """
+    rows = np.asarray(states, dtype=np.float64)
+    if rows.ndim < 2 or 0 in rows.shape:
+        raise InputError(f"states must be (..., time, n), the start first, got {rows.shape}")
+    if not np.isfinite(rows[..., 0, :]).all():
+        raise InputError("the first row of the states must be finite, got NaN or infinity")
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(invariant(rows), dtype=np.float64)
+        if values.shape != rows.shape[:-1]:
+            raise InputError(f"the invariant must map {rows.shape} to {rows.shape[:-1]}, got {values.shape}")
+        first = values[..., :1]
+        unit = positive("scale", scale) if scale is not None else float(np.abs(first).mean()) or 1.0
+        drift = (values - first) / unit
+    sound = np.isfinite(drift) & np.isfinite(rows).all(axis=-1)
+    return Drift(values, np.where(sound, drift, np.inf), unit)
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadSkill:
+    """Spread and error of an ensemble by step, over all starts and coordinates, in units of the scale.
+
+    Attributes:
+        spread: root of the mean variance between members, (steps,), corrected for their number: it equals `error` on
+            average when the truth could have been one more member.
+        error: root mean square error of the members' mean, (steps,).
+        crps: continuous ranked probability score, (steps,): the error of the whole ensemble as a distribution, in the
+            form that is fair to small ensembles. Lower is better; for one certain answer it is the absolute error.
+        ranks: how often the truth lay below all members, between each two neighbours, above all: shares, (S + 1,).
+            Even if the ensemble is honest; high at the ends if it is too sure of itself.
+    """
+
+    spread: Array
+    error: Array
+    crps: Array
+    ranks: Array
+
+    @property
+    def ratio(self) -> Array:
+        """Spread over error at each step, (steps,): below one the ensemble is too sure of itself.
+
+        One where both are zero; zero where the ensemble is lost, since then nothing it says can be relied on.
+        """
+        lost = ~np.isfinite(self.error)
+        exact = (self.error == 0) & (self.spread == 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(lost, 0.0, np.where(exact, 1.0, self.spread / self.error))
+
+    @property
+    def overall(self) -> float:
+        """Spread over error with both averaged over the steps in the square; zero if the ensemble is lost."""
+        spread, error = np.square(self.spread).mean(), np.square(self.error).mean()
+        if not np.isfinite(error):
+            return 0.0
+        return float(np.sqrt(spread / error)) if error > 0 else float(spread == 0) or float(np.inf)
+
+
+def spread_skill(members: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> SpreadSkill:
+    """Judge an ensemble's rollouts.
+
+    Args:
+        members: (S, ..., steps, n), at least two members.
+        truth: (..., steps, n), finite.
+        scale: what counts as one in each coordinate, (n,); None if the states are standardised already.
+    """
+    cloud, right = _standard_cloud(members, truth, scale)
+    size = len(cloud)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre, variance = cloud.mean(axis=0), cloud.var(axis=0, ddof=1)
+        # A mean of S members errs by one member's variance over S more than the true mean would.
+        spread = np.sqrt(_by_step((size + 1) / size * variance))
+        error = np.sqrt(_by_step(np.square(centre - right)))
+        crps = _by_step(_fair_crps(cloud, right))
+    lost = ~(np.isfinite(error) & np.isfinite(spread))
+    spread, error, crps = (np.where(lost, np.inf, values) for values in (spread, error, crps))
+    return SpreadSkill(spread, error, crps, _ranks(cloud, right))
+
+
+def _fair_crps(cloud: Array, right: Array) -> Array:
+    """Mean distance to the truth less half the mean distance between two different members."""
+    size = len(cloud)
+    ordered = np.sort(cloud, axis=0)
+    # In sorted order the sum of all distances between pairs is one weighted sum.
+    weights = (2.0 * np.arange(size) - (size - 1)).reshape(-1, *[1] * right.ndim)
+    between = np.sum(weights * ordered, axis=0) / (size * (size - 1))
+    return np.asarray(np.abs(cloud - right).mean(axis=0) - between)
+
+
+def _ranks(cloud: Array, right: Array) -> Array:
+    """Shares of the ranks; a tie is shared evenly between the ranks that it spans, a lost member lies above all."""
+    size = len(cloud)
+    known = np.where(np.isnan(cloud), np.inf, cloud)
+    below, upto = ((compare(known, right)).sum(axis=0).ravel() for compare in (np.less, np.less_equal))
+    counts = np.zeros(size + 2)
+    share = 1.0 / (upto - below + 1)
+    np.add.at(counts, below, share)
+    np.subtract.at(counts, upto + 1, share)
+    return np.cumsum(counts)[:-1] / right.size
+
+
+def _by_step(values: Array) -> Array:
+    """Mean over starts and coordinates: (..., steps, n) -> (steps,)."""
+    return np.asarray(np.moveaxis(values, -2, 0).reshape(values.shape[-2], -1).mean(axis=1))
+
+
+def _standard_cloud(members: ArrayLike, truth: ArrayLike, scale: ArrayLike | None) -> tuple[Array, Array]:
+    cloud, right = np.asarray(members, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if right.ndim < 2 or cloud.shape[1:] != right.shape or len(cloud) < 2:
+        raise InputError(
+            f"members must be (S, ..., steps, n) with at least 2 members and truth (..., steps, n), "
+            f"got {cloud.shape} and {right.shape}"
+        )
+    unit = unit_of(np.ones(right.shape[-1]) if scale is None else scale, finite_truth(right))
+    return cloud / unit, right / unit

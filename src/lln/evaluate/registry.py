@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.core.registry import Registry
-from lln.evaluate.distribution import distribution_distance, sliced_distance
-from lln.evaluate.metrics import normalized_mse, normalized_rmse
+from lln.evaluate.metrics import distribution_distance, normalized_mse, normalized_rmse, sliced_distance
 from lln.evaluate.spectra import spectrum_distance
 
 Array = NDArray[np.floating[Any]]

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.core.checks import check_int, check_memory
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, check_memory
 
 Array = NDArray[np.floating[Any]]
 State = TypeVar("State", Tensor, Array)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, positive
 from lln.evaluate.metrics import Array, finite_truth
 
 SEGMENTS = 8

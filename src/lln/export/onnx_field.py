@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_polynomial, add_transport, standardised
 from lln.export.parts import FieldStack, LinearLayer
 from lln.step.field_frame import FieldFrame, free
-from lln.step.polynomial import PolynomialPart
+from lln.step.frame import PolynomialPart
 
 Index = NDArray[np.int64]
 

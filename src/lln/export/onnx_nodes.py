@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.export.parts import DenseStack, LensArrays, LensStack, LinearLayer, Stack
 from lln.step.dense import DenseStep
-from lln.step.frame import Array, Frame
-from lln.step.polynomial import FlowPart, PolynomialPart
+from lln.step.frame import Array, FlowPart, Frame, PolynomialPart
 
 FLOAT, DOUBLE = 1, 11  # ONNX's numbers of the two types
 

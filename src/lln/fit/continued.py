@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import folds
 from lln.fit.choice.logarithms import Logarithms, States
 from lln.fit.closed.choices import ClosedChoice

@@ -34,12 +34,11 @@ from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
 from lln.fit.closed.choices import ClosedChoice, Scored
 from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.networks.trials import Progress, Stage, Trials, Work, check_device
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.fit.report.report import report_of
-from lln.fit.report.skill import measure_skill
+from lln.fit.report.report import measure_skill, report_of
+from lln.fit.trials import Progress, Stage, Trials, Work, check_device
 from lln.step.base import AnyStep
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lln.core.checks import check_device, check_int, finite, positive
-from lln.core.errors import InputError, choice, did_you_mean
+from lln.core.errors import InputError, check_device, check_int, choice, did_you_mean, finite, positive
 from lln.fit.choice.holdout import Part
 from lln.models.factory import state_networks
 from lln.step.base import AnyStep

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.input_lags import with_input_lags
 from lln.data.interpret.calendar import dates_of
-from lln.data.windows import HORIZON
+from lln.data.series import HORIZON
+from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array
@@ -266,7 +266,7 @@ def evaluation_html(scores: Evaluation) -> str:
 
 def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     """Draw the error against lead time; see `Evaluation.plot`."""
-    from lln.plots.forecast_figures import comparison_figure
+    from lln.plots.forecasts import comparison_figure
 
     head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
     errors, references = {"LensForecaster": scores.rmse_by_step}, []

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, did_you_mean
 from lln.data.dataset import as_dataset
-from lln.data.input_lags import with_input_lags
-from lln.data.series import Dataset
-from lln.data.windows import HORIZON
+from lln.data.series import HORIZON, Dataset
+from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
 from lln.fit.learn import Field, learn
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.forecaster.scoring.evaluation import Evaluation
-    from lln.view.page.inline import InlinePage
-
+    from lln.view.page.build import InlinePage
 
 WINDOWS = 64
 EXPORTS = ("onnx", "c", "torch")
@@ -334,7 +333,7 @@ class LensForecaster(FittedForecaster):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
-        from lln.forecaster.model_file import save
+        from lln.forecaster.fitted import save
 
         save(self, path)
 
@@ -363,7 +362,7 @@ class LensForecaster(FittedForecaster):
         Returns:
             The page; `save(path)` writes it as one HTML file.
         """
-        from lln.view.page.inline import inline_page
+        from lln.view.page.build import inline_page
 
         self._fitted()
         return inline_page(self, data, height=height, **options)
@@ -391,3 +390,36 @@ class LensForecaster(FittedForecaster):
         from lln.export.c.export import export_c
 
         return export_c(self.surrogate_, path, **options)
+
+
+_OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}
+
+
+def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keyword arguments of `LensForecaster` that differ from its defaults.
+
+    Args:
+        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
+            other names for `random_state` and `optical_length`.
+    """
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(LensForecaster.__init__).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    if given is None:
+        return {}
+    if isinstance(given, LensForecaster):
+        given = {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
+    if not isinstance(given, Mapping):
+        raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
+    options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    for old, name in _OTHER_NAMES.items():
+        if old in given and name in given:
+            raise InputError(f"{old} is another name of {name}; give one of the two")
+    for name in options:
+        if name not in defaults:
+            raise InputError(
+                f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
+            )
+    return options

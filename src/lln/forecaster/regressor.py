@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lln.core.checks import check_int, finite
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, finite
 from lln.core.seeding import subseed
 from lln.fit.closed.bases import LensBasis, drawn_lenses
 from lln.fit.closed.forms import SCALES

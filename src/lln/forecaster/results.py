@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lln.core.checks import finite
-from lln.core.errors import InputError
+from lln.core.errors import InputError, finite
 from lln.data.interpret.calendar import dates_after, time_zone
 from lln.data.series import Dataset, Series
 from lln.evaluate.metrics import VALID_RMSE

@@ -14,8 +14,8 @@ import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
 from lln.data.dataset import Dataset, as_dataset
-from lln.data.input_lags import lagged_rows
 from lln.data.interpret.calendar import dates_of, step_numbers
+from lln.data.stream import lagged_rows
 from lln.forecaster.layout import Layout
 from lln.step.frame import Array
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-from lln.core.table import number
-from lln.core.text import human_time
+from lln.core.table import human_time, number
 from lln.fit.choice.scores import lead_columns
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.layout import Layout, TrainingFingerprint

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import check_int, finite
+from lln.core.errors import check_int, finite
 from lln.models.base import StateNetwork, seeded_linear
 
 

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, positive
 
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "replicate")
 Side = str

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lln.core.checks import check_int
-from lln.core.errors import choice
+from lln.core.errors import check_int, choice
 
 
 @dataclass(frozen=True)

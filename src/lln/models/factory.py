@@ -22,8 +22,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from lln.core.checks import check_memory
-from lln.core.errors import InputError, choice, did_you_mean
+from lln.core.errors import InputError, check_memory, choice, did_you_mean
 from lln.core.registry import Registry
 from lln.models.base import StateNetwork
 from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP

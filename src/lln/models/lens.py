@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, overload
 import torch
 from torch import Tensor, nn
 
-from lln.core.checks import check_int, finite, interval, positive
-from lln.core.errors import InputError, RenamedWarning, choice
+from lln.core.errors import InputError, RenamedWarning, check_int, choice, finite, interval, positive
 from lln.models.base import StateNetwork, seeded_linear
 from lln.ops import Networks, Scaling, lens_transport, reference, rollout
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lln.core.checks import check_int, finite
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, finite
 from lln.models.lens import LensNetwork
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lln.core.checks import check_memory
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_memory
 from lln.ops.backends import Call
 from lln.ops.cpu import rollout as cpu_rollout
 from lln.ops.dispatch import resolve

@@ -22,8 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.checks import SMALL, check_int, check_memory
-from lln.core.errors import InputError, choice
+from lln.core.errors import SMALL, InputError, check_int, check_memory, choice
 from lln.ops.cpu import step
 from lln.ops.cpu.backend import checked_threads
 

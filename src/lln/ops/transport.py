@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lln.core.checks import finite, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, choice, finite, positive
 from lln.ops import library, reference
 from lln.ops.dispatch import check_backend, known, served
 from lln.ops.reference import Centers, Number

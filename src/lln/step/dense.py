@@ -19,9 +19,8 @@ from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.step import serves
 from lln.step.base import Box, Step, network_record, read_members
-from lln.step.frame import Array, Frame, delay_features
+from lln.step.frame import Array, FlowPart, Frame, PolynomialPart, delay_features
 from lln.step.parts import part_name
-from lln.step.polynomial import FlowPart, PolynomialPart
 
 
 class DenseStep(Step[Frame, Any]):

@@ -17,12 +17,10 @@ from torch import Tensor
 
 from lln.core.errors import InputError
 from lln.models.convolution import convolve
-from lln.models.field import FieldLensNetwork
-from lln.models.field_ensemble import FieldEnsemble
+from lln.models.field import FieldEnsemble, FieldLensNetwork
 from lln.step.base import Step, network_record, read_members, roll
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
-from lln.step.frame import Array
-from lln.step.polynomial import PolynomialPart
+from lln.step.frame import Array, PolynomialPart
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 

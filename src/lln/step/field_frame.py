@@ -20,8 +20,16 @@ from torch import Tensor
 
 from lln.core.errors import InputError, choice
 from lln.models.convolution import Sides, sides
-from lln.step.frame import Array, Arrays, Shapes, stored_arrays, stored_polynomial
-from lln.step.polynomial import Polynomial, as_tensor, polynomial_arrays
+from lln.step.frame import (
+    Array,
+    Arrays,
+    Polynomial,
+    Shapes,
+    as_tensor,
+    polynomial_arrays,
+    stored_arrays,
+    stored_polynomial,
+)
 
 CONSERVE = ("none", "mean", "flux")
 

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
 from lln.core.registry import Registry
-from lln.step.polynomial import Array
+
+Array = NDArray[np.float64]
 
 
 class ClosedFormPart(nn.Module, ABC):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lln.core.checks import check_int, finite, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.systems.base import Array, System
 from lln.systems.fields.spectral import SpectralField
 

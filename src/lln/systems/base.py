@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lln.core.checks import finite, positive
-from lln.core.errors import InputError
+from lln.core.errors import InputError, finite, positive
 
 Array = NDArray[np.floating[Any]]
 Functional = Callable[[Array], Array]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lln.core.checks import finite, positive
+from lln.core.errors import finite, positive
 from lln.systems.base import Array, System
 
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from lln.core.errors import choice
 from lln.core.registry import Registry
-from lln.systems.advection_diffusion import AdvectionDiffusion
 from lln.systems.base import System
-from lln.systems.burgers import Burgers
-from lln.systems.fields.advection import Advection
-from lln.systems.fields.advection_diffusion_2d import AdvectionDiffusion2D
-from lln.systems.fields.allen_cahn import AllenCahn
-from lln.systems.fields.burgers_1d import Burgers1D
-from lln.systems.fields.burgers_2d import Burgers2D
-from lln.systems.fields.diffusion import Diffusion
-from lln.systems.fields.fisher_kpp import FisherKPP
-from lln.systems.fields.gray_scott import GrayScott
-from lln.systems.fields.kdv import KortewegDeVries
-from lln.systems.fields.kuramoto_sivashinsky import KuramotoSivashinsky
+from lln.systems.fields.linear import Advection, AdvectionDiffusion2D, Diffusion, Wave
+from lln.systems.fields.lines import Burgers1D, FisherKPP, KortewegDeVries, KuramotoSivashinsky
+from lln.systems.fields.planes import AllenCahn, Burgers2D, DecayingTurbulence, GrayScott
 from lln.systems.fields.spectral import SpectralField
-from lln.systems.fields.turbulence import DecayingTurbulence
-from lln.systems.fields.wave import Wave
 from lln.systems.lorenz import Lorenz
-from lln.systems.reaction_diffusion import ReactionDiffusion
+from lln.systems.periodic import AdvectionDiffusion, Burgers, ReactionDiffusion
 from lln.systems.spring_chain import SpringChain
 
 PRESETS: dict[str, System] = {

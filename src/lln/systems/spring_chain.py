@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lln.core.checks import check_int, positive
+from lln.core.errors import check_int, positive
 from lln.systems.base import Array, Functional, System
 
 

@@ -13,8 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lln.core.checks import check_int, finite
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int, finite
 from lln.core.seeding import subseed
 from lln.train.batches import Order
 from lln.train.loop import Loss

@@ -18,18 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import check_int, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, positive
 from lln.core.seeding import subseed
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.dataset import Dataset, as_dataset
 from lln.fit.learn import learn
-from lln.fit.networks.sizes import updates_for
-from lln.fit.networks.trials import BATCH
 from lln.fit.options import Fit, Recipe
-from lln.forecaster.forecaster import LensForecaster
-from lln.forecaster.keywords import keyword_options
-from lln.tuning import owners
+from lln.fit.trials import BATCH, updates_for
+from lln.forecaster.forecaster import LensForecaster, keyword_options
 from lln.tuning import storage as store
 from lln.tuning.results import SearchResult, Trial
 
@@ -190,7 +186,7 @@ def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
     states = library.trial.TrialState
     study = store.load(storage, job.name, subseed(job.seed, "proposal", job.index))
     trial = study.ask()
-    owners.own(trial, job.url)
+    store.own(trial, job.url)
     try:
         values = _measure(trial, job)
     except library.TrialPruned:
@@ -294,7 +290,7 @@ def _beating(trial: Any) -> Callable[[Any], None]:
         nonlocal last
         if time.monotonic() - last >= _BEAT_SECONDS:
             last = time.monotonic()
-            trial.set_user_attr(owners.BEAT, time.time())
+            trial.set_user_attr(store.BEAT, time.time())
 
     return beat
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.plots.animate import Scene

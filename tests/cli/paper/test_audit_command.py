@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import lln.paper.theory.audit
 from lln.cli.app import app
-from lln.cli.paper.audit import verdict
+from lln.cli.paper import verdict
 from lln.paper.theory.audit import audit_ratios
 
 

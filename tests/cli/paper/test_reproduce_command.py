@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 import lln.paper
 from lln.cli.app import app
-from lln.cli.paper.reproduce import ORDER, TABLES, _clock, _line, _studies
+from lln.cli.paper import ORDER, TABLES, _clock, _line, _studies
 from lln.core.errors import InputError
 from lln.paper.expand import expand
 from lln.paper.records import read_records, read_times

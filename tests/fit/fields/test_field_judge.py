@@ -5,8 +5,7 @@ import pytest
 
 from lln.data.dataset import as_dataset
 from lln.fit.choice.holdout import folds
-from lln.fit.fields.data import empty_frame, with_closed
-from lln.fit.fields.grid import grid_of
+from lln.fit.fields.data import empty_frame, grid_of, with_closed
 from lln.fit.fields.judge import BEYOND, FieldJudge
 from lln.step.field import FieldStep
 

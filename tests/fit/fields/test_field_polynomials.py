@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from lln.data.dataset import as_dataset
-from lln.fit.fields.linear import PatchRegression
+from lln.fit.fields.closed import PatchRegression
 from lln.fit.fields.recipe import FieldOptions, fit_field_surrogate
 from lln.fit.options import Recipe
 from lln.models.convolution import patches, sides
-from lln.step.polynomial import Polynomial, monomial_table
+from lln.step.frame import Polynomial, monomial_table
 
 RNG = np.random.default_rng(8)
 

@@ -4,7 +4,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
-from lln.fit.fields.grid import conserves, grid_of
+from lln.fit.fields.data import conserves, grid_of
 from lln.fit.fields.recipe import FieldOptions, fit_field_surrogate
 from lln.fit.options import Recipe
 

@@ -6,10 +6,9 @@ import pytest
 import lln
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
-from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
-from lln.fit.report.pace import change_along
+from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, measured_coverage
 from lln.systems import perturbed_start, simulate
-from lln.systems.advection_diffusion import AdvectionDiffusion
+from lln.systems.periodic import AdvectionDiffusion
 
 STEPS = 12
 

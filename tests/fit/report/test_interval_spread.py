@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import lln
-from lln.fit.report.intervals import Intervals
-from lln.fit.report.spread import may_differ, spread_along
+from lln.fit.report.intervals import Intervals, may_differ, spread_along
 
 RNG = np.random.default_rng(4)
 

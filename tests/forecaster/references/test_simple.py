@@ -4,8 +4,15 @@ import pytest
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse
-from lln.forecaster.references.analogs import FEW_DIMENSIONS, Memory, Nearest
-from lln.forecaster.references.simple import Analog, LinearReference, Persistence, TrainingMean
+from lln.forecaster.references.simple import (
+    FEW_DIMENSIONS,
+    Analog,
+    LinearReference,
+    Memory,
+    Nearest,
+    Persistence,
+    TrainingMean,
+)
 from lln.systems import perturbed_start, preset, simulate
 
 RNG = np.random.default_rng(0)
@@ -129,14 +136,14 @@ def test_the_nearest_is_the_nearest(columns):
 
 
 def test_of_very_many_pairs_an_even_choice_is_kept(monkeypatch):
-    monkeypatch.setattr("lln.forecaster.references.analogs.MOST", 40)
+    monkeypatch.setattr("lln.forecaster.references.simple.MOST", 40)
     memory = Memory.of(data(np.arange(100.0)[:, None]), 1)
     np.testing.assert_array_equal(memory.present[:, 0], np.arange(0, 99, 3))
     np.testing.assert_array_equal(memory.target, memory.present + 1)
 
 
 def test_a_linear_system_is_found_from_a_choice_of_its_pairs(monkeypatch):
-    monkeypatch.setattr("lln.forecaster.references.analogs.MOST", 40)
+    monkeypatch.setattr("lln.forecaster.references.simple.MOST", 40)
     states = 5.0 + spiral(400)
     model = LinearReference(1, 0.0).fit(data(states[:300]))
     np.testing.assert_allclose(model.rollout(states[299:300], 100), states[300:400], atol=1e-9)

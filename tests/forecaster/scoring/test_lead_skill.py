@@ -9,7 +9,7 @@ from forecasters import QUICK, fitted, lorenz
 
 import lln
 from lln import InputError, LensForecaster
-from lln.core.text import human_time
+from lln.core.table import human_time
 from lln.data.series import Dataset, Series
 from lln.forecaster.scoring.lead_skill import MODEL, lead_skill
 from lln.forecaster.scoring.lyapunov import growth_rate

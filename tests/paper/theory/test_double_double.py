@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lln.paper.theory.double_double import Doubled, add, times, times_plus, two_product, two_sum
+from lln.paper.theory.geometry import Doubled, add, times, times_plus, two_product, two_sum
 
 floats = st.floats(-1e12, 1e12, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 1e-60)
 pairs = st.tuples(floats, st.floats(-1, 1))

@@ -3,7 +3,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from lln.core.errors import InputError
-from lln.paper.theory.optics import principal_plane, turn_angles
+from lln.paper.case_study import principal_plane, turn_angles
 
 
 def test_known_turns_in_the_plane():

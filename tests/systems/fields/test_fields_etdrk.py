@@ -16,7 +16,7 @@ from lln.systems import (
     KuramotoSivashinsky,
     simulate,
 )
-from lln.systems.fields.etdrk import etdrk4, phi
+from lln.systems.fields.spectral import etdrk4, phi
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -13,8 +13,7 @@ from lln.data.series import Dataset, Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.frame import Frame
-from lln.step.polynomial import Polynomial
+from lln.step.frame import Frame, Polynomial
 from lln.systems import preset
 from lln.view.page import build_page
 from lln.view.page.equations import polynomial_field

@@ -8,8 +8,7 @@ from lln.data.series import Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.frame import Frame
-from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Polynomial, monomial_table
 from lln.systems import preset
 from lln.view.page import build_page, equations
 from lln.view.page.equations import equations_of, polynomial_field

@@ -13,7 +13,7 @@ from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.polynomial import Flow, Polynomial, monomial_table
+from lln.step.frame import Flow, Polynomial, monomial_table
 from lln.view.page import build_page
 
 pytestmark = needs_browser

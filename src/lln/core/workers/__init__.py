@@ -1,8 +1,7 @@
 """Many calls of one function, whatever it computes, on processes of this machine or on a Dask cluster."""
 
-from lln.core.workers.base import Finished, Function, Pool, Task
 from lln.core.workers.dask import DaskPool
-from lln.core.workers.local import LocalPool
+from lln.core.workers.local import Finished, Function, LocalPool, Pool, Task
 from lln.core.workers.mapping import DaskMap, Mapper, serial
 
 __all__ = ["DaskMap", "DaskPool", "Finished", "Function", "LocalPool", "Mapper", "Pool", "Task", "serial"]

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lln.core.errors import InputError
-from lln.core.workers.base import Finished, Function, Task
-from lln.core.workers.local import call
+from lln.core.workers.local import Finished, Function, Task, call
 
 _CONNECT_SECONDS = 10
 _GOODBYE_SECONDS = 2

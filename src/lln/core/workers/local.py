@@ -17,14 +17,61 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
+from typing import Any, Protocol
 
-from lln.core.checks import check_int
-from lln.core.workers.base import Finished, Function, Task
+from lln.core.errors import check_int
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call to make.
+
+    Attributes:
+        key: its name, different from every other's.
+        payload: the function's only argument.
+    """
+
+    key: str
+    payload: Any
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One call that came to an end.
+
+    Attributes:
+        key: the task's.
+        value: what the function returned; None if it failed.
+        error: what went wrong, in words; None if it did not.
+        seconds: wall time in the worker.
+    """
+
+    key: str
+    value: Any = None
+    error: str | None = None
+    seconds: float = 0.0
+
+
+class Pool(Protocol):
+    """Workers that call one function on many tasks."""
+
+    @property
+    def running(self) -> int:
+        """How many tasks are being worked on at this moment."""
+
+    def close(self) -> None:
+        """Let go of the workers."""
+
+    def run(self, function: Function, tasks: Sequence[Task]) -> Iterator[Finished]:
+        """Call `function` on every task, the first ones first; a call that fails is a result like any other."""
+
 
 _DEATH_OF_PARENT = 1  # of prctl: which signal it sends
 _WATCH_SECONDS = 0.5

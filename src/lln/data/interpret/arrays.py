@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
 from lln.data.interpret.description import Choices, Description, Part, grid_of, refuse_swapped
-from lln.data.read.numpy_files import FileRows
-from lln.data.read.store import LazyRows, stacked_rows, stays_on_disk
+from lln.data.read.store import FileRows, LazyRows, stacked_rows, stays_on_disk
 from lln.data.series import Array
 
 _FEW = 10  # states; a trajectory as short holds nothing out

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.resample import NO_CONTEXT, TimeContext
+from lln.data.interpret.calendar import NO_CONTEXT, TimeContext
 from lln.data.series import Array, Dataset, Rows
 
 NO_TIME = "none"  # as `time`: the rows have no times

@@ -1,18 +1,195 @@
-"""The one place where data become a `Dataset`: arrays, tables, files and xarray objects alike."""
+"""The one place where data become a `Dataset` at one even step: arrays, tables, files and xarray objects alike."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from lln.core.errors import InputError
+from lln.data.interpret import calendar
 from lln.data.interpret.arrays import Arrays, describe_arrays
-from lln.data.interpret.description import Choices, Description, examined, refuse_swapped
-from lln.data.interpret.even_steps import even_steps, join
+from lln.data.interpret.calendar import JITTER, REMEDY, even, nice
+from lln.data.interpret.description import Choices, Description, Part, examined, refuse_swapped
 from lln.data.interpret.tables import describe_table
 from lln.data.interpret.variables import describe_store, groups
 from lln.data.read.store import ReadTable, Store
-from lln.data.series import Dataset
+from lln.data.series import Dataset, Series
+
+TIMES = 1 << 20  # times of rows on the disk that are examined together
+
+
+def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tuple[Series, ...], float, Description]:
+    """Bring the trajectories of `given` to one even step; `dt` is the step where the caller or the file states it.
+
+    Returns:
+        The trajectories, the step, and `given` with notes on what was done, the unit of time and a calendar step.
+    """
+    parts, unit, frequency = _clocks(given, calendars=dt is None and not resample)
+    series: list[Series] = []
+    notes: list[str] = []
+    steps: list[float] = []
+    if frequency is not None:
+        step_name = unit.partition(" since ")[0]
+        notes += [f"{given.source}: the dates are {step_name}, and each row is one step"]
+    for one in parts:
+        if one.times is None:
+            series.append(Series(one.states, one.inputs, one.weights, one.name, one.start))
+        elif not isinstance(one.states, np.ndarray):
+            found, step, said = _even_rows(one, dt)
+            series, notes, steps = [*series, *found], [*notes, *said], [*steps, step]
+        else:
+            inputs = None if one.inputs is None else np.asarray(one.inputs)
+            columns = (one.states, inputs, one.weights)
+            even_series = even(one.times, columns, one.name, dt=dt, resample=resample, context=one.context)
+            notes += even_series.notes
+            steps += [] if even_series.dt is None else [even_series.dt]
+            for segment in even_series.segments:
+                states, known, weight = segment.columns
+                weight = None if weight is None else np.nan_to_num(weight)  # a row that was filled in has no weight
+                assert states is not None
+                series.append(Series(states, known, weight, one.name, segment.start + one.start))
+    step = _one_step(steps, given.source) if steps else (1.0 if dt is None else dt)
+    return (
+        tuple(series),
+        step,
+        replace(
+            given,
+            notes=(*given.notes, *dict.fromkeys(notes)),
+            units={**given.units, **({"time": unit} if unit else {})},
+            frequency=frequency or given.frequency,
+        ),
+    )
+
+
+def _clocks(given: Description, *, calendars: bool) -> tuple[list[Part], str, str | None]:
+    """The trajectories with times as numbers, their unit, and the calendar step that they count."""
+    clocks = [one.times for one in given.parts]
+    unit, frequency = given.units.get("time", ""), None
+    whole = [clock for clock in clocks if isinstance(clock, np.ndarray)]
+    if len(whole) < len(clocks) or not whole:
+        return list(given.parts), unit, None
+    dates: list[Any] = [clock if clock.dtype.kind == "M" else None for clock in whole]
+    if calendars and " since " in unit:
+        dates = [calendar.decoded_dates(clock, unit, given.calendar) for clock in whole]
+    known = all(one is not None and one.size and not np.isnat(one).any() for one in dates)
+    if calendars and known:
+        frequency = calendar.find_frequency(np.concatenate([one.astype("M8[ns]") for one in dates]))
+    if frequency is not None or whole[0].dtype.kind == "M":
+        origin = next((one[0] for one in dates if one is not None and one.size), np.datetime64(0, "s"))
+        unit = calendar.unit_of(origin, frequency)
+        whole = [_since(one, origin, frequency) for one in dates]
+    elif whole[0].dtype.kind == "m":
+        unit, whole = "s", [one / np.timedelta64(1, "ns") * 1e-9 for one in whole]
+    return [replace(one, times=clock) for one, clock in zip(given.parts, whole, strict=True)], unit, frequency
+
+
+def _since(dates: Any, origin: np.datetime64, frequency: str | None) -> Any:
+    if frequency is not None:
+        return calendar.step_numbers(dates.astype("M8[ns]"), origin.astype("M8[ns]"), frequency)
+    return ((dates - origin) / np.timedelta64(1, "ns") * 1e-9).astype(np.float64)
+
+
+def _even_rows(one: Part, dt: float | None) -> tuple[list[Series], float, list[str]]:
+    """Cut rows on the disk where time jumps or goes back, read in parts: the stretches, their step, and notes."""
+    times, name = one.times, one.name
+    rows = int(one.states.shape[0])
+    head = np.asarray(times[: min(rows, TIMES)], dtype=np.float64)
+    precision = float(np.finfo(times.dtype).eps) if np.dtype(times.dtype).kind == "f" else 0.0
+    if rows == 1:
+        return [Series(one.states, one.inputs, one.weights, name, float(head[0]) + one.start)], dt or 1.0, []
+    middle = float(np.median(np.diff(head)))
+    end = float(np.asarray(times[rows - 1 : rows], dtype=np.float64)[0])
+    slack = 4 * precision * max(abs(float(head[0])), abs(end))
+    mean = (end - float(head[0])) / (rows - 1)
+    step = mean if abs(mean - middle) <= JITTER * middle + slack else middle
+    if not step > 0:
+        raise InputError(f"{name}: times do not increase; name the variable that is time with time=")
+    edges, before = [0], float(head[0]) - step
+    for first in range(0, rows, TIMES):
+        part = np.asarray(times[first : min(first + TIMES, rows)], dtype=np.float64)
+        steps = np.diff(part, prepend=before)
+        jumps = np.abs(steps - step) > JITTER * step + slack
+        holes = steps[jumps & (steps > 0)]
+        if not np.isfinite(part).all() or (np.abs(holes / step - np.round(holes / step)) > JITTER + slack / step).any():
+            raise InputError(
+                f"{name}: unevenly sampled, or times are missing, between rows {first} and "
+                f"{first + len(part) - 1}; {REMEDY}",
+                topic="uneven",
+            )
+        edges += (np.flatnonzero(jumps) + first).tolist()
+        before = float(part[-1])
+    edges = [*dict.fromkeys(edges), rows]
+    if len(edges) > 2 + rows // 2:
+        raise InputError(f"{name}: time jumps at {len(edges) - 2} of {rows} rows; {REMEDY}", topic="uneven")
+    whole = Series(one.states, one.inputs, one.weights, name)
+    parts = []
+    for a, b in pairwise(edges):
+        begin = float(np.asarray(times[a : a + 1], dtype=np.float64)[0])
+        parts.append(replace(whole if (a, b) == (0, rows) else whole.cut(a, b), start=begin + one.start))
+    notes = [f"{name}: cut at {len(parts) - 1} jumps in time"] if len(parts) > 1 else []
+    found = nice(step, max(slack / rows, 1e-9 * step), float(head[1] - head[0]))
+    if dt is not None and abs(dt - found) > 1e-3 * found:
+        raise InputError(f"{name}: dt = {dt:g} was given but the times are {found:g} apart; leave dt out")
+    return parts, dt or found, notes
+
+
+def _one_step(steps: Sequence[float], source: str) -> float:
+    """The one step that several trajectories share."""
+    if max(steps) - min(steps) > 1e-6 * min(steps):
+        raise InputError(
+            f"{source}: trajectories have different time steps, from {min(steps):g} to {max(steps):g}; bring them to "
+            "one with --resample and --dt (in Python: resample=True and dt=)"
+        )
+    return float(steps[0])
+
+
+def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
+    """The trajectories of several datasets of one system as one dataset."""
+    first = parts[0]
+    for part in parts[1:]:
+        what = [
+            word
+            for word, a, b in (
+                ("names of columns", first.names, part.names),
+                ("inputs", first.input_names, part.input_names),
+                ("grid", first.space, part.space),
+                ("steps of the calendar", first.frequency, part.frequency),
+            )
+            if a != b
+        ]
+        if part.size == first.size and what:
+            raise InputError(f"{first.source} and {part.source} differ in their {what[0]}; give data of one system")
+        if abs(part.dt - first.dt) > 1e-6 * first.dt:
+            raise InputError(
+                f"{first.source} has dt = {first.dt:g} but {part.source} has dt = {part.dt:g}; bring them to one step "
+                "with --resample (in Python: resample=True and dt=)"
+            )
+    series = tuple(_shifted(one, _later(part, first)) for part in parts for one in part.series)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    sources = list(dict.fromkeys(part.source for part in parts))
+    system = first.system if all(part.system == first.system for part in parts) else ""
+    return replace(first, series=series, notes=notes, source=source or ", ".join(sources), system=system)
+
+
+def _shifted(one: Series, later: float) -> Series:
+    return replace(one, start=one.start + later) if later else one
+
+
+def _later(part: Dataset, first: Dataset) -> float:
+    """Time between the dates from which two datasets count, in their unit; zero where they do not count from dates."""
+    ours, theirs = (calendar.first_date(one.units.get("time", "")) for one in (part, first))
+    if ours is None or theirs is None:
+        return 0.0
+    if first.frequency is not None:
+        return float(calendar.step_numbers(np.array([ours]), theirs, first.frequency)[0])
+    second = calendar.dates_of([1.0], first.units["time"])
+    length = 1e9 if second is None else float((second[0] - theirs) / np.timedelta64(1, "ns"))
+    return float((ours - theirs) / np.timedelta64(1, "ns")) / length
+
 
 SAME_STEP = 1e-6  # relative difference between the step of rounded times and the step that a file states
 # What a description says of a dataset under the same name.

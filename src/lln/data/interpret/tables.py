@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import time_zone
-from lln.data.interpret.date_columns import PARTS, combined_dates, text_dates
+from lln.data.interpret.calendar import NO_CONTEXT, TimeContext, time_zone
 from lln.data.interpret.description import Choices, Description, Part, asked_names, grid_of
-from lln.data.interpret.resample import NO_CONTEXT, TimeContext
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
@@ -340,3 +338,96 @@ def _grid_in(states: list[str]) -> tuple[tuple[str, ...], dict[str, NDArray[np.f
 
 def _alike(places: list[dict[str, float]]) -> bool:
     return bool(places) and all(list(place) == list(places[0]) for place in places)
+
+
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+DAYS = ("%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")
+MONTH_NOTATIONS = ("%Y%m%d", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%b", "%Y %b", "%m/%Y", "%m.%Y")
+SLASHES = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")  # day and month can be mistaken for each other
+QUARTER = re.compile(r"\s*(\d{4})[-\s]?Q([1-4])\s*")
+LOOK = 20  # cells that are tried before a whole column is
+PARTS = ("year", "quarter", "month", "day")
+
+
+def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
+    """Read text as dates in one notation; None unless every cell that is not empty is one.
+
+    Dates with a time zone become UTC.
+    """
+    texts = column[column.notna()].astype(str).str.strip()
+    few = texts.iloc[:LOOK]
+    if not len(few) or not few.str.contains(r"\d").all() or few.str.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?").all():
+        return None
+    if _iso(few) is not None:
+        return _spread(column, _iso(texts))
+    if few.str.fullmatch(QUARTER).all():
+        return _spread(column, _quarters(texts))
+    notations = [day + clock for day in DAYS for clock in CLOCKS] + list(MONTH_NOTATIONS)
+    for notation in notations:
+        if _parsed(few, notation) is not None:
+            return _spread(column, _parsed(texts, notation))
+    found = {}
+    for day in SLASHES:
+        for clock in CLOCKS:
+            values = None if _parsed(few, day + clock) is None else _parsed(texts, day + clock)
+            if values is not None and (len(values) < 2 or (np.diff(values) >= np.timedelta64(0, "s")).all()):
+                found[day + clock] = values
+    distinct = {values.tobytes() for values in found.values()}
+    if len(distinct) > 1:
+        raise InputError(
+            f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
+            "them as 2024-01-31"
+        )
+    return _spread(column, next(iter(found.values()), None))
+
+
+def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetime64], list[str]] | None:
+    """Dates from columns of whole numbers called year and quarter, or year, month and perhaps day, and these columns.
+
+    `base` names the columns of `table` by plain lower-case name. None if there are no such columns.
+    """
+    used = [part for part in PARTS if part in base]
+    if used[:1] != ["year"] or used[1:] not in (["quarter"], ["month"], ["month", "day"], ["quarter", "month"]):
+        return None
+    limits = {"year": (1000, 2261), "quarter": (1, 4), "month": (1, 12), "day": (1, 31)}
+    numbers = {}
+    for part in used:
+        values = table[base[part]]
+        if getattr(values.dtype, "kind", "O") not in "iu" or not values.between(*limits[part]).all():
+            return None
+        numbers[part] = values.to_numpy().astype(np.int64)
+    month = numbers["month"] if "month" in numbers else 3 * numbers["quarter"] - 2
+    dates = ((numbers["year"] - 1970) * 12 + month - 1).astype("M8[M]").astype("M8[D]")
+    if "day" in numbers:
+        dates = dates + (numbers["day"] - 1)
+    return dates.astype("M8[ns]"), [base[part] for part in used]
+
+
+def _iso(texts: Any) -> NDArray[np.datetime64] | None:
+    import pandas as pd
+
+    found = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    return None if found.isna().any() else np.asarray(found.dt.tz_localize(None), "M8[ns]")
+
+
+def _parsed(texts: Any, notation: str) -> NDArray[np.datetime64] | None:
+    import pandas as pd
+
+    found = pd.to_datetime(texts, format=notation, errors="coerce")
+    return None if found.isna().any() else np.asarray(found, "M8[ns]")
+
+
+def _quarters(texts: Any) -> NDArray[np.datetime64] | None:
+    matches = [QUARTER.fullmatch(text) for text in texts]
+    months = [None if one is None else (int(one[1]) - 1970) * 12 + 3 * int(one[2]) - 3 for one in matches]
+    known = [month for month in months if month is not None]
+    return np.array(known).astype("M8[M]").astype("M8[ns]") if len(known) == len(months) else None
+
+
+def _spread(column: Any, values: NDArray[np.datetime64] | None) -> NDArray[np.datetime64] | None:
+    """The dates in the rows of the column, NaT where a cell is empty."""
+    if values is None:
+        return None
+    whole = np.full(len(column), np.datetime64("NaT"), dtype="M8[ns]")
+    whole[column.notna().to_numpy()] = values
+    return whole

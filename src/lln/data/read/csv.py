@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, reason
-from lln.core.text import from_cell
+from lln.core.table import from_cell
 from lln.data.read.store import ReadTable, check_memory
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}

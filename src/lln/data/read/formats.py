@@ -7,26 +7,256 @@ program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
 from lln.core.registry import Registry
 from lln.core.safe_files import refuse_missing, whole_file
-from lln.data import write as writers
+from lln.core.table import cell
+from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret
-from lln.data.read import numpy_files, sandbox
+from lln.data.interpret.roles import ATTRIBUTE
+from lln.data.interpret.tables import INPUT, WEIGHT
+from lln.data.read import sandbox
 from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
-from lln.data.read.store import ReadTable, Store, xarray_store
+from lln.data.read.store import NPY_MAGIC, ZIP_MAGIC, ReadTable, Store, check_memory, open_npy, open_npz, xarray_store
 from lln.data.series import Dataset
 
 __all__ = ["FORMATS", "Format", "read", "write"]
+
+CHUNK = 1 << 20  # bytes
+ROOM = 1 << 24  # bytes that the HDF5 library may want beside the data
+LONGEST = 30_000  # characters of names that fit beside a file's data; HDF5 has room for 64 kB
+
+
+def to_xarray(dataset: Dataset) -> Any:
+    """`dataset` as an xarray.Dataset.
+
+    Plain states are one variable `states` (time, state); fields one variable each, (time, *space). Several
+    trajectories have the dimension `trajectory` in front, the shorter ones padded with NaN, with their lengths beside.
+    """
+    import xarray
+
+    time = dataset.time_name
+    lead = ("trajectory", time) if len(dataset.series) > 1 else (time,)
+    states = _padded(dataset, "states")
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {time: (time, _clock(dataset), _unit(dataset, "time"))}
+    variable_names = []
+    if dataset.space:
+        fields = states.reshape(*states.shape[:-1], len(dataset.channels), *dataset.space)
+        for index, channel in enumerate(dataset.channels):
+            name = f"{channel}_field" if channel in (*lead, *dataset.coords) else channel
+            variable_names.append(name)
+            variables[name] = (
+                (*lead, *dataset.coords),
+                fields.take(index, axis=len(lead)),
+                _unit(dataset, channel),
+            )
+        coords |= {name: (name, np.asarray(value), _unit(dataset, name)) for name, value in dataset.coords.items()}
+    else:
+        variables["states"] = ((*lead, "state"), states)
+        coords["state"] = ("state", np.array(dataset.names, dtype=object))
+    variables |= {name: (dims, values) for name, (dims, values) in _extras(dataset, time).items()}
+    if dataset.inputs:
+        coords["input"] = ("input", np.array(dataset.input_names, dtype=object))
+    attributes = {ATTRIBUTE: _notes_for_ourselves(dataset), "source": dataset.source}
+    return xarray.Dataset(variables, coords, attributes)
+
+
+def write_netcdf(path: Path, dataset: Dataset) -> None:
+    """NetCDF-4, which is HDF5 with named dimensions; in chunks of rows, since only chunks can have a checksum."""
+    data = to_xarray(dataset)
+    encoding = {
+        name: {"fletcher32": True, "chunksizes": _chunks(one.shape, one.dtype.itemsize)}
+        for name, one in data.variables.items()
+        if one.size and one.ndim and one.dtype.kind in "fiu"
+    }
+    # In memory first: the HDF5 library survives neither a disk that is full nor memory that it does not get.
+    bytearray(ROOM + 3 * data.nbytes)
+    path.write_bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
+
+
+def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """As many neighbouring rows as make about `CHUNK` bytes; of several trajectories, one at a time."""
+    sides = list(shape)
+    for axis, length in enumerate(shape):
+        rest = math.prod(shape[axis + 1 :]) * size
+        sides[axis] = min(length, max(1, CHUNK // rest))
+    return tuple(sides)
+
+
+def write_zarr(path: Path, dataset: Dataset) -> None:
+    """Zarr in format 2, which every reader knows."""
+    try:
+        from numcodecs import Zstd  # type: ignore[import-untyped]
+    except ImportError:
+        raise InputError(
+            f"{path}: writing Zarr needs the package zarr; install it with: pip install 'lln[data]'"
+        ) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = to_xarray(dataset)
+        # Texts of one width: those of any width need a codec that other readers may lack.
+        texts = {name: one.astype("U") for name, one in data.coords.items() if one.dtype == object}
+        data = data.assign_coords(texts)
+        # The usual codec takes a chunk that was cut short for whole; this one has a checksum.
+        encoding = {name: {"compressors": [Zstd(level=1, checksum=True)]} for name in data.variables}
+        data.to_zarr(path, mode="w", zarr_format=2, consolidated=True, encoding=encoding)
+
+
+def write_npz(path: Path, dataset: Dataset) -> None:
+    """Arrays `time` and `states`, with columns as they are, and what else is known beside them."""
+    lead = ["trajectory", "time"] if len(dataset.series) > 1 else ["time"]
+    extras = _extras(dataset, "time")
+    dims = {"time": ["time"], "states": [*lead, "state"], **{name: list(one) for name, (one, _) in extras.items()}}
+    dims |= {name: [name] for name in dataset.coords}
+    arrays: dict[str, Any] = {"time": _clock(dataset), "states": _padded(dataset, "states")}
+    arrays |= {name: values for name, (_, values) in extras.items()}
+    arrays |= {name: np.asarray(value) for name, value in dataset.coords.items() if name not in arrays}
+    said = json.loads(_notes_for_ourselves(dataset, always=True))
+    said |= {"dims": dims, "coords": list(dataset.coords)}
+    arrays |= {"dt": np.float64(dataset.dt), "names": np.array(dataset.names), ATTRIBUTE: np.array(json.dumps(said))}
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def write_npy(path: Path, dataset: Dataset) -> None:
+    """The states alone, (time, n) or (trajectories, time, n); the time step and the names are not kept."""
+    if len(set(dataset.lengths)) > 1:
+        raise InputError(f"{path}: npy holds one array and the trajectories have different lengths; write .npz instead")
+    with path.open("wb") as file:
+        np.save(file, _padded(dataset, "states"), allow_pickle=False)
+
+
+def write_csv(path: Path, dataset: Dataset) -> None:
+    """A row for each time: time, the state, inputs and weights; a column `trajectory` in front if there are several."""
+    several = len(dataset.series) > 1
+    weighted = any(one.weights is not None for one in dataset.series)
+    heading = ["trajectory"] * several + [dataset.time_name, *_headings(dataset)]
+    heading += [INPUT + name for name in dataset.input_names] + [WEIGHT] * weighted
+    with path.open("w", encoding="utf-8", newline="") as file:
+        import csv
+
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow([cell(name) for name in heading])
+        for index, one in enumerate(dataset.series):
+            times = dataset.times(index)
+            dates = _dates(times, dataset)
+            for first, block in one.blocks():
+                parts = [times[first : first + len(block), None], block]
+                known = one.input_rows(first, first + len(block))
+                parts += [] if known is None else [known]
+                if weighted:
+                    heavy = np.ones(len(one)) if one.weights is None else one.weights
+                    parts.append(heavy[first : first + len(block), None])
+                rows = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
+                lines = [_texts(row) for row in rows.tolist()]
+                if dates is not None:
+                    lines = [[date, *line[1:]] for date, line in zip(dates[first:], lines, strict=False)]
+                out.writerows([[index] * several + line for line in lines])
+
+
+def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
+    """Times that count from a date as dates, which a table has no other place for."""
+    exact = dates_of(times, dataset.units.get("time", ""), dataset.frequency)
+    if exact is None:
+        return None
+    whole = bool((exact == exact.astype("M8[s]")).all())
+    return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
+
+
+def _texts(row: list[float]) -> list[str]:
+    return ["" if value != value else repr(value) for value in row]
+
+
+def _headings(dataset: Dataset) -> Iterator[str]:
+    if not dataset.space:
+        yield from dataset.names
+        return
+    places = [[f"{name}={float(at)!r}" for at in values] for name, values in dataset.coords.items()]
+    for channel in dataset.channels:
+        for point in product(*places):
+            yield f"{channel}[{' '.join(point)}]"
+
+
+def _clock(dataset: Dataset) -> NDArray[Any]:
+    """Times of the longest trajectory, from the common start, or from zero if they have none in common."""
+    starts = {one.start for one in dataset.series}
+    first = starts.pop() if len(starts) == 1 else 0.0
+    clock: NDArray[Any] = first + np.arange(max(dataset.lengths)) * dataset.dt
+    return clock
+
+
+def _extras(dataset: Dataset, time: str) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """Inputs, weights, lengths and starts, where there is something to say."""
+    lead = ("trajectory", time) if len(dataset.series) > 1 else (time,)
+    found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+    if dataset.inputs:
+        found["inputs"] = ((*lead, "input"), _padded(dataset, "inputs"))
+    if any(one.weights is not None for one in dataset.series):
+        found["weights"] = (lead, _padded(dataset, "weights")[..., 0])
+    if len(set(dataset.lengths)) > 1:
+        found["length"] = (("trajectory",), np.array(dataset.lengths))
+    if len({one.start for one in dataset.series}) > 1:
+        found["start"] = (("trajectory",), np.array([one.start for one in dataset.series]))
+    return found
+
+
+def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
+    """States, inputs or weights of all trajectories, (trajectories, time, columns), NaN behind the shorter ones."""
+    longest = max(dataset.lengths)
+    parts = []
+    for one in dataset.series:
+        if what == "states":
+            parts.append(one.rows(0, len(one)))
+        elif what == "inputs":
+            parts.append(np.asarray(one.input_rows(0, len(one))))
+        else:
+            parts.append(np.ones((len(one), 1)) if one.weights is None else one.weights[:, None])
+    if len(parts) == 1:
+        return parts[0]
+    check_memory(8 * len(parts) * longest * parts[0].shape[1], dataset.source)
+    out = np.full((len(parts), longest, parts[0].shape[1]), np.nan, dtype=np.result_type(*parts))
+    for row, part in zip(out, parts, strict=True):
+        row[: len(part)] = part
+    return out
+
+
+def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
+    """What the variables of a file cannot say, as JSON."""
+    said: dict[str, Any] = {"format": 1, "dt": dataset.dt}
+    if dataset.system:
+        said["system"] = dataset.system
+    if dataset.frequency:
+        said["frequency"] = dataset.frequency
+    if always and dataset.units:
+        said["units"] = dict(dataset.units)
+    if dataset.space:
+        said["channels"] = list(dataset.channels)
+    if dataset.inputs:
+        said["input_names"] = list(dataset.input_names)
+    if (always or dataset.space) and sum(len(name) + 4 for name in dataset.names) < LONGEST:
+        said["names"] = list(dataset.names)
+    return json.dumps(said)
+
+
+def _unit(dataset: Dataset, name: str) -> dict[str, str]:
+    return {"units": dataset.units[name]} if name in dataset.units else {}
 
 
 @dataclass(frozen=True)
@@ -48,18 +278,18 @@ class Format:
     folder: bool = False
 
 
-_HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), writers.write_netcdf)
+_HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), write_netcdf)
 FORMATS: Registry[Format] = Registry(
     "format",
     "lln.formats",
     {
-        ".npz": Format("npz", numpy_files.open_npz, writers.write_npz),
-        ".npy": Format("npy", numpy_files.open_npy, writers.write_npy),
-        ".csv": Format("CSV", read_csv, writers.write_csv),
+        ".npz": Format("npz", open_npz, write_npz),
+        ".npy": Format("npy", open_npy, write_npy),
+        ".csv": Format("CSV", read_csv, write_csv),
         ".h5": _HDF5,
         ".hdf5": _HDF5,
-        ".nc": Format("NetCDF", partial(sandbox.open_store, "NetCDF"), writers.write_netcdf),
-        ".zarr": Format("Zarr", partial(sandbox.open_store, "Zarr"), writers.write_zarr, folder=True),
+        ".nc": Format("NetCDF", partial(sandbox.open_store, "NetCDF"), write_netcdf),
+        ".zarr": Format("Zarr", partial(sandbox.open_store, "Zarr"), write_zarr, folder=True),
     },
 )
 """Every format by its suffix."""
@@ -143,8 +373,8 @@ def _unreadable(path: Path, form: Format, error: Exception) -> str:
     kinds = {
         "HDF5 or NetCDF": (HDF5_MAGIC, ("HDF5", "NetCDF")),
         "NetCDF": (NETCDF3_MAGIC, ("NetCDF",)),
-        "npz": (numpy_files.ZIP_MAGIC, ("npz",)),
-        "npy": (numpy_files.NPY_MAGIC, ("npy",)),
+        "npz": (ZIP_MAGIC, ("npz",)),
+        "npy": (NPY_MAGIC, ("npy",)),
     }
     found = next((name for name, (magic, _) in kinds.items() if start.startswith(magic)), None)
     own = found is not None and form.name in kinds[found][1]

@@ -16,8 +16,7 @@ from lln import __version__
 from lln.core.errors import InputError
 from lln.export.parts import Probe
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Frame
-from lln.step.polynomial import Polynomial
+from lln.step.frame import Array, Frame, Polynomial
 
 WIDTH = 110
 PRECISIONS = ("float", "double")

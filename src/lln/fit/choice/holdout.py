@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.series import Dataset
-from lln.data.windows import HORIZON
+from lln.data.series import HORIZON, Dataset
 from lln.fit.choice.scores import RolloutErrors, lead_times
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.input_lags import with_input_lags
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import Fold, folds, load, roll_linear
 from lln.fit.choice.linear_choice import ALIKE, choose_linear
 from lln.fit.choice.scores import LEAST, RolloutErrors, better_by
 from lln.fit.defaults import VALIDATION
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.fit.report.skill import LINEAR, MODEL
+from lln.fit.report.report import LINEAR, MODEL
 
 LAGS = (1, 2, 3, 4, 6, 8, 12, 18, 24)
 _HISTORIES = (1, 2, 5)

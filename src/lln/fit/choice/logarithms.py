@@ -13,7 +13,7 @@ from lln.fit.choice.histories import longest_stretch, seasons
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.options import Fit, FitReport
 from lln.fit.prepare import Preparer
-from lln.fit.report.skill import LINEAR, MODEL, Skill
+from lln.fit.report.report import LINEAR, MODEL, Skill
 from lln.step.base import AnyStep
 from lln.step.frame import Array, Logarithm
 

@@ -17,8 +17,7 @@ import torch
 from lln.fit.closed.linear import Units
 from lln.models.lens import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.frame import Array, Frame
-from lln.step.polynomial import Polynomial, monomial_table
+from lln.step.frame import Array, Frame, Polynomial, monomial_table
 
 
 class Basis(Protocol):

@@ -31,17 +31,14 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.data import channel_range, empty_frame, spectral_radius
-from lln.fit.fields.grid import Grid, conserves, grid_of
+from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
-from lln.fit.fields.lens_search import LensSearch
-from lln.fit.fields.lenses import LensChoice
-from lln.fit.fields.options import FieldOptions
+from lln.fit.fields.lenses import LensChoice, LensSearch
 from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
-from lln.fit.fields.training import FieldTrainer, Say
-from lln.fit.networks.unrolled import STEPS_WHEN_NOISY
+from lln.fit.fields.training import FieldOptions, FieldTrainer, Say
 from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit, filled_in
-from lln.fit.report.skill import measure_skill
+from lln.fit.report.report import measure_skill
+from lln.fit.trials import STEPS_WHEN_NOISY
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array

@@ -10,8 +10,7 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choice.noise import Noise
-from lln.fit.fields.data import channel_range, spectral_radius
-from lln.fit.fields.grid import Grid
+from lln.fit.fields.data import Grid, channel_range, spectral_radius
 from lln.fit.options import FitReport
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame

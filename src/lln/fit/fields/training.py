@@ -4,27 +4,60 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from lln.core.errors import choice
 from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.fit.defaults import FIELD_MEMBERS, field_budget
 from lln.fit.fields.data import FieldExamples
-from lln.fit.fields.options import FieldOptions
 from lln.fit.options import Event, Phase, Recipe
 from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
-from lln.models.field_ensemble import FieldEnsemble
+from lln.models.field import FieldEnsemble
 from lln.step.field import FieldStep
-from lln.step.field_frame import FieldFrame
+from lln.step.field_frame import CONSERVE, FieldFrame
+from lln.step.frame import Array
 from lln.train import distributed
 from lln.train.checkpoint import Checkpoint
 from lln.train.loop import Schedule, Trainer, UpdateOptions
 from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
+
+
+@dataclass(frozen=True, eq=False)
+class FieldOptions:
+    """Choices that only fields have; None and "auto" leave them to the recipe.
+
+    Attributes:
+        boundary: for all sides, for each axis, or (low, high) for an axis; "auto" reads it off the data.
+        conserve: "none"; "mean" holds the mean of every channel; "flux" lets only fluxes between neighbours change a
+            field; "auto" holds the mean where the data does.
+        kernel: points of the networks' convolutions, one number or one for each axis.
+        linear_kernel: of the linear part; None tries a few.
+        blocks: of a network.
+        hidden: channels between blocks.
+        noise: standard deviation of the noise on the inputs of training, in units of their spread; 0 for none, None
+            chooses it on held-out rollouts. It teaches networks to damp what the data does not contain.
+        static: fixed fields (*space, s), or one (*space), that the networks also see, in any units.
+    """
+
+    boundary: str | Sequence[str | Sequence[str]] = "auto"
+    conserve: str = "auto"
+    kernel: int | Sequence[int] | None = None
+    linear_kernel: int | Sequence[int] | None = None
+    blocks: int | None = None
+    hidden: int | None = None
+    noise: float | None = None
+    static: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without data."""
+        choice("conserve", self.conserve, ("auto", *CONSERVE))
+
 
 # By dimensions of space: what two cores train in a few minutes.
 SIZES: dict[int, dict[str, int]] = {

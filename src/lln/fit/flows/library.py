@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.step.polynomial import Array, Flow, Polynomial, monomial_table
+from lln.step.frame import Array, Flow, Polynomial, monomial_table
 
 Index = NDArray[np.int64]
 

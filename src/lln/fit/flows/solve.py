@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from lln.fit.flows.library import Index, MonomialLibrary
-from lln.step.polynomial import Array
+from lln.step.frame import Array
 
 _STAGES = ((1.0, 0.0), (2.0, 0.5), (2.0, 0.5), (1.0, 1.0))  # weight of a slope, and how far ahead it is taken
 _NUMBERS = 1 << 21  # sensitivities that are held at a time

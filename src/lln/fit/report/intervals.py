@@ -11,12 +11,16 @@ Errors of a coordinate that is always above zero may grow in proportion to it, a
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
 model grow faster from some states than from others; there widths are multiples of the spread along each rollout. Errors
 of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
+
+The spread comes from a covariance that is carried along a rollout: each step multiplies it by the derivative of the
+model there and adds what one step errs. A chaotic system forgets at different speeds in different places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,10 +28,70 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from lln.core.errors import InputError
-from lln.fit.report.pace import Pace, change_along, log_likelihood, pace_of
-from lln.fit.report.spread import spread_along
 from lln.step.base import Step
 from lln.step.frame import Array
+
+_POWERS = (1.0, 2.0)
+_FLOORS = tuple(2.0**power for power in range(-5, 5))
+_FASTEST = 2.0  # standard deviations in one step: a diverged rollout changes by no more
+_APART = 4.0  # windows that do not overlap: fewer do not tell what errors depend on
+_GAIN = 0.02  # log-likelihood of one error
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The size of errors as a function of the change of the state.
+
+    Attributes:
+        unit: typical change of one step, in standard deviations.
+        power: of the change.
+        floor: what errors do not fall below, where those of a typical change are one.
+    """
+
+    unit: float
+    power: float
+    floor: float
+
+    def __post_init__(self) -> None:
+        """Check values that come from a file."""
+        if self.power not in _POWERS or not (0 < self.unit < np.inf and 0 < self.floor < np.inf):
+            raise ValueError(f"a pace of unit {self.unit:g}, power {self.power:g} and floor {self.floor:g}")
+
+    def sizes(self, change: Array) -> Array:
+        """Sizes of errors after changes that `change_along` found."""
+        return np.asarray(np.hypot((change / self.unit) ** self.power, self.floor))
+
+
+def change_along(start: Array, states: Array, scale: Array) -> Array:
+    """Root mean square change of one step from windows (..., H, n) up to states (..., steps, n), (..., steps, 1)."""
+    with np.errstate(all="ignore"):
+        steps = np.diff(np.concatenate([start[..., -1:, :], states], axis=-2), axis=-2) / scale
+        square = np.fmin(np.mean(steps**2, axis=-1, keepdims=True), _FASTEST**2)
+    return np.asarray(np.sqrt(np.cumsum(square, axis=-2) / np.arange(1, states.shape[-2] + 1)[:, None]))
+
+
+def pace_of(error: Array, change: Array, apart: float) -> Pace | None:
+    """The pace that errors (windows, leads, n) follow; None if they do so no better than errors of one size.
+
+    Args:
+        error: absolute errors.
+        change: of the same rollouts, (windows, leads, 1).
+        apart: how many windows do not overlap.
+    """
+    unit = float(np.sqrt(np.mean(change**2)))
+    if apart < _APART or unit == 0:
+        return None
+    tried = [Pace(unit, *one) for one in product(_POWERS, _FLOORS)]
+    gains = [log_likelihood(error, one.sizes(change)) - log_likelihood(error) for one in tried]
+    best = int(np.argmax(gains))
+    return tried[best] if gains[best] > _GAIN else None
+
+
+def log_likelihood(error: Array, sizes: Array | float = 1.0) -> float:
+    """Of one error (windows, leads, n), if those at one lead time were normal and as large as `sizes` say."""
+    tiny = np.finfo(np.float64).tiny
+    return float(-np.log(np.maximum(np.mean((error / sizes) ** 2, axis=0), tiny)).mean() / 2 - np.log(sizes).mean())
+
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _POINTS = 24  # lead times at which widths are kept
@@ -52,8 +116,8 @@ class Intervals:
             them, of which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
         scale: standard deviation of each coordinate, (n,).
         kick: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows
-            from it along each rollout (`lln.fit.report.spread`); None elsewhere.
-        pace: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.pace`).
+            from it along each rollout (`lln.fit.report.intervals`); None elsewhere.
+        pace: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
     """
 
     leads: tuple[int, ...]
@@ -280,3 +344,54 @@ def _pooled(ratios: Array, leads: NDArray[np.int64], lead: int) -> Array:
     """The ratios (windows, leads, n) at lead times near `lead`, (windows x leads, n)."""
     near = (leads <= _NEAR * lead) & (leads >= lead / _NEAR)
     return ratios[:, near].reshape(-1, ratios.shape[2])
+
+
+MOST = 16  # numbers in a window: the covariance has its square
+_FEW = 8  # windows and steps that tell a linear map from others
+_ALIKE = 1e-3  # part by which spreads of a linear map differ at most, by rounding
+_NUDGE = 1e-5  # standard deviations by which states are moved for a derivative
+_WIDEST = 2.0  # standard deviations: an error does not grow beyond what two states of the data differ by
+
+
+def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array | None, kick: Array) -> Array:
+    """Standard deviations of the errors along rollouts, (..., steps, n).
+
+    Args:
+        step: the model.
+        start: windows, (..., H, n), oldest first.
+        steps: how many.
+        inputs: known inputs (..., steps, m), or None.
+        kick: standard deviation of the error of one step, (n,).
+    """
+    lead, (history, n) = start.shape[:-2], start.shape[-2:]
+    size, scale = history * n, step.frame.scale
+    window = start.reshape(-1, history, n).astype(np.float64)
+    known = None if inputs is None else inputs.reshape(len(window), steps, -1)
+    nudge = _NUDGE * np.tile(scale, history)
+    moved = np.concatenate([np.zeros((1, size)), np.diag(nudge)]).reshape(size + 1, history, n)
+    shift = np.eye(size, k=n)[: size - n]
+    covariance, found = np.zeros((len(window), size, size)), np.empty((len(window), steps, n))
+    with np.errstate(all="ignore"):
+        for k in range(steps):
+            now = None if known is None else np.repeat(known[:, None, k : k + 1], size + 1, axis=1)
+            after = np.asarray(step.rollout(window[:, None] + moved, 1, now))[:, :, 0]
+            derivative = np.swapaxes((after[:, 1:] - after[:, :1]) / nudge[:, None], 1, 2)
+            whole = np.concatenate([np.broadcast_to(shift, (len(window), *shift.shape)), derivative], axis=1)
+            covariance = whole @ covariance @ np.swapaxes(whole, 1, 2)
+            covariance[:, size - n :, size - n :] += np.diag(kick**2)
+            found[:, k] = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)[:, size - n :])
+            window = np.concatenate([window[:, 1:], after[:, :1]], axis=1)
+        return np.asarray(np.fmin(found, _WIDEST * scale)).reshape(*lead, steps, n)
+
+
+def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, kick: Array) -> bool:
+    """Whether errors of a model grow from some windows (W, H, n) otherwise than from others, as in no linear map.
+
+    Large windows and networks are not asked: that would take longer than their fit.
+    """
+    if start.shape[1] * start.shape[2] > MOST or step.members:
+        return False
+    few = slice(None, None, max(1, len(start) // _FEW))
+    steps = _FEW if inputs is None else min(_FEW, inputs.shape[1])
+    found = spread_along(step, start[few], steps, None if inputs is None else inputs[few, :steps], kick)
+    return bool((np.ptp(found, axis=0) > _ALIKE * found.max(axis=0)).any())

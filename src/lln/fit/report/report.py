@@ -1,23 +1,227 @@
-"""What a fit says about itself when it is done."""
+"""What a fit says about itself when it is done: choices, and errors by lead time on rows that did not train it."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import Fold
+from lln.fit.choice.histories import seasons
+from lln.fit.choice.holdout import Fold, Windows, load, rolling
 from lln.fit.choice.noise import Noise
+from lln.fit.choice.scores import LOST, RolloutErrors
 from lln.fit.closed.choices import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import FrameChoice, PreparedData
 from lln.fit.report.coverage import coverage
+from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, may_differ, measured_coverage, spread_along
+from lln.step.base import Step
 from lln.step.dense import DenseStep
+from lln.step.frame import Array
 from lln.train.ensemble import Shape
+
+MODEL, LINEAR = "model", "linear map"
+_WINDOWS = 100
+_LONGEST = 200  # steps
+_LARGE = 2_000_000  # numbers in the rollouts of one model
+_FEW_WINDOWS, _FEW_STEPS = 8, 10
+
+
+@dataclass(frozen=True, eq=False)
+class Skill:
+    """Held-out rollouts of a model and of simple references.
+
+    Attributes:
+        errors: by name; the model's own under "model".
+        intervals: from the model's errors.
+        covered: fraction of held-out states within 90 % intervals that other held-out states gave; None for too few.
+    """
+
+    errors: dict[str, RolloutErrors]
+    intervals: Intervals
+    covered: float | None
+
+    def into(self, report: FitReport, *, noisy: bool = False) -> FitReport:
+        """The report with these results, and with a sentence where the model has no skill or is beaten."""
+        table = {name: one.by_lead(noisy=noisy).tolist() for name, one in self.errors.items()}
+        own = self.errors[MODEL]
+        by_lead = own.by_lead(noisy=noisy)
+        good = np.flatnonzero(by_lead < LOST)
+        valid = int(own.leads[good[-1]]) if len(good) else 0
+        return replace(
+            report,
+            lead_times=own.leads,
+            skill=table,
+            valid_steps=valid,
+            intervals=self.intervals.record(),
+            coverage_90=self.covered,
+            notes=(*report.notes, *self._notes(valid, noisy)),
+        )
+
+    def _notes(self, valid: int, noisy: bool) -> list[str]:
+        own, notes = self.errors[MODEL], []
+        if valid < own.leads[-1]:
+            notes.append(
+                f"Nothing that was tried forecasts beyond {valid} steps on held-out rows."
+                if valid
+                else "Nothing that was tried forecasts even one step on held-out rows to less than half of the spread."
+            )
+        score = own.score(noisy=noisy)
+        for name, one in self.errors.items():
+            if name not in (MODEL, LINEAR) and one.score(noisy=noisy) < score - 0.1:
+                notes.append(f"On held-out rows {name} has a smaller error; use it where that is enough.")
+                break
+        return notes
+
+
+def measure_skill(
+    dataset: Dataset,
+    fold: Fold,
+    scale: Array,
+    model: Step[Any, Any],
+    linear: Step[Any, Any] | None = None,
+    earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
+    seconds: float = math.inf,
+    final: Step[Any, Any] | None = None,
+) -> Skill:
+    """Roll out a model that did not see the held-out rows, from many starts among them.
+
+    Args:
+        dataset: all of it.
+        fold: what trained and what was held out.
+        scale: standard deviations, (n,).
+        model: trained without the held-out rows.
+        linear: the best linear map, as a reference.
+        earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
+        seconds: that the rollouts of the model may take; fewer windows are rolled out, down to a few, and then over
+            fewer steps.
+        final: the model that learned from all rows, whose intervals these are; None if it is `model`.
+    """
+    longest = max(model.frame.history, 1 if linear is None else linear.frame.history)
+    season = next(iter(seasons(dataset, 1)), 0)
+    steps = min(fold.steps, _LONGEST)
+    count = max(_FEW_WINDOWS, min(_WINDOWS, _LARGE // max(1, steps * dataset.size)))
+    if math.isfinite(seconds):
+        count, steps = _affordable(dataset, fold, scale, model, (count, steps), seconds)
+    many = rolling(dataset, fold, longest, steps, count)
+    windows = load(dataset, many, longest, scale)
+    predicted = _rolled(model, windows)
+    errors = {MODEL: windows.errors(predicted)}
+    if linear is not None:
+        errors[LINEAR] = windows.errors(_rolled(linear, windows))
+    errors["persistence"] = windows.errors(np.broadcast_to(windows.start[:, -1:], windows.truth.shape))
+    errors["the training mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
+    if 1 < season <= longest:
+        repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
+        errors["the last season"] = windows.errors(repeated)
+    held = [_Rolled(model, windows, many, predicted)]
+    for other, step in earlier:
+        more = rolling(dataset, other, longest, steps, count)
+        if more.steps == steps:
+            held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
+    intervals, covered = _intervals(dataset, held, final)
+    return Skill(errors, intervals, covered)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rolled:
+    """Rollouts of a model over the windows of a fold."""
+
+    step: Step[Any, Any]
+    windows: Windows
+    fold: Fold
+    states: Array
+
+    @classmethod
+    def of(cls, step: Step[Any, Any], windows: Windows, fold: Fold) -> _Rolled:
+        return cls(step, windows, fold, _rolled(step, windows))
+
+    @property
+    def start(self) -> Array:
+        return self.windows.start[:, -self.step.frame.history :]
+
+    def spread(self, kick: Array) -> Array:
+        return spread_along(self.step, self.start, self.states.shape[1], self.windows.inputs, kick)
+
+    def change(self) -> Array:
+        return change_along(self.windows.start, self.states, self.windows.scale)
+
+
+def _intervals(
+    dataset: Dataset, held: Sequence[_Rolled], final: Step[Any, Any] | None
+) -> tuple[Intervals, float | None]:
+    """Intervals, and how much of the held-out rows others cover.
+
+    Args:
+        dataset: all of it.
+        held: rollouts over held-out rows, each by a model that did not learn from them.
+        final: the model that learned from all rows; None if there is none.
+    """
+    last = held[-1]
+    windows, fold, scale, history = last.windows, last.fold, last.windows.scale, last.step.frame.history
+    first = np.where(np.isfinite(last.states), last.states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
+    kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
+    pairs, rows = [(one.states, one.windows.truth) for one in held], _rows([one.fold for one in held])
+    # Noise is in the starts too, which a spread from the errors of steps does not know.
+    spread, change = None, None if fold.noisy else np.concatenate([one.change() for one in held])
+    if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
+        spread = np.concatenate([one.spread(kick) for one in held])
+    covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
+    longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
+    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, fold.steps, count)
+    # Without noise errors depend on where the state is. Where nothing along them says how, the latest rows do.
+    if final is None or not trained.windows or not (fold.noisy or intervals.follow):
+        return intervals, covered
+    seen = _Rolled.of(final, load(dataset, trained, longest, scale), trained)
+    both = [(one.states, _rolled(final, one.windows), one.windows.truth) for one in held]
+    sizes = [intervals.spread(one.step, one.start, one.states, one.windows.inputs) for one in held]
+    units = [scale if one is None else one for one in sizes]  # else the largest errors would decide
+    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, units), seen.windows.truth))
+    spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
+    rows = _rows([one.fold for one in (*held, seen)])
+    change = None if change is None else np.concatenate([change, seen.change()])
+    return Intervals.of(*_joined(pairs), scale, rows, spread, kick, change), covered
+
+
+def _affordable(
+    dataset: Dataset, fold: Fold, scale: Array, model: Step[Any, Any], wanted: tuple[int, int], seconds: float
+) -> tuple[int, int]:
+    """Numbers of windows and of steps, at most those wanted, whose rollouts take about so many seconds."""
+    count, steps = wanted
+    few = load(dataset, rolling(dataset, fold, model.frame.history, 1, _FEW_WINDOWS), model.frame.history, scale)
+    began = time.monotonic()
+    _rolled(model, few)
+    each = max(time.monotonic() - began, 1e-9) / len(few.start)
+    count = min(count, max(_FEW_WINDOWS, int(seconds / (each * steps))))
+    return count, min(steps, max(_FEW_STEPS, int(seconds / (each * count))))
+
+
+def _rows(folds: Sequence[Fold]) -> int:
+    """How many rows are held out in at least one fold."""
+    total, reached = 0, dict[int, int]()
+    for index, first, last in sorted(part for fold in folds for part in fold.held_out):
+        total += max(0, last - max(first, reached.get(index, first)))
+        reached[index] = max(last, reached.get(index, last))
+    return total
+
+
+def _joined(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    predicted, truth = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    return predicted, truth
+
+
+def _rolled(model: Step[Any, Any], windows: Windows) -> Array:
+    start = windows.start[:, -model.frame.history :]
+    with np.errstate(all="ignore"):
+        return np.asarray(model.rollout(start, windows.truth.shape[1], windows.inputs))
+
 
 _ROWS = 4096
 

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.checks import check_int, finite, positive
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
-from lln.data.input_lags import with_input_lags
-from lln.data.stream import moments
-from lln.data.windows import HORIZON
+from lln.data.series import HORIZON
+from lln.data.stream import moments, with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.histories import longest_history
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load
@@ -37,8 +35,7 @@ from lln.forecaster.comparison.competitors import (
     given_model,
 )
 from lln.forecaster.comparison.result import Comparison, Score
-from lln.forecaster.forecaster import LensForecaster
-from lln.forecaster.keywords import keyword_options
+from lln.forecaster.forecaster import LensForecaster, keyword_options
 from lln.forecaster.layout import TrainingFingerprint
 from lln.forecaster.references import REFERENCES
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, unmarked

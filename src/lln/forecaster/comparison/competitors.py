@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
+from lln.core.errors import InputError, check_int
 from lln.core.statistics import geometric_mean
 from lln.data.series import Dataset
 from lln.evaluate.rollout import rollout
@@ -19,7 +18,7 @@ from lln.fit.fitter import fit_many
 from lln.fit.learn import DENSE_COORDINATES, Field, learn, points_share
 from lln.fit.options import Fit, Recipe
 from lln.forecaster.references import REFERENCES
-from lln.forecaster.references.lags import AutoRegression
+from lln.forecaster.references.simple import AutoRegression
 from lln.models.factory import state_networks
 from lln.step.frame import Array
 

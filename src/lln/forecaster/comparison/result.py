@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import Table, number
-from lln.core.text import human_time
+from lln.core.table import Table, human_time, number
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -236,7 +235,7 @@ class Comparison:
 
     def figure(self, title: str | None = None) -> Figure:
         """Draw the error against the step for every model; the middle half of the best network's rollouts is shaded."""
-        from lln.plots.forecast_figures import comparison_figure
+        from lln.plots.forecasts import comparison_figure
 
         networks = [score for score in self.scores if score.name not in self.references]
         shaded = networks[:1] if self.windows * len(self.seeds) > 3 else []

@@ -1,9 +1,7 @@
 """Simple methods that an expert would try first, beside which a model is scored."""
 
-from lln.forecaster.references.kernel import KernelRidgeReference
-from lln.forecaster.references.lags import AutoRegression, SeasonalNaive
-from lln.forecaster.references.reservoir import EchoState
-from lln.forecaster.references.simple import Analog, Persistence, Reference, TrainingMean
+from lln.forecaster.references.reservoir import EchoState, KernelRidgeReference
+from lln.forecaster.references.simple import Analog, AutoRegression, Persistence, Reference, SeasonalNaive, TrainingMean
 
 __all__ = ["REFERENCES", "Reference"]
 

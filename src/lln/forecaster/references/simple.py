@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lln.core.checks import check_int, finite
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError, check_int, choice, finite
 from lln.data.series import Dataset
-from lln.data.stream import moments
+from lln.data.stream import moments, pair_batches
+from lln.fit.choice.histories import linear_histories, seasons
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
 from lln.fit.choice.linear_choice import choose_linear, radii_of
 from lln.fit.closed.linear import units_of_moments
 from lln.fit.closed.ridge import RIDGES
+from lln.fit.defaults import VALIDATION
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.forecaster.references.analogs import AnalogLibrary, Memory
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 
@@ -190,3 +193,184 @@ class Analog(Reference):
 
 def _histories(history: int | str, most: int) -> tuple[int, ...]:
     return tuple(range(1, most + 1)) if history == "auto" else (check_int("history", history, 1),)  # type: ignore[arg-type]
+
+
+class SeasonalNaive(Reference):
+    """The last season, repeated. Data without a season gives persistence."""
+
+    def fit(self, dataset: Dataset) -> Self:
+        """Find the season from the autocorrelation of the changes."""
+        self.history = self.longest(dataset)
+        self.note = f"season {self.history}" if self.history > 1 else "no season found"
+        return self
+
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:
+        """The season in steps, 1 without one."""
+        rows = max((last - first for _, first, last in dataset.stretches(1)), default=1)
+        return next((season for season in seasons(dataset, 1) if season <= rows // 2), 1)
+
+    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
+        """Repeat the last season of the window."""
+        season = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
+        return np.take(season, np.arange(check_int("steps", steps, 1)) % self.history, axis=-2)
+
+
+class AutoRegression(LinearReference):
+    """A linear map of as many past states as the data bears, seasons included; lags and ridge chosen on held-out rows.
+
+    Args:
+        most: longest history; None for any.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self.most = most
+
+    def fit(self, dataset: Dataset) -> Self:
+        """Choose lags and ridge on held-out rollouts, then solve for all of the data."""
+        every = linear_histories(dataset)
+        self.histories = tuple(one for one in every if self.most is None or one <= self.most) or (1,)
+        return super().fit(dataset)
+
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:
+        """The largest number of lags that is tried."""
+        return max(linear_histories(dataset))
+
+
+STEPS = 64  # length of the rollouts, at most
+NetworkChoice = TypeVar("NetworkChoice")
+
+
+class Rolls(Protocol):
+    """Anything that rolls out windows of `history` states."""
+
+    history: int
+
+    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
+        """(..., H, n) to (..., steps, n)."""
+
+
+def best_setting(
+    dataset: Dataset, settings: Iterable[NetworkChoice], history: int, make: Callable[[Dataset, NetworkChoice], Rolls]
+) -> NetworkChoice:
+    """The setting whose rollouts over the held-out windows score best.
+
+    Args:
+        dataset: the data to fit to.
+        settings: what to try.
+        history: longest history of any setting.
+        make: fits one setting to the rows that train.
+    """
+    fold = folds(dataset, VALIDATION, history)[-1]
+    training, scale = dataset.select(fold.train), units_of_moments(moments(dataset)).scale
+
+    def score(setting: NetworkChoice) -> float:
+        model = make(training, setting)
+        windows = load(dataset, fold, model.history, scale, STEPS)
+        with np.errstate(all="ignore"):
+            predicted = model.rollout(windows.start, windows.truth.shape[1], windows.inputs)
+        return windows.errors(predicted).score()
+
+    return min(settings, key=score)
+
+
+MOST = 200_000
+FEW_DIMENSIONS = 8.0
+
+
+class Nearest:
+    """The nearest of many points, in the Euclidean distance.
+
+    A tree skips most of the points where they fill few dimensions, however many columns they have; turned into their
+    principal axes they also look so to the tree. Where they fill many it would look at nearly all of them in the
+    slowest way, and one matrix product serves better.
+
+    Args:
+        points: (P, F).
+    """
+
+    def __init__(self, points: Array) -> None:
+        from scipy.spatial import cKDTree
+
+        self.centre = points.mean(axis=0)
+        spread = points - self.centre
+        variance, self.axes = np.linalg.eigh(spread.T @ spread)
+        filled = float(variance.sum() ** 2 / max(float(np.square(variance).sum()), np.finfo(np.float64).tiny))
+        turned = spread @ self.axes
+        self.tree: Any = cKDTree(turned, balanced_tree=False) if filled <= FEW_DIMENSIONS else None
+        self.points, self.squares = turned, np.square(turned).sum(axis=1)
+
+    def __call__(self, queries: Array) -> NDArray[np.intp]:
+        """The index of the nearest point: (..., F) -> (...)."""
+        turned = (queries - self.centre) @ self.axes
+        if self.tree is not None:
+            return np.asarray(self.tree.query(turned)[1])
+        flat = turned.reshape(-1, turned.shape[-1])
+        # |p - q|^2 without |q|^2, which is the same for all points.
+        nearest = (self.squares - 2.0 * (flat @ self.points.T)).argmin(axis=1)
+        return np.asarray(nearest.reshape(turned.shape[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Windows of the past as features, with what came next; of very many, an even choice.
+
+    Attributes:
+        frame: units of the features, without a linear part.
+        features: (P, F).
+        present: (P, n), in the units of the data.
+        target: (P, n), the state after it.
+    """
+
+    frame: Frame
+    features: Array
+    present: Array
+    target: Array
+
+    @classmethod
+    def of(cls, dataset: Dataset, history: int) -> Memory:
+        """Read `dataset` once, a block at a time, and keep at most 200,000 pairs."""
+        frame = units_of_moments(moments(dataset, history)).frame()
+        thin = -(-dataset.transitions(history) // MOST)
+        parts: list[tuple[Array, ...]] = []
+        first = 0
+        for batch in pair_batches(dataset, history):
+            kept = slice(-first % thin, None, thin)
+            inputs = None if batch.inputs is None else batch.inputs[kept]
+            window = batch.window[kept]
+            parts.append((frame.feature_rows(window, inputs), window[:, -1], batch.target[kept]))
+            first += len(batch)
+        return cls(frame, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+class AnalogLibrary:
+    """A memory that is asked for the nearest window and what came next.
+
+    Args:
+        memory: what is remembered.
+
+    Attributes:
+        frame: the units in which windows are compared.
+        values: how many numbers are kept.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.frame, self.present, self.target = memory.frame, memory.present, memory.target
+        self.nearest = Nearest(memory.features)
+        self.values = int(memory.features.size + memory.target.size)
+
+    def rollout(self, window: Array, steps: int, inputs: Array | None, move: str) -> Array:
+        """Step from neighbour to neighbour: to its successor, or by its increment."""
+        past = np.asarray(window, dtype=np.float64)[..., -self.frame.history :, :]
+        states = np.empty((*past.shape[:-2], steps, past.shape[-1]))
+        for k in range(steps):
+            now = None if inputs is None else inputs[..., k, :]
+            nearest = self.nearest(self.frame.feature_rows(past, now))
+            after = self.target[nearest]
+            if move == "increment":
+                after = past[..., -1, :] + (after - self.present[nearest])
+            states[..., k, :] = after
+            past = np.concatenate([past[..., 1:, :], after[..., None, :]], axis=-2)
+        return states

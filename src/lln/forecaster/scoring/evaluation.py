@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import choice
-from lln.core.text import human_time
-from lln.data.input_lags import with_input_lags
+from lln.core.table import human_time
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
 from lln.evaluate.rollout import Ending, Outcome, Region, judge

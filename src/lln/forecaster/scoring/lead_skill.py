@@ -18,7 +18,7 @@ from lln.fit.choice.scores import LEAST, LOST, WORST, RolloutErrors, better_by, 
 from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, Request, fit_reference, fit_request, fits_polynomials
 from lln.forecaster.references import REFERENCES
-from lln.forecaster.references.lags import SeasonalNaive
+from lln.forecaster.references.simple import SeasonalNaive
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins
 from lln.step.base import Step
 from lln.step.frame import Array

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError
-from lln.data.series import Dataset
-from lln.data.windows import HORIZON
+from lln.core.errors import InputError, check_int
+from lln.data.series import HORIZON, Dataset
 from lln.fit.choice.holdout import Fold, Part, rolling
 from lln.forecaster.layout import TrainingFingerprint
 from lln.step.frame import Array

@@ -25,8 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lln.core.checks import check_int
-from lln.core.errors import InputError, out_of_memory
+from lln.core.errors import InputError, check_int, out_of_memory
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ Array = NDArray[np.floating[Any]]
 
 _LLVMLITE = (0, 46)  # the first whose LLVM reads opaque pointers by default
 
-# Below this many (element, layer) pairs a second thread costs more than it saves: about 50 microseconds of work.
-_THREAD_WORK = 100_000
+# Below this many (element, layer) pairs or multiply-adds a second thread costs more than it saves: about 50 µs of work.
+THREAD_WORK = 100_000
 # A wide tile packs four times the coefficients of a tall one; beyond this many bytes that no longer fits the cache.
 _WIDE_SCRATCH = 2**22
 # Very deep stacks run on fewer threads rather than hold more scratch than this many bytes in all.
@@ -66,7 +65,7 @@ def unavailable() -> str | None:
     if tuple(map(int, version.split(".")[:2])) < _LLVMLITE:
         return f"llvmlite {version} is too old: it needs {'.'.join(map(str, _LLVMLITE))} or newer"
     try:
-        from lln.ops.cpu.compile import target
+        from lln.ops.cpu.simd import target
 
         target()
     except Exception as error:
@@ -78,7 +77,7 @@ def unavailable() -> str | None:
 
 def level() -> str:
     """The instructions in use: "avx512", "avx2" or "baseline"."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
 
     return target(_level).name
 
@@ -91,7 +90,7 @@ def forced_level() -> str | None:
 @contextmanager
 def forced(name: str) -> Iterator[None]:
     """Use the instructions of a lesser processor inside the block: for tests and benchmarks, in all threads."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
 
     global _level
     before, _level = _level, target(name).name
@@ -184,7 +183,7 @@ def transport(
         narrow, outputs = outputs, [np.empty(_widened(a.shape, width), precision) for a in outputs]
         inputs = [_padded(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
-    threads = min(threads, members * batch * units * depth // _THREAD_WORK, _ALL_SCRATCH // plan.scratch)
+    threads = min(threads, members * batch * units * depth // THREAD_WORK, _ALL_SCRATCH // plan.scratch)
     pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
     if threads <= 1:
@@ -245,9 +244,9 @@ def _plan(
     precision: str,
     name: str | None,
 ) -> _Plan:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel
     from lln.ops.cpu.lens import Shape
+    from lln.ops.cpu.simd import target
 
     goal, shape, size = target(name), Shape.of(grid), np.dtype(precision).itemsize
     wide = Kernel(kind, shape, WIDE, goal, False, precision)
@@ -261,12 +260,12 @@ def _plan(
 
 @lru_cache(maxsize=256)
 def _function(kernel: Kernel) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
     from lln.ops.cpu.kernels import BACKWARD, FORWARD, SIZES, emit
+    from lln.ops.cpu.simd import compiled
 
     name = f"lln_{kernel.kind}"
     pointers = FORWARD if kernel.kind == "forward" else BACKWARD
-    return compiled(emit(kernel, name), name, kernel.target, signature(len(pointers), len(SIZES)))
+    return compiled(emit(kernel, name), name, kernel.target, len(pointers), len(SIZES))
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from lln.ops.cpu.kernels import Block, Form, pack
-from lln.ops.cpu.lens import Shape
-from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable, tanh
+from lln.ops.cpu.lens import Shape, tanh
+from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
 
 POINTERS = (
     "starts",  # (S, B, n)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from lln.ops.cpu.backend import Array, constants, forced_level, run, scratch
+from lln.ops.cpu.backend import THREAD_WORK, Array, constants, forced_level, run, scratch
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lln.ops.rollout import Networks, Scaling
 
 # Below this many (element, layer) pairs a second thread costs more than it saves.
-_THREAD_WORK = 100_000
 
 
 def rollout(
@@ -60,7 +59,7 @@ def rollout(
         address, _owner = scratch(room)
         function(*pointers, address, *sizes, member, first, last)
 
-    threads = max(1, min(threads, members * batch * width * depth * steps // _THREAD_WORK))
+    threads = max(1, min(threads, members * batch * width * depth * steps // THREAD_WORK))
     share = -(-batch // -(-threads // members))
     share += -share % loop.form.rows
     jobs = [
@@ -76,10 +75,10 @@ def rollout(
 def _compiled(
     grid: Grid, batch: int, angles: bool, increments: bool, precision: str, level: str | None
 ) -> tuple[Loop, Any]:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.kernels import TALL, WIDE
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.loop import Loop
+    from lln.ops.cpu.simd import target
 
     form = TALL if batch >= TALL.rows else WIDE
     loop = Loop(Shape.of(grid), form, target(level), angles, increments, precision)
@@ -88,10 +87,10 @@ def _compiled(
 
 @lru_cache(maxsize=64)
 def _function(loop: Loop) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
     from lln.ops.cpu.loop import POINTERS, SIZES, emit
+    from lln.ops.cpu.simd import compiled
 
-    return compiled(emit(loop, "lln_rollout"), "lln_rollout", loop.target, signature(len(POINTERS), len(SIZES)))
+    return compiled(emit(loop, "lln_rollout"), "lln_rollout", loop.target, len(POINTERS), len(SIZES))
 
 
 def _embedding(weight: Array, bias: Array, units: int) -> Array:

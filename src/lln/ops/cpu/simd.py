@@ -4,18 +4,32 @@ The kernels are written in Python and compiled by LLVM (through llvmlite). A `Ti
 SIMD vectors that go through the same arithmetic side by side: one alone would wait for every result of the last
 instruction, four of them keep the processor's ports busy. Python loops in a kernel's text unroll; `Code.loop` makes a
 loop of the machine.
+
+`compiled` turns a kernel's text into a function that Python can call. ctypes releases the interpreter lock while it
+runs, so threads run kernels side by side. Machine code is stored on disk under a name that hashes everything it depends
+on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import ctypes
+import hashlib
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from llvmlite import ir
+import llvmlite
+from llvmlite import binding, ir
 
-from lln.ops.grid import LOG2E
+from lln.core.errors import choice
+from lln.core.safe_files import UserCache
 
 FLOAT, DOUBLE, INT = ir.FloatType(), ir.DoubleType(), ir.IntType(64)
 INT32, VOID, POINTER = ir.IntType(32), ir.VoidType(), ir.PointerType()
@@ -366,52 +380,91 @@ def _return(builder: ir.IRBuilder, value: ir.Value | None) -> None:
         builder.ret(value)
 
 
-# 2^f = 1 + f (c1 + c2 f + ...) on [-1/2, 1/2]. In float32 the best fit errs by 2e-9, relative; one degree less would
-# err by 9e-8, more than rounding does, and the outermost Gaussian takes the sixth power of that. In float64 the fit
-# through eleven Chebyshev points errs by 2e-17; one degree less by 6e-16.
-EXP2 = {
-    "float32": (
-        0.6931472028550453,
-        0.24022647913632128,
-        0.055503324711589724,
-        0.009618437357427498,
-        0.00133988744036809,
-        0.0001535336195104794,
-    ),
-    "float64": (
-        0.6931471805599453,
-        0.24022650695910097,
-        0.0555041086648216,
-        0.009618129107606888,
-        0.0013333558146416936,
-        0.0001540353044173605,
-        1.525273382983612e-05,
-        1.321544258792169e-06,
-        1.0178062445845774e-07,
-        7.072585949269223e-09,
-        4.4549605981865186e-10,
-    ),
-}
+cache = UserCache("kernels")
+LEVELS = ("avx512", "avx2", "baseline")
+
+_lock = threading.RLock()
+_engines: list[Any] = []  # they own the memory of the functions
 
 
-def polynomial(code: Code, coefficients: Sequence[float], x: Tile) -> Tile:
-    """Horner's scheme, constant term first."""
-    value = code.constant(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        value = code.fma(value, x, code.constant(c))
-    return value
+@lru_cache(maxsize=1)
+def _prepare() -> None:
+    with contextlib.suppress(RuntimeError):  # newer versions prepare themselves and say so
+        binding.initialize()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
 
 
-def tanh(code: Code, x: Tile) -> Tile:
-    """The hyperbolic tangent to the last digit or two: (e^2x - 1) / (e^2x + 1).
+@lru_cache(maxsize=8)
+def target(level: str | None = None) -> Target:
+    """The named target, or the best one that this processor can run."""
+    _prepare()
+    triple = str(binding.get_process_triple())
+    if not triple.startswith(("x86_64", "amd64")):
+        # Every 64-bit ARM and POWER processor has vectors of four floats and fused multiply-adds.
+        choice("level", level or "baseline", ["baseline"])
+        fused = triple.startswith(("aarch64", "arm64", "ppc64", "powerpc64"))
+        return Target("baseline", 4, fused, False, triple, str(binding.get_host_cpu_name()))
+    highest = best(dict(binding.get_host_cpu_features()))
+    level = choice("level", level or highest, levels(highest))
+    lanes, cpu = {"avx512": (16, "x86-64-v4"), "avx2": (8, "x86-64-v3"), "baseline": (4, "x86-64")}[level]
+    return Target(level, lanes, level != "baseline", True, triple, cpu)
 
-    With 2 x log2(e) = m + f, e^2x - 1 = 2^m (2^f - 1) + (2^m - 1) has no cancellation for small x, where m = 0.
-    """
-    one, magic, rate = code.constant(1.0), code.constant(code.magic), code.constant(2.0 * LOG2E)
-    limit = code.constant(34.0)  # 2^100 is infinite for our purposes
-    x = code.at_least(code.at_most(x, limit), -limit)
-    bits = code.exact_fma(x, rate, magic)
-    f = code.exact_fma(x, rate, magic - bits)
-    power = code.power(bits)
-    grown = code.fma(power, polynomial(code, EXP2[code.precision], f) * f, power - one)
-    return grown / (grown + code.constant(2.0))
+
+def levels(highest: str | None = None) -> tuple[str, ...]:
+    """The levels up to `highest`, or up to what this processor can run."""
+    return LEVELS[LEVELS.index(highest or target().name) :]
+
+
+def best(features: dict[str, bool]) -> str:
+    """The highest level that an x86 processor with these features can run."""
+    wide = ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
+    narrow = ("avx2", "fma", "bmi", "bmi2", "lzcnt", "movbe", "f16c")
+    if not all(features.get(name) for name in narrow):
+        return "baseline"
+    return "avx512" if all(features.get(name) for name in wide) else "avx2"
+
+
+def compiled(
+    module: ir.Module, name: str, goal: Target, pointers: int, sizes: int, result: Any = None
+) -> Callable[..., Any]:
+    """The function `name` of `module` for ctypes: it takes `pointers` addresses and `sizes` integers."""
+    with _lock:
+        _prepare()
+        text = str(module)
+        machine = binding.Target.from_triple(goal.triple).create_target_machine(
+            cpu=goal.cpu, opt=3, reloc="default", codemodel="jitdefault", jit=True
+        )
+        versions = (llvmlite.__version__, binding.llvm_version_info, sys.platform, goal)
+        file = f"{name}-{hashlib.sha256(repr((versions, text)).encode()).hexdigest()[:32]}.bin"
+        code = cache.read(file)
+        if code is None:
+            code = _optimise(text, machine)
+            cache.write(file, code)
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(f'target triple = "{goal.triple}"'), machine)
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        _engines.append(engine)
+        kind = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
+        return kind(engine.get_function_address(name))
+
+
+def _optimise(text: str, machine: Any) -> bytes:
+    module = binding.parse_assembly(text)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    # The kernels are vectors and unrolled already; more of either only costs registers.
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def _forget() -> None:
+    """A forked child may find the lock taken by a thread that it does not have."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.ops.cpu.backend import constants, forced_level, run, scratch, unavailable
+from lln.ops.cpu.backend import THREAD_WORK, constants, forced_level, run, scratch, unavailable
 from lln.ops.grid import Grid, even_grid
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram
 
 MOST_BASIS = 128  # as for the transport
-_THREAD_WORK = 100_000  # multiply-adds below which a second thread costs more than it saves
 _ALIGN = 8  # numbers of float64 in a cache line
 GROUP = 4  # terms that a product with a matrix handles side by side
 
@@ -65,7 +64,7 @@ def track(
     if threads == 1 or batch <= rows:
         call(0, batch)
     else:
-        threads = max(1, min(threads, batch * steps * packed.work // _THREAD_WORK))
+        threads = max(1, min(threads, batch * steps * packed.work // THREAD_WORK))
         share = -(-batch // threads)
         share += -share % rows
         run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
@@ -146,8 +145,8 @@ class _Packed:
 
 @lru_cache(maxsize=8)
 def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Packed:
-    from lln.ops.cpu.compile import target
     from lln.ops.cpu.lens import Shape
+    from lln.ops.cpu.simd import target
     from lln.ops.cpu.step_kernel import LensShape, StepShape
 
     grids = [_grid(block) for block in program.lenses]
@@ -179,7 +178,7 @@ def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
 @lru_cache(maxsize=8)
 def _tile(level: str | None) -> tuple[int, int]:
     """Starts in a vector, and vectors in the largest tile."""
-    from lln.ops.cpu.compile import target
+    from lln.ops.cpu.simd import target
     from lln.ops.cpu.step_kernel import VECTORS
 
     return target(level).width("float64"), VECTORS
@@ -187,11 +186,11 @@ def _tile(level: str | None) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _function(shape: StepShape) -> Any:
-    from lln.ops.cpu.compile import compiled, signature
+    from lln.ops.cpu.simd import compiled
     from lln.ops.cpu.step_kernel import POINTERS, SIZES, emit
 
-    kind = signature(len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
-    return compiled(emit(shape, "lln_step"), "lln_step", shape.target, kind)
+    module = emit(shape, "lln_step")
+    return compiled(module, "lln_step", shape.target, len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
 
 
 def _grid(block: LensBlock) -> Grid:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from lln.ops.cpu.kernels import Block
-from lln.ops.cpu.simd import Code, Tile, Variable, tanh
+from lln.ops.cpu.lens import tanh
+from lln.ops.cpu.simd import Code, Tile, Variable
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import StepShape

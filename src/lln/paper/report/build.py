@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 from lln.core.safe_files import output_folder, whole_file
 from lln.core.table import Table
-from lln.paper.report.case_figures import case_figure, overview_figure, refraction_figure
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
-from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, RULE, Verdict
+from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, ROLLOUTS, RULE, Evidence, Verdict
 from lln.paper.report.document import Compared, Document, Picture, Section, to_markdown, write_pictures
-from lln.paper.report.evidence import ROLLOUTS, Evidence
-from lln.paper.report.figures import CURVE_SYSTEMS, depth_sweep_figure, gradient_figure, rollout_curve_figure
+from lln.paper.report.figures import (
+    CURVE_SYSTEMS,
+    case_figure,
+    depth_sweep_figure,
+    gradient_figure,
+    overview_figure,
+    refraction_figure,
+    rollout_curve_figure,
+)
 from lln.paper.report.html import to_html
 from lln.paper.report.identified import (
     fingerprint_table,

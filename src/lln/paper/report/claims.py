@@ -26,8 +26,7 @@ from lln.paper.printed_values import (
     gradient_transport,
     multi_trajectory,
 )
-from lln.paper.report.compare import decided, side
-from lln.paper.report.evidence import Evidence, table_of
+from lln.paper.report.compare import Evidence, decided, side, table_of
 from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, VARIANT_NAMES, diverged, plain_number
 from lln.paper.report.other_tables import ablation_scores, gradient_scores, multi_trajectory_scores
 from lln.paper.report.rollout_tables import DEPTHS, pair_of

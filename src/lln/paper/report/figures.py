@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_band
 from lln.paper.printed_values import all_depths
-from lln.paper.report.evidence import Evidence, table_of
+from lln.paper.report.compare import Evidence, table_of
 from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, diverged
 from lln.paper.report.other_tables import GRADIENT_MODELS
 from lln.paper.report.rollout_tables import DEPTHS
-from lln.plots.style import BLACK, WIDTH, colour, house_style, look
+from lln.plots.forecasts import colour_bar
+from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, colour, house_style, look
 
 REPRESENTATIVES = ("lorenz-24", "springchain-32", "burgers-32", "advecdiff-32", "reactiondiff-32")
 CURVE_SYSTEMS = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
@@ -120,3 +121,182 @@ def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Fi
         if entries:
             figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries))
     return figure
+
+
+CLASS_COLOURS = (BLUE, GREEN)
+ERROR_COLOUR = VERMILION
+
+
+def case_figure(result: Mapping[str, Any]) -> Figure:
+    """(a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
+    with house_style():
+        figure = Figure(figsize=(1.5 * WIDTH, 3.8), layout="constrained")
+        axes = figure.subplots(1, 3)
+        _points(axes[0], result)
+        shown = result["displayed"]
+        for sample, look in zip(shown, _looks(), strict=True):
+            axes[0].scatter(*result["points"][sample], s=70, zorder=5, edgecolor=BLACK, **look)
+        _label_inputs(axes[0], "(a) input space")
+        for axis, name, title in ((axes[1], "lens", "(b) LLN positions"), (axes[2], "mlp", "(c) plain MLP states")):
+            _cloud(axis, result, name)
+            for sample, look in zip(shown, _looks(), strict=True):
+                _path(axis, np.array(result["paths"][name][str(sample)]), **look)
+            _zoom(axis, [np.array(path) for path in result["paths"][name].values()])
+            _label_plane(axis, result["explained"][name], title)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def refraction_figure(result: Mapping[str, Any]) -> Figure:
+    """The three paths with the largest-turn layers of the error marked, and a table of every layer's turn."""
+    shown, layers = result["displayed"], result["largest_turn_layers"]
+    turns = np.array(result["turns"])[shown]
+    with house_style():
+        figure = Figure(figsize=(1.5 * WIDTH, 4.0), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+        _cloud(left, result, "lens")
+        paths = [np.array(result["paths"]["lens"][str(sample)]) for sample in shown]
+        for path, look in zip(paths, _looks(), strict=True):
+            _path(left, path, **look)
+            for layer in layers:
+                # path[l] is the position at which lens l bends the ray.
+                left.scatter(path[layer, 0], path[layer, 1], marker="*", s=110, color=look["color"], ec=BLACK, zorder=6)
+        for rank, layer in enumerate(layers):
+            # Neighbouring layers lie close together: their names go above and below by turns.
+            aside = (5, 6) if rank % 2 == 0 else (-8, -16)
+            left.annotate(f"L{layer}", paths[0][layer], aside, textcoords="offset points", fontsize=9, weight="bold")
+        _zoom(left, paths)
+        _label_plane(left, result["explained"]["lens"], "refraction at the error's largest turns (stars)")
+        readout = [f"class {result['predicted'][s]} ({result['confidence'][s]:.2f})" for s in shown]
+        _turn_table(right, turns, layers, readout)
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def overview_figure(result: Mapping[str, Any]) -> Figure:
+    """(a) where the errors lie; (b) their paths; (c) their turns by layer; (d) the distribution of maximum turns."""
+    errors, turns = result["errors"], np.array(result["turns"])
+    with house_style():
+        figure = Figure(figsize=(1.3 * WIDTH, 7.4), layout="constrained")
+        axes = figure.subplots(2, 2)
+        _points(axes[0, 0], result)
+        _cloud(axes[0, 1], result, "lens")
+        for rank, sample in enumerate(errors):
+            point, path = result["points"][sample], np.array(result["paths"]["lens"][str(sample)])
+            axes[0, 0].scatter(*point, s=60, color=ERROR_COLOUR, edgecolor=BLACK, zorder=5)
+            _path(axes[0, 1], path, color=ERROR_COLOUR, label="", alpha=0.8)
+            peak = int(turns[sample].argmax()) + 1
+            axes[0, 1].scatter(*path[peak], marker="*", s=100, color=ERROR_COLOUR, edgecolor=BLACK, zorder=6)
+            for axis, place in ((axes[0, 0], point), (axes[0, 1], path[-1])):
+                axis.annotate(str(rank), place, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
+        _zoom(axes[0, 1], [np.array(result["paths"]["lens"][str(sample)]) for sample in errors])
+        _label_inputs(axes[0, 0], f"(a) the {len(errors)} errors in input space")
+        _label_plane(axes[0, 1], result["explained"]["lens"], "(b) their position paths")
+        _turn_matrix(figure, axes[1, 0], turns[errors])
+        _turn_distribution(axes[1, 1], turns.max(axis=1), errors)
+        axes[0, 0].legend(loc="upper right")
+    return figure
+
+
+def _looks() -> list[dict[str, Any]]:
+    return [
+        {"color": ERROR_COLOUR, "label": "boundary error"},
+        {"color": CLASS_COLOURS[0], "label": "class-0 reference"},
+        {"color": CLASS_COLOURS[1], "label": "class-1 reference"},
+    ]
+
+
+def _points(axis: Axes, result: Mapping[str, Any]) -> None:
+    points, labels = np.array(result["points"]), np.array(result["labels"])
+    for kind, tint in enumerate(CLASS_COLOURS):
+        chosen = points[labels == kind]
+        axis.scatter(chosen[:, 0], chosen[:, 1], s=9, color=tint, alpha=0.35, linewidth=0, label=f"class {kind}")
+
+
+def _cloud(axis: Axes, result: Mapping[str, Any], name: str) -> None:
+    """Where all held-out samples end, behind the paths."""
+    cloud, labels = np.array(result["cloud"][name]), np.array(result["labels"])
+    for kind, tint in enumerate(CLASS_COLOURS):
+        chosen = cloud[labels == kind]
+        axis.scatter(chosen[:, 0], chosen[:, 1], s=6, color=tint, alpha=0.18, linewidth=0)
+
+
+def _path(axis: Axes, path: NDArray[Any], *, color: str, label: str, alpha: float = 1.0) -> None:
+    axis.plot(*path.T, color=color, marker="o", markersize=3, linewidth=1.4, label=label, alpha=alpha, zorder=4)
+    axis.scatter(path[0, 0], path[0, 1], s=34, facecolor="white", edgecolor=color, zorder=5)
+    axis.scatter(path[-1, 0], path[-1, 1], s=34, marker="s", color=color, zorder=5)
+
+
+def _label_inputs(axis: Axes, title: str) -> None:
+    axis.set_title(title)
+    axis.set_xlabel("input x₁")
+    axis.set_ylabel("input x₂")
+
+
+def _label_plane(axis: Axes, explained: Sequence[float], title: str) -> None:
+    axis.set_title(title)
+    axis.set_xlabel(f"principal component 1 ({100 * explained[0]:.1f} % of variance)")
+    axis.set_ylabel(f"principal component 2 ({100 * explained[1]:.1f} %)")
+
+
+def _zoom(axis: Axes, paths: Sequence[NDArray[Any]]) -> None:
+    """Show the paths with a wide margin; the cloud behind them may be cut."""
+    corners = np.concatenate(paths)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    margin = 0.35 * (high - low).max() + 1e-6
+    axis.set_xlim(low[0] - margin, high[0] + margin)
+    axis.set_ylim(low[1] - margin, high[1] + margin)
+
+
+def _turn_table(axis: Axes, turns: NDArray[Any], layers: Sequence[int], readout: Sequence[str]) -> None:
+    axis.axis("off")
+    axis.set_title("turn of every layer in degrees, and readout")
+    text = [*([f"{value:.2f}" for value in row] for row in turns.T), list(readout)]
+    names = [*(f"L{layer}" for layer in range(1, turns.shape[1] + 1)), "reads"]
+    drawn = axis.table(
+        cellText=text, rowLabels=names, colLabels=["error", "class 0", "class 1"], loc="center", cellLoc="center"
+    )
+    drawn.scale(1.0, 1.25)
+    for (row, column), cell in drawn.get_celld().items():
+        cell.set_linewidth(0.4)
+        cell.set_edgecolor(GREY)
+        if row in layers and column == 0:
+            cell.set_text_props(weight="bold", color=ERROR_COLOUR)
+
+
+def _turn_matrix(figure: Figure, axis: Axes, turns: NDArray[Any]) -> None:
+    shown = axis.imshow(turns, aspect="auto", cmap="cividis", vmin=0.0)
+    axis.grid(False)
+    axis.set_title("(c) turns of the errors by layer")
+    axis.set_xlabel("layer l")
+    axis.set_ylabel("error, by confidence rank")
+    axis.set_xticks(range(turns.shape[1]), [f"L{layer}" for layer in range(1, turns.shape[1] + 1)])
+    axis.set_yticks(range(len(turns)))
+    colour_bar(figure, shown, axis).set_label("turn, degrees")
+
+
+def _turn_distribution(axis: Axes, largest: NDArray[Any], errors: Sequence[int]) -> None:
+    wrong = np.zeros(len(largest), dtype=bool)
+    wrong[list(errors)] = True
+    edges = np.linspace(float(largest.min()), float(largest.max()), 25)
+    axis.hist(largest[~wrong], bins=list(edges), color=GREY, alpha=0.6, label="correct samples")
+    for values, tint, name in (
+        (largest[~wrong], BLACK, "median, correct"),
+        (largest[wrong], ERROR_COLOUR, "median, errors"),
+    ):
+        axis.axvline(float(np.median(values)), color=tint, linewidth=1.2, linestyle=(0, (4, 3)), label=name)
+    look: dict[str, Any] = {"color": ERROR_COLOUR, "markersize": 8, "markeredgecolor": BLACK}
+    axis.plot(
+        largest[wrong],
+        np.full(int(wrong.sum()), 0.03),
+        "^",
+        transform=axis.get_xaxis_transform(),
+        **look,
+        label="errors",
+    )
+    axis.set_title("(d) maximum turn of all held-out samples")
+    axis.set_xlabel("maximum turn, degrees")
+    axis.set_ylabel("number of samples")
+    axis.legend()

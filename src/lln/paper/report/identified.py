@@ -9,9 +9,8 @@ from pathlib import Path
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY, Table
 from lln.paper.printed_values import MeanAndDeviation, ablation, all_depths, gradient_transport
-from lln.paper.report.compare import digits_met, scores_agree
+from lln.paper.report.compare import Evidence, digits_met, scores_agree
 from lln.paper.report.document import Compared
-from lln.paper.report.evidence import Evidence
 from lln.paper.report.names import (
     COMPARATOR_NAMES,
     FAMILY_NAMES,

@@ -17,10 +17,9 @@ from lln.paper.printed_values import (
     multi_trajectory,
 )
 from lln.paper.records import Record
-from lln.paper.report.compare import Verdict, judge, judge_gradients, judge_interval, side
+from lln.paper.report.compare import Evidence, Verdict, judge, judge_gradients, judge_interval, score, side, table_of
+from lln.paper.report.compare import lowest as lowest_run
 from lln.paper.report.document import Compared
-from lln.paper.report.evidence import Evidence, score, table_of
-from lln.paper.report.evidence import lowest as lowest_run
 from lln.paper.report.names import (
     MISSING,
     MODEL_NAMES,

@@ -12,9 +12,8 @@ from lln.core.statistics import Summary, geometric_mean
 from lln.core.table import INFINITY, Table
 from lln.paper.printed_values import AllDepthsRow, Depth40Row, MeanAndDeviation, all_depths, depth40, ratio_rows
 from lln.paper.records import Record
-from lln.paper.report.compare import Verdict, digits_met, judge, scores_agree
+from lln.paper.report.compare import ROLLOUTS, Evidence, Verdict, digits_met, judge, score, scores_agree
 from lln.paper.report.document import Compared
-from lln.paper.report.evidence import ROLLOUTS, Evidence, score
 from lln.paper.report.names import (
     COMPARATOR_NAMES,
     MISSING,

@@ -1,1 +1,1 @@
-"""Fields on a periodic box, solved by Fourier series, one equation per file."""
+"""Fields on a periodic box, solved by Fourier series."""

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from lln.step.base import AnyStep
-from lln.step.frame import Frame
-from lln.step.polynomial import Array, Polynomial, monomial_table
+from lln.step.frame import Array, Frame, Polynomial, monomial_table
 from lln.systems import SpectralField, System
 
 FEW = 8

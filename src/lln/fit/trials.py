@@ -1,4 +1,7 @@
-"""One candidate trained on one part of the data: in a short screening, for choosing, or on everything in the end."""
+"""One network trained on one part of the data: in a short screening, for choosing, or on everything in the end.
+
+Sizes follow from the shape of the data. Fine-tuning over several steps makes errors that feed on themselves count.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,113 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
+from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.network_choice import Judgement, NetworkChoice, adopt, judge
+from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
-from lln.fit.networks import sizes
-from lln.fit.networks.sizes import shape_of
-from lln.fit.networks.unrolled import RATE, STEPS_WHEN_NOISY, fine_tune, stretches
 from lln.fit.options import Event, Phase, Recipe
 from lln.fit.prepare import FrameChoice, PreparedData, Preparer
+from lln.models.factory import options_of
+from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
-from lln.train.ensemble import ReadoutFit, Shape, Trained, gradient_mask, train_ensemble
-from lln.train.loop import WARM_UP, Schedule
+from lln.train.ensemble import CLIP, LocalityMask, ReadoutFit, Shape, Trained, gradient_mask, train_ensemble
+from lln.train.loop import WARM_UP, Schedule, Trainer, UpdateOptions
+from lln.train.unrolled import Stretches, Unroll, unrolled_loss
+
+DEPTH = 3
+BASIS = 12
+OPTICAL_LENGTH = 1.0
+# The paper's comparators at their shallowest: 128 wide, two layers. A lens network is given a fifth of their
+# parameters.
+COMPARATOR_WIDTH = 128
+COMPARATOR_DEPTH = 2
+SHARE = 5
+MOST_RAYS_PER_POINT = 4
+
+UPDATES = 3000
+SCREENING = 0.2
+_LEAST_UPDATES = 600
+_MANY_PAIRS = 20_000
+
+
+def parameter_budget(features: int, outputs: int, pairs: int) -> int:
+    """How many parameters one member may have; more where there is far more data."""
+    h = COMPARATOR_WIDTH
+    comparator = h * (features + 1) + COMPARATOR_DEPTH * h * (h + 1) + outputs * (h + 1)
+    more = min(8.0, max(1.0, (pairs / _MANY_PAIRS) ** 0.5))
+    return int(comparator / SHARE * more)
+
+
+def dense_width(features: int, outputs: int, pairs: int, depth: int, basis: int) -> int:
+    """Rays of a member that sees every feature."""
+    budget = parameter_budget(features, outputs, pairs) - outputs
+    return max(16, min(1024, budget // (2 * (features + 1) + outputs + depth * basis)))
+
+
+def rays_per_point(near: int, outputs: int, features: int, pairs: int, depth: int, basis: int) -> int:
+    """Rays at each point of a grid for a member whose rays see `near` features and reach one output."""
+    budget = parameter_budget(features, outputs, pairs) - outputs
+    return max(1, min(MOST_RAYS_PER_POINT, budget // (outputs * (2 * (near + 1) + 1 + depth * basis))))
+
+
+def updates_for(pairs: int, batch: int, epochs: int | None) -> int:
+    """Optimizer steps of a whole training: what `epochs` says, or enough for the data and no more than a minute's."""
+    each = -(-pairs // batch)
+    if epochs is not None:
+        return max(1, epochs * each)
+    # Few pairs are learned by heart soon; very many deserve a few passes, within bounds.
+    return int(min(2 * UPDATES, max(_LEAST_UPDATES, min(UPDATES, 300 * each), each)))
+
+
+def shape_of(
+    model: str,
+    given: dict[str, Any],
+    n_in: int,
+    n_out: int,
+    pairs: int,
+    near: Mask | None,
+    history: int,
+) -> Shape:
+    """The networks for this many features, coordinates and pairs.
+
+    Args:
+        model: name of the network.
+        given: sizes that the user has chosen.
+        n_in: number of features F.
+        n_out: number of coordinates n.
+        pairs: number of pairs that train.
+        near: which coordinates are neighbours, (n, n); None without a grid.
+        history: number of states H in a window.
+    """
+    if model != "lens":
+        plain = {"width": COMPARATOR_WIDTH, "depth": COMPARATOR_DEPTH}
+        wanted = {**plain, **{key: given[key] for key in plain if key in given}}
+        known = options_of(model)
+        return Shape(model, {key: value for key, value in wanted.items() if key in known}, n_in, n_out)
+    options: dict[str, Any] = {"depth": DEPTH, "basis": BASIS, "optical_length": OPTICAL_LENGTH, **given}
+    depth, basis = options["depth"], options["basis"]
+    if near is None:
+        options.setdefault("width", dense_width(n_in, n_out, pairs, depth, basis))
+        return Shape(model, options, n_in, n_out)
+    seen = allowed_features(near, history, n_in - n_out * history)
+    most = int(seen.sum(axis=1).max())
+    each = rays_per_point(most, n_out, n_in, pairs, depth, basis)
+    if "width" in given:
+        each = max(1, round(given["width"] / n_out))
+    options["width"] = each * n_out
+    own = np.repeat(np.eye(n_out, dtype=bool), each, axis=1)
+    return Shape(model, options, n_in, n_out, LocalityMask(np.repeat(seen, each, axis=0), own))
+
 
 Progress = Callable[[Event], None]
 
@@ -216,12 +307,12 @@ class Trials:
         """The schedule of a training, and pairs in one batch."""
         recipe = self.recipe
         batch = min(recipe.batch_size or BATCH, max(16, pairs // 8))
-        updates = sizes.updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
+        updates = updates_for(pairs, batch, None if recipe.epochs == "auto" else int(recipe.epochs))
         rate = recipe.learning_rate or rate_of(recipe.model)
         seconds = self._seconds(stage)
         if not stage.screening:
             return Schedule(updates, rate, warm_up=WARM_UP, stops=STOPS, seconds=seconds), batch
-        fewer = max(1, round(sizes.SCREENING * updates))
+        fewer = max(1, round(SCREENING * updates))
         return Schedule(fewer, rate, warm_up=WARM_UP, stops=(1.0,), seconds=seconds), batch
 
     def _seconds(self, stage: Stage) -> float | None:
@@ -284,3 +375,51 @@ def check_device(device: str) -> None:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); try 'cpu'") from None
+
+
+STEPS_WHEN_NOISY = 8
+RATE = 0.1  # of the main training's
+
+
+def stretches(held: Pairs, steps: int, device: str) -> Stretches | None:
+    """Runs of `steps` consecutive pairs; None if there is none."""
+    index = held.index
+    count = len(index) - steps + 1
+    if count < 1:
+        return None
+    ends = index[steps - 1 :]
+    runs = (ends[:, 0] == index[:count, 0]) & (ends[:, 1] - index[:count, 1] == steps - 1)
+    first = np.flatnonzero(runs)
+    if not len(first):
+        return None
+
+    def at(values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
+    return Stretches(
+        at(held.window), at(held.target), None if held.inputs is None else at(held.inputs), at(first), steps
+    )
+
+
+def fine_tune(
+    model: Ensemble,
+    frame: Frame,
+    data: Stretches,
+    mask: Callable[[], None] | None,
+    seeds: Sequence[int],
+    *,
+    updates: int,
+    batch: int,
+    rate: float,
+) -> None:
+    """Train every member in place so that its own rollouts over a few steps follow the data."""
+    unit = torch.from_numpy(frame.scale * np.where(frame.gain > 0, frame.gain, 1.0)).to(data.window.device)
+    step = DenseStep(frame, [model])
+
+    def advance(past: Sequence[Tensor], known: Tensor | None) -> Tensor:
+        return step.advance(torch.stack(list(past), dim=-2), known)
+
+    loss = unrolled_loss(advance, frame.history, Unroll(data.steps), scale=unit, members=True, growing=True)
+    options = UpdateOptions(clip=CLIP, members=True, mask=mask)
+    Trainer(model, lambda k: data.batch(k, batch, seeds), loss, Schedule(updates, rate), options).run()
+    model.eval()

@@ -1,1 +1,0 @@
-"""Commands that draw a model: draw, animate, page."""

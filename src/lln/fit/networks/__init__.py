@@ -1,1 +1,0 @@
-"""Network candidates: sizes, training of one candidate, fine-tuning over several steps."""
