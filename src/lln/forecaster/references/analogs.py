@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.data.series import Dataset
-from lln.data.stream import moments, pair_batches
-from lln.fit.closed.linear import units_of_moments
+from lln.data.stream import pair_batches
+from lln.fit.closed.linear import units_of
 from lln.step.frame import Array, Frame
 
 MOST = 200_000
 FEW_DIMENSIONS = 8.0
+_AXES = 2000  # of more, the principal axes alone would take minutes
 
 
 class Nearest:
@@ -22,7 +23,8 @@ class Nearest:
 
     A tree skips most of the points where they fill few dimensions, however many columns they have; turned into their
     principal axes they also look so to the tree. Where they fill many it would look at nearly all of them in the
-    slowest way, and one matrix product serves better.
+    slowest way, and one matrix product serves better. Fewer points than columns span few axes; what a query has beyond
+    them is equally far from all points.
 
     Args:
         points: (P, F).
@@ -33,21 +35,34 @@ class Nearest:
 
         self.centre = points.mean(axis=0)
         spread = points - self.centre
-        variance, self.axes = np.linalg.eigh(spread.T @ spread)
-        filled = float(variance.sum() ** 2 / max(float(np.square(variance).sum()), np.finfo(np.float64).tiny))
-        turned = spread @ self.axes
-        self.tree: Any = cKDTree(turned, balanced_tree=False) if filled <= FEW_DIMENSIONS else None
-        self.points, self.squares = turned, np.square(turned).sum(axis=1)
+        self.axes: Array | None = None
+        self.tree: Any = None
+        if min(points.shape) <= _AXES:
+            variance, self.axes = _principal_axes(spread)
+            filled = float(variance.sum() ** 2 / max(float(np.square(variance).sum()), np.finfo(np.float64).tiny))
+            spread = spread @ self.axes
+            self.tree = cKDTree(spread, balanced_tree=False) if filled <= FEW_DIMENSIONS else None
+        self.points, self.squares = spread, np.square(spread).sum(axis=1)
 
     def __call__(self, queries: Array) -> NDArray[np.intp]:
         """The index of the nearest point: (..., F) -> (...)."""
-        turned = (queries - self.centre) @ self.axes
+        turned = queries - self.centre
+        if self.axes is not None:
+            turned = turned @ self.axes
         if self.tree is not None:
             return np.asarray(self.tree.query(turned)[1])
         flat = turned.reshape(-1, turned.shape[-1])
         # |p - q|^2 without |q|^2, which is the same for all points.
         nearest = (self.squares - 2.0 * (flat @ self.points.T)).argmin(axis=1)
         return np.asarray(nearest.reshape(turned.shape[:-1]))
+
+
+def _principal_axes(spread: Array) -> tuple[Array, Array]:
+    """Variances and axes (F, r) of centred points (P, F), from the smaller of two squares."""
+    if spread.shape[0] >= spread.shape[1]:
+        return np.linalg.eigh(spread.T @ spread)
+    _, sizes, axes = np.linalg.svd(spread, full_matrices=False)
+    return np.square(sizes), axes.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +84,7 @@ class Memory:
     @classmethod
     def of(cls, dataset: Dataset, history: int) -> Memory:
         """Read `dataset` once, a block at a time, and keep at most 200,000 pairs."""
-        frame = units_of_moments(moments(dataset, history)).frame()
+        frame = units_of(dataset, history).frame()
         thin = -(-dataset.transitions(history) // MOST)
         parts: list[tuple[Array, ...]] = []
         first = 0

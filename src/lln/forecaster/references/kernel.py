@@ -39,13 +39,14 @@ class _Machine:
     """
 
     def __init__(self, dataset: Dataset, setting: KernelSetting, rows: int) -> None:
+        from scipy.spatial.distance import cdist
         from sklearn.kernel_ridge import KernelRidge
 
         memory = Memory.of(dataset, setting.history)
         kept = np.linspace(0, len(memory.features) - 1, min(rows, len(memory.features))).round().astype(int)
         self.history, self.frame, features = setting.history, memory.frame, memory.features[kept]
         some = features[:: max(1, len(features) // 300)]
-        distance = float(np.median(np.linalg.norm(some[:, None] - some[None], axis=-1)))
+        distance = float(np.median(cdist(some, some)))
         gamma = 0.5 / (setting.width * max(distance, 1e-12)) ** 2
         increments = (memory.target[kept] - memory.present[kept]) / self.frame.scale
         self.mean = increments.mean(axis=0)

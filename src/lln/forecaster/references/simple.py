@@ -10,10 +10,9 @@ import numpy as np
 from lln.core.checks import check_int, finite
 from lln.core.errors import InputError, choice
 from lln.data.series import Dataset
-from lln.data.stream import moments
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
 from lln.fit.choice.linear_choice import choose_linear, radii_of
-from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.linear import units_of
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.forecaster.references.analogs import AnalogLibrary, Memory
@@ -78,7 +77,7 @@ class TrainingMean(Reference):
 
     def fit(self, dataset: Dataset) -> Self:
         """Take the mean of every state that trains."""
-        self.mean = moments(dataset).mean[: dataset.size]
+        self.mean = units_of(dataset).mean
         self.parameters = dataset.size
         return self
 
@@ -177,7 +176,7 @@ class Analog(Reference):
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
         """What each choice costs on the fold on which networks are judged."""
-        fold, scale = folds(dataset, HELD_OUT)[-1], units_of_moments(moments(dataset)).scale
+        fold, scale = folds(dataset, HELD_OUT)[-1], units_of(dataset).scale
         errors = {}
         for history in self.histories:
             library = AnalogLibrary(Memory.of(dataset.select(fold.train), history))

@@ -8,9 +8,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.data.stream import moments
 from lln.fit.choice.holdout import folds, load
-from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.linear import units_of
 from lln.fit.defaults import VALIDATION
 from lln.step.frame import Array
 
@@ -39,7 +38,7 @@ def best_setting(
         make: fits one setting to the rows that train.
     """
     fold = folds(dataset, VALIDATION, history)[-1]
-    training, scale = dataset.select(fold.train), units_of_moments(moments(dataset)).scale
+    training, scale = dataset.select(fold.train), units_of(dataset).scale
 
     def score(setting: NetworkChoice) -> float:
         model = make(training, setting)
