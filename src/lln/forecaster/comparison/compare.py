@@ -22,7 +22,7 @@ from lln.data.input_lags import with_input_lags
 from lln.data.windows import HORIZON
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.histories import longest_history
-from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
 from lln.fit.choice.input_lags import LAGS
 from lln.fit.closed.linear import units_of
 from lln.fit.options import Recipe
@@ -139,7 +139,7 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(split.data, fold, units_of(split.fitting).scale, unit, split.rows_before(fold))
+    scorer = _Scorer(split.data, fold, units_of(split.fitting).scale, unit, rows_before(split.data, fold))
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
@@ -218,16 +218,6 @@ class _Split:
         raise InputError(
             f"nothing to score on: no {least + 1} neighbouring rows without a gap are left beside the training data; "
             "give longer trajectories or test data"
-        )
-
-    def rows_before(self, fold: Fold) -> int:
-        """How many rows without a gap end at the start of every rollout; rows that trained are among them."""
-        stretches = self.data.stretches(1)
-        return min(
-            row - first + 1
-            for index, row in fold.windows
-            for i, first, last in stretches
-            if i == index and first <= row < last
         )
 
     def _from(self, starts: Sequence[int], least: int, steps: int) -> tuple[Fold, int]:
