@@ -178,7 +178,7 @@ def lead_skill(
         rollouts[name] = np.broadcast_to(mean, windows.truth.shape) if roll is None else _roll(roll, before)
         if name == POLYNOMIAL and np.array_equal(rollouts[name], predicted):
             del rollouts[name]
-            left_out[name] = "the same forecasts as the model"
+            left_out[name] = f"the same forecasts as {OURS}"
     errors = {name: windows.errors(states) for name, states in rollouts.items()}
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
     covered = None
