@@ -27,7 +27,6 @@ EXTRAS = "export,search,data,cluster"
 TRIED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("--version", ()),
     ("--help", ()),
-    ("--show-completion bash", ()),
     ("doctor", ()),
     ("explain", ()),
     ("explain transposed", ()),

@@ -28,7 +28,10 @@ def test_compare(lln, data, tmp_path):
     assert "normalised MSE by lead time, in steps" in done.out
     assert "times the best" in done.out
     assert (tmp_path / "c.png").stat().st_size > 1000
-    found = json.loads(lln("compare", data, *words, "--json").out)
+    found, same = (
+        json.loads(lln("compare", data, *words, name, 0.9, "--json").out) for name in ("--exponent", "--lyapunov")
+    )
+    assert found["exponent"] == same["exponent"] == 0.9
     assert {score["name"] for score in found["models"]} == {"linear", "persistence", "mean"}
 
 
@@ -37,6 +40,8 @@ def test_compare_refuses(refused, data):
     refused(["compare", data, "--set", "epoch=3"], "'epoch'", "did you mean 'epochs'")
     refused(["compare", data, "--set", "epochs"], "--set must be an option and its value")
     refused(["compare", data, "--models", "mean", *BOTH], RENAMED)
+    refused(["compare", data, "--lyapunov", "--json"], "--lyapunov is a switch of lln evaluate", "--exponent 0.906")
+    refused(["compare", data, "--exponent", 1, "--lyapunov", 1], "--lyapunov is the old name of --exponent")
     refused(
         ["compare", data, "--models", "mean", "--set", "seed=3"],
         "--set seed has no effect on a comparison",

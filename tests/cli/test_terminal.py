@@ -149,7 +149,7 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     plain = SimpleNamespace(report_=report, layout_=SimpleNamespace(dt=0.02, time_unit=""))
     sentence, colour = verdict(plain)
     assert sentence == (
-        "held-out error 0.00044, 2500 times below persistence; valid on average for at least 5.1 Lyapunov times "
+        "held-out error 0.00044, 2,500 times below persistence; valid on average for at least 5.1 Lyapunov times "
         "(10.2 time units)"
     )
     assert colour == "green"

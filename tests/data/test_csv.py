@@ -111,18 +111,42 @@ def test_a_quoted_heading_may_hold_a_line_break(tmp_path):
     assert csv(tmp_path, 'time,"a\nx",b\n' + lines(T, A, B)).names == ("a\nx", "b")
 
 
-def test_marks_for_missing_values_are_noted(tmp_path):
+def test_a_repeated_mark_for_missing_values_is_a_gap(tmp_path):
     values = A.copy()
     values[[4, 9]] = -999
     found = csv(tmp_path, "time,a,b\n" + lines(T, values, B))
-    assert "column 'a' holds -999 in 2 rows, far from its other values" in found.notes[0]
+    assert "column 'a' holds -999 in 2 rows, far from its other values: taken as missing" in found.notes[0]
+    assert "give the states as an array" in found.notes[0]
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(found.series[0].states[:, 0])), [4, 9])
+    np.testing.assert_array_equal(found.series[0].states[:, 1], B)
+    # Rain is never negative, however much of it falls.
+    rain = np.where(np.isin(np.arange(30), [3, 8]), -99.9, np.arange(30) * 40.0)
+    frame = pd.DataFrame({"time": T, "rain": rain, "b": B})
+    kept = frame.copy()
+    for kind in (np.float64, np.float32):
+        assert np.isnan(as_dataset(frame.astype({"rain": kind, "b": kind})).series[0].states[:, 0]).sum() == 2
+    pd.testing.assert_frame_equal(frame, kept)
+    forced = csv(tmp_path, "time,a,b\n" + lines(T, values, B), inputs="a")
+    assert np.isnan(forced.series[0].inputs).sum() == 2
+
+
+def test_what_may_be_a_true_value_is_kept(tmp_path):
     assert not csv(tmp_path, "time,a,b\n" + lines(T, 400 * A - 800, B)).notes
+    clipped = np.where(np.arange(30) % 5 == 0, 1023.0, np.arange(30) / 7)  # no such mark is in use
+    assert not csv(tmp_path, "time,a,b\n" + lines(T, clipped, B)).notes
+    near = np.where(np.arange(30) % 5 == 0, 999.0, 900.0 + np.arange(30))
+    assert not csv(tmp_path, "time,a,b\n" + lines(T, near, B)).notes
+    once = np.where(np.arange(30) == 5, -999.0, A)
+    found = csv(tmp_path, "time,a,b\n" + lines(T, once, B))
+    assert "holds -999 in 1 row, far from its other values; if that means missing" in found.notes[0]
+    assert not np.isnan(found.series[0].states).any()
 
 
 def test_every_usual_mark_for_missing_values_is_known():
-    for mark in (-99, -999, -9999, -99999, 999, 9999, 99999, 1e20, -32768):
+    for mark in (-99, -99.9, -999, -999.9, -9999, -99999, 999, 9999, 99999, 1e20, -32768):
         data = as_dataset(np.where(np.arange(30) == 7, mark, A)[:, None])
-        assert f"column 'x0' holds {mark:g} in 1 rows, far from its other values" in data.notes[0]
+        assert f"column 'x0' holds {mark:g} in 1 row, far from its other values" in data.notes[0]
+        assert not np.isnan(data.series[0].states).any()  # numbers of an array are all kept
 
 
 def test_text_columns_are_left_out_with_a_note(tmp_path):

@@ -50,8 +50,8 @@ def test_what_linear_parts_tell():
 
 def test_the_note_says_over_which_folds():
     one = Contest(1e-3, 1e-4, 10, "x: periodic, spacing 1")
-    assert "of the last fold a convolution alone has the error 0.0001, a dense map 0.001" in one.note()
-    assert "of all 4 folds (the model's own error: the last alone) a conv" in replace(one, folds=4).note()
+    assert "of the last fold: one rule 0.0001, own rules 0.001" in one.note()
+    assert "of all 4 folds (the model's own error: the last alone): one rule 0" in replace(one, folds=4).note()
 
 
 def rings(count=3, points=32, rows=14, seed=0):
@@ -91,20 +91,20 @@ QUICKEST = {name: value for name, value in QUICK.items() if name != "refit"}
 def test_the_same_physics_everywhere_is_shared():
     fit = learn(as_dataset(rings(), grid=np.linspace(0, 6.2, 32), dt=0.1), Recipe(**QUICKEST))
     assert isinstance(fit.surrogate, FieldStep)
-    (note,) = [note for note in fit.report.notes if "all points share their weights" in note]
+    (note,) = [note for note in fit.report.notes if "all points of the grid follow one rule" in note]
     assert "x: periodic, spacing 0.2" in note
-    assert "field=False takes the other" in note
+    assert "To take the other kind, fit with --no-field (in Python: field=False)" in note
     dense, shared = fit.report.candidates[:2]
     assert (dense["family"], shared["family"]) == ("dense", "field")
     assert shared["nmse"] < dense["nmse"]
-    assert f"has the error {shared['nmse']:.2g}, a dense map {dense['nmse']:.2g}" in note
+    assert f"one rule {shared['nmse']:.2g}, own rules {dense['nmse']:.2g}" in note
     assert "of all 3 folds (the model's own error: the last alone)" in note
 
 
 def test_places_that_differ_keep_weights_of_their_own():
     fit = learn(as_dataset(places(), grid=12, dt=0.1), Recipe(**QUICKEST))
     assert isinstance(fit.surrogate, DenseStep)
-    assert any("every point has weights of its own" in note for note in fit.report.notes)
+    assert any("each point of the grid follows a rule of its own" in note for note in fit.report.notes)
     dense, shared = fit.report.candidates[:2]
     assert dense["nmse"] < 1e-3 * shared["nmse"]
     assert fit.report.held_out_rows == ()
@@ -120,7 +120,7 @@ def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_o
     assert [row["family"] for row in trained] == ["dense", "field"]
     better = min(trained, key=lambda row: row["nmse"])["family"]
     assert isinstance(whole.surrogate, FieldStep if better == "field" else DenseStep)
-    assert any("whole models, over the last fold, " in note for note in whole.report.notes)
+    assert any("of whole models over the last fold " in note for note in whole.report.notes)
     phases = []
 
     def stop(event):
@@ -150,7 +150,7 @@ def test_on_small_grids_whole_models_compete_unless_a_dense_map_is_far_better():
     assert replace(small, dense=1e-14, shared=3e-15).points_share is True
     alone = replace(small, dense_network=1e-12)
     assert alone.points_share is False
-    assert "a whole dense model, over the last fold, 1e-12" in alone.note()
+    assert "of a whole model with own rules over the last fold 1e-12" in alone.note()
     assert replace(alone, shared_network=1e-13).points_share is True
     assert small.is_enough(1e-9)
     assert not small.is_enough(1e-7)
@@ -176,7 +176,7 @@ def test_the_choice_is_made_within_the_time_and_kept_with_the_model(tmp_path):
     from lln import load
 
     again = load(tmp_path / "a")
-    assert "all points share their weights" in " ".join(again.summary().split())
+    assert "all points of the grid follow one rule" in " ".join(again.summary().split())
     np.testing.assert_array_equal(again.rollout(rings()[0][0], 5).states, forecaster.rollout(rings()[0][0], 5).states)
 
 

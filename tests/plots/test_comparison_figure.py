@@ -19,9 +19,9 @@ def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
     axis = drawn(comparison_figure(errors, references=["linear", "mean"], threshold=0.4, dt=0.1, title="t"))
     assert axis.get_yscale() == "log"
     lines = {line.get_label(): line for line in axis.lines}
-    assert list(lines) == ["lens network", "linear map", "training mean", "valid below 0.4"]
-    np.testing.assert_allclose(lines["lens network"].get_ydata(), 1e-4 * STEPS)
-    assert lines["lens network"].get_linestyle() == "-"
+    assert list(lines) == ["LensForecaster", "linear map", "training mean", "valid below 0.4"]
+    np.testing.assert_allclose(lines["LensForecaster"].get_ydata(), 1e-4 * STEPS)
+    assert lines["LensForecaster"].get_linestyle() == "-"
     assert lines["linear map"].get_linestyle() == lines["training mean"].get_linestyle() == "--"
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines.values()}
     assert len(looks) == len(lines)
@@ -54,7 +54,7 @@ def test_a_lost_model_is_marked_and_does_not_flatten_the_rest():
 def test_steps_are_whole_numbers_and_bands_are_named():
     figure = comparison_figure({"lens": np.ones(22)}, bands={"lens": (np.full(22, 0.5), np.full(22, 2.0))})
     assert all(float(place).is_integer() for place in figure.axes[0].get_xticks())
-    assert "half of the rollouts\nof lens network" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "half of the rollouts\nof LensForecaster" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_bands_surround_their_curves():
@@ -76,7 +76,7 @@ def test_curves_that_lie_on_each_other_are_drawn_once_and_named():
     figure = comparison_figure(errors, references=["linear"])
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert [label for label in lines if not label.startswith("_")] == [
-        *("lens network", "plain MLP (as linear map)", "ResMLP (as linear map)", "linear map")
+        *("LensForecaster", "plain MLP (as linear map)", "ResMLP (as linear map)", "linear map")
     ]
     assert len(lines["linear map"].get_xdata()) == 2
     assert len(lines["plain MLP (as linear map)"].get_xdata()) == 0

@@ -13,7 +13,8 @@ MODELS = ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "l
 
 
 def test_a_model_has_one_look_under_all_of_its_names():
-    assert look("lens") == look("lens network") == look("LLN")
+    assert look("lens") == look("lens network") == look("LLN") == look("LensForecaster")
+    assert look("lens").label == "LensForecaster"  # it may use no lens in the end
     assert look("mlp") == look("plain MLP") == look("Plain MLP")
     assert look("mean") == look("training mean") == look("training_mean")
 

@@ -54,8 +54,9 @@ def compare(
     threshold: Annotated[
         float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
     ] = 0.4,
-    lyapunov: Annotated[
-        float | None, typer.Option(help="The system's largest exponent, to show valid times in Lyapunov times.")
+    exponent: Annotated[
+        float | None,
+        typer.Option(help="The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
     ] = None,
     choices: Choices = None,
     plot: Annotated[
@@ -66,14 +67,16 @@ def compare(
     ] = False,
     as_json: AsJson = False,
     seed: Seeds = None,
+    lyapunov: Annotated[str | None, typer.Option(hidden=True, help="Former name of --exponent.")] = None,
 ) -> None:
     """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 
-    References: persistence, mean, seasonal (the last season), linear (autoregression), polynomial, analog (nearest
-    neighbour), kernel (ridge regression) and esn (a reservoir), each tuned on the held-out windows on which the
-    forecaster makes its choices. With the five comparators of the paper beside the lens network it takes minutes;
-    --models chooses. Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with
-    --resume continues with the others.
+    References: persistence, mean, seasonal (the last season), linear (autoregression, on large grids a convolution),
+    polynomial, analog (nearest neighbour), kernel (ridge regression) and esn (a reservoir), each tuned on the held-out
+    windows on which the forecaster makes its choices. The model "lens" is LensForecaster with these options, and the
+    tables call it so. With the five comparators of the paper beside it a comparison takes minutes; --models chooses.
+    Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume continues
+    with the others.
     """
     from lln.cli.console import interrupted, output_file, picture_file, progress_bars, read_data, say
     from lln.cli.options import recipe_choices
@@ -81,6 +84,7 @@ def compare(
     from lln.forecaster.comparison.compare import compare as run
 
     seeds = renamed("random-state", random_state, "seed", seed)
+    exponent = renamed("exponent", exponent, "lyapunov", _former_exponent(lyapunov))
     fraction, test_data = _test(test, test_data)
     if plot is not None:
         picture_file(plot, *data, test_data)
@@ -107,7 +111,7 @@ def compare(
                 steps=steps,
                 windows=windows,
                 threshold=threshold,
-                exponent=lyapunov,
+                exponent=exponent,
                 progress=progress,
                 checkpoint=checkpoint,
             )
@@ -128,6 +132,19 @@ def _refuse_own(options: Mapping[str, Any]) -> None:
     for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
         if key in options:
             raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
+
+
+def _former_exponent(text: str | None) -> float | None:
+    """The number of `--lyapunov`, which `lln evaluate` takes as a switch."""
+    from lln.core.errors import InputError
+
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise InputError(
+            "--lyapunov is a switch of lln evaluate, which estimates exponents; lln compare takes the exponent of the "
+            "system as a number, as in --exponent 0.906"
+        ) from None
 
 
 def _digest(*asked: object) -> str:

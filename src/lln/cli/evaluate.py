@@ -96,6 +96,7 @@ def _baselines(names: list[str] | None) -> Any:
 def _show(found: Evaluation, plot: Path | None) -> None:
     """Print the scores, the errors by lead time, and what follows from them."""
     from lln.cli.console import echo, facts, say, show_table
+    from lln.forecaster.comparison.result import left_out_words
     from lln.forecaster.scoring.scored_rows import CHOOSING, TRAINING
 
     echo(found.title)
@@ -106,10 +107,8 @@ def _show(found: Evaluation, plot: Path | None) -> None:
         show_table(found.skill.table())
     for remark in found.remarks():
         echo(remark)
-    left_out = {} if found.skill is None else found.skill.left_out
-    for reason in dict.fromkeys(left_out.values()):
-        names = ", ".join(name for name, one in left_out.items() if one == reason)
-        echo(f"not scored: {names}: {reason}", dim=True)
+    for line in left_out_words("scored", {} if found.skill is None else found.skill.left_out):
+        echo(line, dim=True)
     if plot is not None:
         echo(f"wrote {plot}")
     if found.scored in (TRAINING, CHOOSING):

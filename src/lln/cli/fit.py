@@ -186,10 +186,10 @@ def _factor(ratio: float) -> str:
     """A factor in words that people use.
 
     >>> _factor(1.84), _factor(2512.0), _factor(2.3e6), _factor(7e22)
-    ('1.8 times', '2500 times', '2 million times', 'more than a billion times')
+    ('1.8 times', '2,500 times', '2 million times', 'more than a billion times')
     """
     if ratio >= 1e9:
         return "more than a billion times"
     if ratio >= 1e6:
         return f"{ratio / 1e6:.0f} million times"
-    return f"{float(f'{ratio:.2g}'):g} times"
+    return f"{float(f'{ratio:.2g}'):,g} times"

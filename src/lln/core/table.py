@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from lln.core.errors import InputError, printable
 
+OURS = "LensForecaster"  # the name of our model in every table and figure, whichever part of it forecasts
+
 if TYPE_CHECKING:
     import rich.table
 

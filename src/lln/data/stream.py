@@ -63,7 +63,7 @@ class Moments:
         pairs: number of pairs.
         weight: sum of their weights.
         mean: of v, (n (H + 1) + m,).
-        scatter: sum of w (v - mean)(v - mean)^T, (V, V).
+        scatter: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,).
         size: n.
         history: H.
         left_out: pairs that touch a gap.
@@ -89,7 +89,8 @@ class Moments:
     @property
     def std(self) -> Float64:
         """Standard deviation of each entry of v, (V,)."""
-        return np.sqrt(np.maximum(np.diagonal(self.scatter), 0.0) / self.weight)
+        squares = self.scatter if self.scatter.ndim == 1 else np.diagonal(self.scatter)
+        return np.sqrt(np.maximum(squares, 0.0) / self.weight)
 
 
 def pairs(dataset: Dataset, history: int = 1) -> Pairs:
@@ -151,8 +152,12 @@ def span_batches(
         yield held
 
 
-def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None) -> Moments:
-    """Mean and scatter of windows, inputs and increments in one pass over `dataset`, in float64."""
+def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None, products: bool = True) -> Moments:
+    """Mean and scatter of windows, inputs and increments in one pass over `dataset`, in float64.
+
+    Without `products` of different entries the scatter is its diagonal: of thousands of coordinates the whole matrix
+    would take gigabytes.
+    """
     weight, count, left_out = 0.0, 0, 0
     mean = scatter = np.zeros(0)
     least, most = np.full(dataset.size, np.inf), np.full(dataset.size, -np.inf)
@@ -166,10 +171,14 @@ def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None) -> M
         centre = w @ v / total
         spread = (v - centre) * np.sqrt(w)[:, None]
         if not count:
-            mean, scatter = np.zeros(v.shape[1]), np.zeros((v.shape[1],) * 2)
+            mean, scatter = np.zeros(v.shape[1]), np.zeros((v.shape[1],) * (2 if products else 1))
         # The scatter of two parts is the sum of theirs and that of their means.
         shift = centre - mean
-        scatter += spread.T @ spread + np.outer(shift, shift) * (weight * total / (weight + total))
+        between = weight * total / (weight + total)
+        if products:
+            scatter += spread.T @ spread + np.outer(shift, shift) * between
+        else:
+            scatter += np.square(spread).sum(axis=0) + np.square(shift) * between
         mean += shift * (total / (weight + total))
         weight, count, left_out = weight + total, count + len(v), left_out + batch.left_out
         least, most = np.minimum(least, present.min(axis=0)), np.maximum(most, present.max(axis=0))

@@ -259,7 +259,7 @@ class DenseFitting:
     def _combined(self, linear: LinearChoice) -> LinearChoice:
         """Use the mean of the linear maps that noise does not tell apart."""
         tried, self.origins = maps_of_noisy_data(
-            self.dataset, self.histories, linear.ranked(), given=self.recipe.history != "auto"
+            self.dataset, self.histories, linear.ranked(), self.fold, given=self.recipe.history != "auto"
         )
         limit = self.limit.first(_COMBINED_BY)
         chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper, limit)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.core.table import OURS
 from lln.data.interpret.calendar import dates_of
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
@@ -269,11 +270,11 @@ def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     from lln.plots.forecasts import comparison_figure
 
     head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
-    errors, references = {"LensForecaster": scores.rmse_by_step}, []
+    errors, references = {OURS: scores.rmse_by_step}, []
     if scores.skill is not None:
         curves = scores.skill.by_step
         references = [name for name in curves if name != "model"]
-        errors = {"LensForecaster": curves["model"], **{name: curves[name] for name in references}}
+        errors = {OURS: curves["model"], **{name: curves[name] for name in references}}
         head = f"scored on {scores.scored}: {scores.skill.origins} rolling origins" if title is None else title
     return comparison_figure(
         errors, references=references, threshold=scores.threshold, dt=scores.dt, time_unit=scores.time_unit, title=head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-from lln.core.table import human_time, number
+from lln.core.table import OURS, human_time, number
 from lln.fit.choice.scores import lead_columns
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.layout import Layout, TrainingFingerprint
@@ -169,12 +169,12 @@ def _by_lead(report: FitReport) -> list[str]:
     if not report.skill or not report.lead_times:
         return []
     places = lead_columns(report.lead_times, _LEADS)
-    width = max(map(len, ("steps ahead", *report.skill)))
+    width = max(map(len, (OURS, *report.skill)))
     rows = [("steps ahead", [f"{report.lead_times[k]}" for k in places])]
     cells = {name: [number(values[k]) for k in places] for name, values in report.skill.items()}
     if report.part in LINEAR and cells.get("linear map") == cells.get("model"):
         cells.pop("linear map", None)  # it is the model
-    rows += cells.items()
+    rows += [(OURS if name == "model" else name, cells) for name, cells in cells.items()]
     # Spaces that do not break keep a row on its line.
     return [f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".replace(" ", "\xa0") for name, cells in rows]
 

@@ -337,7 +337,7 @@ def comparison_figure(
 
 
 def _line(name: str, place: int, points: int, references: Collection[str]) -> dict[str, Any]:
-    """Colour, dash and markers of a curve; the lens network is the thickest, references are the thinnest."""
+    """Colour, dash and markers of a curve; `LensForecaster` is the thickest, references are the thinnest."""
     width, order = (1.3, 2) if name in references else (2.2, 4) if look(name) is look("lens") else (1.4, 3)
     return {**look(name).line(points, 3 * place), "linewidth": width, "zorder": order}
 

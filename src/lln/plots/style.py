@@ -14,6 +14,7 @@ from cycler import cycler
 from matplotlib.figure import Figure
 
 from lln.core.safe_files import whole_file
+from lln.core.table import OURS
 
 # Okabe and Ito's palette, the yellow left out since it vanishes on white.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -71,8 +72,7 @@ class Look(NamedTuple):
 
 SOLID, DASHED, DOTTED, MIXED, LONG = "-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3))
 LOOKS = {
-    "lens": Look("lens network", BLUE, SOLID, ""),
-    "lensforecaster": Look("LensForecaster", BLUE, SOLID, ""),
+    "lens": Look(OURS, BLUE, SOLID, ""),
     "mlp": Look("plain MLP", VERMILION, SOLID, "s"),
     "residual": Look("ResMLP", GREEN, SOLID, "^"),
     "scaled-residual": Look("scaled ResMLP", ORANGE, SOLID, "D"),
@@ -87,7 +87,7 @@ LOOKS = {
     "polynomial": Look("polynomial", GREEN, DASHED, ""),
     "kernel": Look("kernel ridge", VERMILION, DASHED, ""),
 }
-_ALIASES = {"lln": "lens", "training-mean": "mean", "ar": "linear", "climatology": "mean"}
+_ALIASES = {"lln": "lens", "lens-network": "lens", "training-mean": "mean", "ar": "linear", "climatology": "mean"}
 _ALIASES |= {look.label.lower().replace(" ", "-"): name for name, look in LOOKS.items()}
 
 

@@ -280,3 +280,13 @@ def test_one_bad_fold_does_not_outweigh_a_far_better_part():
     model = LensForecaster(parts=("linear", "polynomial"), history=2).fit(noisy, dt=0.03)
     assert model.report_.noisy
     assert model.report_.part == "polynomial"
+
+
+def test_a_gap_before_the_held_out_rows_bounds_what_a_map_looks_back():
+    rows = np.arange(240)
+    values = 8 * np.sin(rows * 2 * np.pi / 12) + noise(240)
+    values[170] = np.nan
+    report = LensForecaster().fit(values).report_
+    assert report.history <= 192 - 171  # the held-out rows begin at 192
+    assert report.held_out_nmse < 0.5
+    assert report.coverage_90 > 0.7

@@ -277,11 +277,16 @@ def test_networks_that_were_left_out_are_named():
         Score("lens", errors, valid, 1, 5, 1.0, parts=("polynomial", "network")),
         Score("linear", np.full((1, 1, 3), np.inf), valid, 1, 5, 1.0, "ridge 1, history 1"),
     ]
-    said = Comparison(tuple(scores), ("linear",), 3, 1, (0,), 0.1, 0.4, None, "test data").remarks
-    assert said == [
+    left_out = {"kernel": "too slow", "mean": "dull", "esn": "too slow"}
+    found = Comparison(tuple(scores), ("linear",), 3, 1, (0,), 0.1, 0.4, None, "test data", left_out=left_out)
+    assert [row[0] for row in found.table.rows] == [row[0] for row in found.leads.rows]
+    assert found.table.rows[3][0] == "LensForecaster"
+    assert found.remarks == [
         "mlp, residual: a linear map did best on held-out rollouts, so no network is used",
         "layerscale: a polynomial did best on held-out rollouts, so no network is used",
         "rollouts that did not stay finite: 1 of linear",
+        "not compared: kernel, esn: too slow",
+        "not compared: mean: dull",
     ]
 
 

@@ -90,7 +90,7 @@ def test_a_polynomial_that_is_the_model_is_no_baseline():
     model = LensForecaster(**LINEAR).fit(states[:300], dt=1.0)
     found = model.evaluate(states, steps=12, baselines=["polynomial", "mean"])
     assert list(found.skill.errors) == ["model", "mean"]
-    assert found.skill.left_out == {"polynomial": "the same forecasts as the model"}
+    assert found.skill.left_out == {"polynomial": "the same forecasts as LensForecaster"}
 
 
 def test_with_noise_the_valid_time_on_average_is_shown_too():

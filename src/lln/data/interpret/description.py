@@ -102,7 +102,8 @@ class Description:
 
 SMOOTHER = 4.0  # how much smoother the other axis must be before time and state are said to be exchanged
 CONSTANT = 1e-12  # relative spread that rounding leaves of a constant
-MARKS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 1e20, -32768.0)  # that often stand for "missing"
+# Numbers that often stand for "missing".
+MARKS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 1e20, -32768.0)
 APART = 3.0  # distance of such a mark from the other values, in units of their range
 
 
@@ -127,26 +128,39 @@ def examined(data: Dataset) -> Dataset:
         shown = ", ".join(repr(data.names[i]) for i in still[:3]) + (", ..." if len(still) > 3 else "")
         plural = "columns do" if len(still) > 1 else "column does"
         notes.append(f"{data.source}: {len(still)} {plural} not vary ({shown})")
-    suspects = np.flatnonzero((np.isin(least, MARKS) | np.isin(most, MARKS)) & (least < most))
-    notes += [note for column in suspects[:3].tolist() for note in _marks(data, column)]
+    for column in np.flatnonzero(np.isin([least, most], MARKS).any(axis=0) & (least < most))[:3].tolist():
+        values = np.concatenate([block[:, column] for one in data.series for _, block in one.blocks()])
+        notes += [
+            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {rows(count)}, far from its other values; "
+            "if that means missing, leave those cells empty"
+            for mark, count in far_marks(values)
+        ]
     return replace(data, notes=tuple(notes))
 
 
-def _marks(data: Dataset, column: int) -> list[str]:
-    """Say that a column holds a number far from all others that often stands for "missing", such as -999."""
-    values = np.concatenate([block[:, column] for one in data.series for _, block in one.blocks()])
-    values = values[np.isfinite(values)].astype(np.float64)
-    rest = values[~np.isin(values, MARKS)]
+def far_marks(values: Array) -> list[tuple[float, int]]:
+    """Numbers in a column that often stand for "missing", such as -999, are far from all others, and how many.
+
+    Far is more than three ranges of the others away, or below zero where none of the others is.
+    """
+    values = values[np.isfinite(values)]
+    marks = np.asarray(MARKS, dtype=values.dtype)
+    rest = values[~np.isin(values, marks)].astype(np.float64)
     if not len(rest):
         return []
     with np.errstate(over="ignore"):
         wide = APART * max(float(np.ptp(rest)), 1e-3 * float(np.abs(rest).max()))
-        far = [mark for mark in MARKS if (values == mark).any() and np.abs(rest - mark).min() > wide]
-    return [
-        f"{data.source}: column {data.names[column]!r} holds {mark:g} in {int((values == mark).sum())} rows, far from "
-        "its other values; if that means missing, leave those cells empty"
-        for mark in far
-    ]
+    found = []
+    for mark, exact in zip(MARKS, marks, strict=True):
+        count = int((values == exact).sum())
+        if count and (np.abs(rest - mark).min() > wide or mark < 0 <= rest.min()):
+            found.append((mark, count))
+    return found
+
+
+def rows(count: int) -> str:
+    """A number of rows in words."""
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def asked_names(what: str, names: Any, kind: str, known: Iterable[str], source: str) -> tuple[str, ...]:

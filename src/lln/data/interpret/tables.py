@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.interpret.calendar import NO_CONTEXT, TimeContext, time_zone
-from lln.data.interpret.description import Choices, Description, Part, asked_names, grid_of
+from lln.data.interpret.description import MARKS, Choices, Description, Part, asked_names, far_marks, grid_of, rows
 from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
@@ -71,15 +71,14 @@ class _Columns:
         if not states:
             raise InputError(f"{self.source}: no column is left for the state (columns: {', '.join(self.columns)})")
         clock = self._clock(time[0]) if time else None
-        values, known = self._numbers(states), self._numbers(inputs) if inputs else None
+        values, known = self._measured(states), self._measured(inputs) if inputs else None
         heavy = self._numbers(weights)[:, 0] if weights else None
         parts = []
-        for label, rows in self._groups(trajectory):
+        for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
-            times, mine = (None if one is None else one[rows] for one in (clock, known))
-            context = self._context(time[0], rows) if time else NO_CONTEXT
-            weight = None if heavy is None else heavy[rows]
-            parts.append(Part(name, times, values[rows], mine, weight, context=context))
+            times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
+            context = self._context(time[0], mine) if time else NO_CONTEXT
+            parts.append(Part(name, times, values[mine], given, weight, context=context))
         channels, coords = _grid_in(states)
         if choices.grid is not None:
             channels, coords = (), grid_of(choices.grid)
@@ -260,6 +259,23 @@ class _Columns:
         if sum(len(rows) for rows in found.values()) != len(self.table):
             raise InputError(f"{self.source}: column {trajectory[0]!r} has empty cells; every row needs a trajectory")
         return sorted(found.items(), key=lambda item: int(item[1][0]))
+
+    def _measured(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
+        """The columns as numbers, with gaps for numbers such as -999 that stand for "missing", which notes name."""
+        values = self._numbers(names)
+        ends = [np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)]
+        suspects = np.flatnonzero(np.isin(ends, np.asarray(MARKS, dtype=values.dtype)).any(axis=0)).tolist()
+        values = values.copy() if suspects else values
+        for column in suspects:
+            for mark, count in far_marks(values[:, column]):
+                if count > 1:
+                    values[values[:, column] == values.dtype.type(mark), column] = np.nan
+                    self.notes.append(
+                        f"{self.source}: column {names[column]!r} holds {mark:g} in {rows(count)}, far from its other "
+                        "values: taken as missing. If it is a true value, give the states as an array (.npy), whose "
+                        "numbers are all kept"
+                    )
+        return values
 
     def _numbers(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
         kinds = set()

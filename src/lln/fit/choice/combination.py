@@ -18,7 +18,7 @@ import numpy as np
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.histories import seasons, slow_season
-from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks
+from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks, rows_before
 from lln.fit.choice.scores import LEAST, WORST, lead_times
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.closed.naive import lags_of
@@ -49,7 +49,7 @@ _SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: i
 
 
 def maps_of_noisy_data(
-    dataset: Dataset, histories: Sequence[int], ranked: Sequence[FrameChoice], *, given: bool
+    dataset: Dataset, histories: Sequence[int], ranked: Sequence[FrameChoice], fold: Fold, *, given: bool
 ) -> tuple[Sequence[FrameChoice], list[Fold]]:
     """The linear maps to average, and blocks of origins to score them; no blocks where other folds serve.
 
@@ -57,12 +57,14 @@ def maps_of_noisy_data(
         dataset: all of it.
         histories: numbers of states that fitted maps look at.
         ranked: plain linear maps, the best first, for data on which no others are tried: grids and many rows.
+        fold: judges the choice; a map looks at no more states than lie between a gap and the starts of its rollouts.
         given: whether the one history was asked for, and no other may be used.
     """
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
         return ranked[:_COMPARED_PLAIN], []
     tried = candidates(histories, () if given else seasons(dataset), dataset.rows, 0 if given else slow_season(dataset))
-    tried = [one for one in tried if one.history == histories[0]] if given else tried
+    room = rows_before(dataset, fold)
+    tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
     return tried if blocks else [one for one in tried if one.history <= histories[-1]], blocks
 

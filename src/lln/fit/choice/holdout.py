@@ -218,6 +218,17 @@ def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) 
     return replace(fold, windows=tuple(windows), steps=steps)
 
 
+def rows_before(dataset: Dataset, fold: Fold) -> int:
+    """How many rows without a gap end at the start of every rollout of `fold`; rows that trained are among them."""
+    stretches = dataset.stretches(1)
+    return min(
+        row - first + 1
+        for index, row in fold.windows
+        for i, first, last in stretches
+        if i == index and first <= row < last
+    )
+
+
 def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | None = None) -> Windows:
     """The rollouts of `fold`, or their first `steps`, with `history` states before each."""
     start, truth, inputs = [], [], []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
-from lln.data.stream import Moments, Pairs
+from lln.data.stream import Moments, Pairs, moments
 from lln.fit.closed.ridge import singular_values
 from lln.step.frame import Array, Frame
 
@@ -89,6 +89,11 @@ def units_of_moments(sums: Moments) -> Units:
         sums.mean[inputs],
         _ones_for_zeros(std[inputs]),
     )
+
+
+def units_of(dataset: Dataset, history: int = 1) -> Units:
+    """The same in one pass over the data, without products of coordinates."""
+    return units_of_moments(moments(dataset, history, products=False))
 
 
 @dataclass(frozen=True, eq=False)

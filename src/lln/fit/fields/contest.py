@@ -83,17 +83,22 @@ class Contest:
 
     def note(self) -> str:
         """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
-        chosen = "all points share their weights" if self.points_share else "every point has weights of its own"
+        chosen, other = "each point of the grid follows a rule of its own, seeing all points (a dense map)", "--field"
+        if self.points_share:
+            chosen, other = (
+                "all points of the grid follow one rule, seeing points nearby (a convolution)",
+                "--no-field",
+            )
         whole = ""
         if self.dense_network is not None and self.shared_network is not None:
-            whole = f"; whole models, over the last fold, {self.shared_network:.2g} and {self.dense_network:.2g}"
+            whole = f"; of whole models over the last fold {self.shared_network:.2g} and {self.dense_network:.2g}"
         elif self.dense_network is not None:
-            whole = f"; a whole dense model, over the last fold, {self.dense_network:.2g}"
+            whole = f"; of a whole model with own rules over the last fold {self.dense_network:.2g}"
         over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
         return (
-            f"{chosen}: over held-out rollouts of up to {self.steps} steps of {over} a convolution alone has the error "
-            f"{self.shared:.2g}, a dense map {self.dense:.2g}{whole} ({self.grid}); "
-            f"field={not self.points_share} takes the other"
+            f"{chosen}: held-out rollouts decided. Error over up to {self.steps} steps of {over}: one rule "
+            f"{self.shared:.2g}, own rules {self.dense:.2g}{whole} ({self.grid}). To take the other kind, fit with "
+            f"{other} (in Python: field={not self.points_share})"
         )
 
     def candidates(self) -> list[dict[str, Any]]:

@@ -18,12 +18,12 @@ from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.series import HORIZON
-from lln.data.stream import moments, with_input_lags
+from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.histories import longest_history
-from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
 from lln.fit.choice.input_lags import LAGS
-from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.linear import units_of
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (
     POLYNOMIAL,
@@ -31,8 +31,8 @@ from lln.forecaster.comparison.competitors import (
     Request,
     fit_reference,
     fit_request,
-    fits_polynomials,
     given_model,
+    too_large,
 )
 from lln.forecaster.comparison.result import Comparison, Score
 from lln.forecaster.forecaster import LensForecaster, keyword_options
@@ -118,9 +118,9 @@ def compare(
     given = {name: given_model(name, model) for name, model in (others or {}).items()}
     data = as_dataset(train, dt=dt)
     split = _split_data(data, test if test is None or isinstance(test, int | float) else as_dataset(test, dt=dt), steps)
-    if POLYNOMIAL in requests and not fits_polynomials(split.fitting) and models is ALL:
-        del requests[POLYNOMIAL]
-        every.remove(POLYNOMIAL)
+    left_out = {name: why for name in every if models is ALL and (why := too_large(name, split.fitting))}
+    every = [name for name in every if name not in left_out]
+    requests = {name: one for name, one in requests.items() if name not in left_out}
     least = max([MOST_HISTORY, *(one.history for one in given.values())])
     longest = [longest_history(split.fitting, one.recipe.history) for one in requests.values()]
     longest += [REFERENCES[name].longest(split.fitting) for name in every if name in REFERENCES]
@@ -137,7 +137,7 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(split.data, fold, units_of_moments(moments(split.fitting)).scale, unit, split.rows_before(fold))
+    scorer = _Scorer(split.data, fold, units_of(split.fitting).scale, unit, rows_before(split.data, fold))
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
@@ -164,6 +164,7 @@ def compare(
         scored=split.scored,
         rows=sum(last - first for _, first, last in fold.held_out),
         time_unit=data.units.get("time", "").partition(" since ")[0],
+        left_out=left_out,
     ).ranked()
 
 
@@ -215,16 +216,6 @@ class _Split:
         raise InputError(
             f"nothing to score on: no {least + 1} neighbouring rows without a gap are left beside the training data; "
             "give longer trajectories or test data"
-        )
-
-    def rows_before(self, fold: Fold) -> int:
-        """How many rows without a gap end at the start of every rollout; rows that trained are among them."""
-        stretches = self.data.stretches(1)
-        return min(
-            row - first + 1
-            for index, row in fold.windows
-            for i, first, last in stretches
-            if i == index and first <= row < last
         )
 
     def _from(self, starts: Sequence[int], least: int, steps: int) -> tuple[Fold, int]:

@@ -25,6 +25,7 @@ from lln.step.frame import Array
 Progress = Callable[[Any], None]
 CHOOSING_SEEDS = 3
 POLYNOMIAL = "polynomial"  # a reference that the fitter itself makes
+LINEAR_COORDINATES = 1024  # off a grid; with more, a linear map takes minutes and gigabytes
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,11 @@ class Fitted:
 
 
 def fit_reference(name: str, data: Dataset, most: int | None = None) -> Fitted:
-    """Fit a reference by name; `most` bounds the history of the linear one."""
+    """Fit a reference by name; `most` bounds the history of the linear one, which on a large grid is a convolution."""
     began = time.perf_counter()
     kind = REFERENCES[name]
+    if kind is AutoRegression and _large_grid(data):
+        return fit_request(Request(Recipe(parts=("linear",)), True), data, (0,), None, None)[0]
     model = (AutoRegression(most) if kind is AutoRegression else kind()).fit(data)
     return Fitted(model.rollout, model.history, model.parameters, time.perf_counter() - began, model.note)
 
@@ -110,9 +113,18 @@ def given_model(name: str, model: Any) -> Fitted:
     return Fitted(lambda window, steps, _: rollout(model, window[..., -1, :], steps).predicted.astype(np.float64))
 
 
-def fits_polynomials(data: Dataset) -> bool:
-    """Whether the polynomial reference can be fitted: it is a map of all coordinates."""
-    return data.size <= DENSE_COORDINATES
+def too_large(name: str, data: Dataset) -> str:
+    """Why a map of all coordinates at once is not fitted unless it is asked for by name; "" where it is."""
+    dense = name == POLYNOMIAL or (name in state_networks() and name != Recipe().model)
+    most = DENSE_COORDINATES if dense else LINEAR_COORDINATES
+    if data.size <= most or not (dense or (name == "linear" and not _large_grid(data))):
+        return ""
+    return f"a map of all {data.size:,} coordinates at once, which would take minutes or longer; the limit is {most:,}"
+
+
+def _large_grid(data: Dataset) -> bool:
+    """Whether the data lies on a grid of so many points that only convolutions are fitted."""
+    return data.size > DENSE_COORDINATES and points_share(data, Recipe(), "auto") is True
 
 
 def _fits(request: Request, data: Dataset, seeds: Sequence[int], progress: Progress | None) -> list[Fit]:

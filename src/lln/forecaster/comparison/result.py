@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import Table, human_time, number
+from lln.core.table import OURS, Table, human_time, number
 from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -48,6 +49,11 @@ class Score:
     note: str = ""
     noisy: bool = False
     parts: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name that tables show: of the model "lens", which may use no lens in the end, `LensForecaster`."""
+        return OURS if self.name == "lens" else self.name
 
     @property
     def by_lead(self) -> RolloutErrors:
@@ -108,6 +114,7 @@ class Comparison:
         scored: what was scored on.
         rows: rows that were predicted; 0 where that is not known.
         time_unit: unit of dt, "" if it is not known.
+        left_out: models of the default choice that were not fitted, with the reason.
     """
 
     scores: tuple[Score, ...]
@@ -121,6 +128,7 @@ class Comparison:
     scored: str
     rows: int = 0
     time_unit: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> Score:
@@ -187,7 +195,7 @@ class Comparison:
             span = score.valid_steps * self.dt
             kept: str | int = "-" if score.parameters is None else score.parameters
             time = human_time(span, self.time_unit) if self.time_unit else number(span)
-            row: list[str | float | int] = [score.name, self.error(score.name), score.nmse, score.valid_steps, time]
+            row: list[str | float | int] = [score.label, self.error(score.name), score.nmse, score.valid_steps, time]
             row += [span * self.exponent] if self.exponent is not None and chaotic else []
             rows.append([*row, kept, f"{score.seconds:.1f}"])
             numbers.append([self.error(score.name), score.nmse, score.valid_steps, span, span])
@@ -206,7 +214,7 @@ class Comparison:
         for score, errors in zip(self.scores, values, strict=True):
             factor, error = self.against_best(score.name)
             beside = "best" if score is self.best else f"{number(factor)} ± {number(error, 2)}"
-            rows.append([score.name, *map(float, errors), beside])
+            rows.append([score.label, *map(float, errors), beside])
         best = [(i, j + 1) for j in range(len(places)) for i in _best([list(one) for one in values], j, 1)]
         return Table(
             ["model", *heads, "times the best"], rows, title="normalised MSE by lead time, in steps", best=best
@@ -219,19 +227,20 @@ class Comparison:
         plain: dict[str, list[str]] = {}
         for one in self.scores:
             if one.name in networks and one.parts and not {"network", "lens"} & set(one.parts):
-                plain.setdefault(" and ".join(map(_article, dict.fromkeys(one.parts))), []).append(one.name)
+                plain.setdefault(" and ".join(map(_article, dict.fromkeys(one.parts))), []).append(one.label)
         said = [
             f"{', '.join(names)}: {kinds} did best on held-out rollouts, so no network is used"
             for kinds, names in plain.items()
         ]
         close = [
-            one.name for one in self.scores[1:]
+            one.label for one in self.scores[1:]
             if (beside := self.against_best(one.name))[0] * math.log(beside[0]) < _SURE * beside[1] < math.inf
         ]  # fmt: skip
         if close:
-            said.append(f"not clearly worse than {self.best.name} on these rollouts: {', '.join(close)}")
-        lost = [f"{one.diverged} of {one.name}" for one in self.scores if one.diverged]
-        return [*said, f"rollouts that did not stay finite: {', '.join(lost)}"] if lost else said
+            said.append(f"not clearly worse than {self.best.label} on these rollouts: {', '.join(close)}")
+        lost = [f"{one.diverged} of {one.label}" for one in self.scores if one.diverged]
+        said += [f"rollouts that did not stay finite: {', '.join(lost)}"] if lost else []
+        return [*said, *left_out_words("compared", self.left_out)]
 
     def figure(self, title: str | None = None) -> Figure:
         """Draw the error against the step for every model; the middle half of the best network's rollouts is shaded."""
@@ -288,6 +297,12 @@ class Comparison:
 def steady_mean(errors: Array) -> float:
     """Geometric mean in which a rollout that is exact by chance does not hide the others; zero if all are exact."""
     return 0.0 if not errors.any() else geometric_mean(np.maximum(errors, TINY))
+
+
+def left_out_words(done: str, left_out: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason for which models were left out: "not scored: kernel, analog: ..."."""
+    reasons = dict.fromkeys(left_out.values())
+    return [f"not {done}: {', '.join(name for name in left_out if left_out[name] == why)}: {why}" for why in reasons]
 
 
 def _article(part: str) -> str:

@@ -9,9 +9,8 @@ import numpy as np
 
 from lln.core.errors import check_int
 from lln.data.series import Dataset
-from lln.data.stream import moments
 from lln.fit.choice.histories import nonlinear_histories
-from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.linear import units_of
 from lln.forecaster.references.simple import Memory, Reference, best_setting
 from lln.step.frame import Array, Frame
 
@@ -44,16 +43,20 @@ class _Reservoir:
     def __init__(self, dataset: Dataset, setting: EchoSetting, history: int, rows: int) -> None:
         rng = np.random.default_rng(0)
         self.history = history
-        self.frame: Frame = units_of_moments(moments(dataset)).frame()
+        self.frame: Frame = units_of(dataset).frame()
         inner = rng.normal(size=(UNITS, UNITS)) * (rng.random((UNITS, UNITS)) < 0.05)
         inner *= setting.radius / max(float(np.abs(np.linalg.eigvals(inner)).max()), 1e-12)
         self.inner = inner.T
         self.outer = setting.scale * rng.uniform(-1.0, 1.0, size=(dataset.size + dataset.inputs, UNITS))
         self.bias = setting.scale * rng.uniform(-1.0, 1.0, size=UNITS)
         columns, targets = self._columns(dataset, rows)
-        gram = columns.T @ columns
-        ridge = setting.ridge * float(np.trace(gram)) / len(gram)
-        self.readout = np.linalg.solve(gram + ridge * np.eye(len(gram)), columns.T @ targets)
+        ridge = setting.ridge * float(np.square(columns).sum()) / columns.shape[1]
+        wide = columns.shape[0] < columns.shape[1]  # then the same readout costs less from products of rows
+        gram = columns @ columns.T if wide else columns.T @ columns
+        gram[np.diag_indices_from(gram)] += ridge
+        self.readout = (
+            columns.T @ np.linalg.solve(gram, targets) if wide else np.linalg.solve(gram, columns.T @ targets)
+        )
 
     def _columns(self, dataset: Dataset, rows: int) -> tuple[Array, Array]:
         """Reservoir states, features and a one, and the increments after them, along every stretch of the data."""
@@ -150,13 +153,14 @@ class _Machine:
     """
 
     def __init__(self, dataset: Dataset, setting: KernelSetting, rows: int) -> None:
+        from scipy.spatial.distance import cdist
         from sklearn.kernel_ridge import KernelRidge
 
         memory = Memory.of(dataset, setting.history)
         kept = np.linspace(0, len(memory.features) - 1, min(rows, len(memory.features))).round().astype(int)
         self.history, self.frame, features = setting.history, memory.frame, memory.features[kept]
         some = features[:: max(1, len(features) // 300)]
-        distance = float(np.median(np.linalg.norm(some[:, None] - some[None], axis=-1)))
+        distance = float(np.median(cdist(some, some)))
         gamma = 0.5 / (setting.width * max(distance, 1e-12)) ** 2
         increments = (memory.target[kept] - memory.present[kept]) / self.frame.scale
         self.mean = increments.mean(axis=0)

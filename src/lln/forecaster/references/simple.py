@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, check_int, choice, finite
 from lln.data.series import Dataset
-from lln.data.stream import moments, pair_batches
+from lln.data.stream import pair_batches
 from lln.fit.choice.histories import linear_histories, seasons
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
 from lln.fit.choice.linear_choice import choose_linear, radii_of
-from lln.fit.closed.linear import units_of_moments
+from lln.fit.closed.linear import units_of
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.prepare import FrameChoice, Preparer
@@ -81,7 +81,7 @@ class TrainingMean(Reference):
 
     def fit(self, dataset: Dataset) -> Self:
         """Take the mean of every state that trains."""
-        self.mean = moments(dataset).mean[: dataset.size]
+        self.mean = units_of(dataset).mean
         self.parameters = dataset.size
         return self
 
@@ -180,7 +180,7 @@ class Analog(Reference):
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
         """What each choice costs on the fold on which networks are judged."""
-        fold, scale = folds(dataset, HELD_OUT)[-1], units_of_moments(moments(dataset)).scale
+        fold, scale = folds(dataset, HELD_OUT)[-1], units_of(dataset).scale
         errors = {}
         for history in self.histories:
             library = AnalogLibrary(Memory.of(dataset.select(fold.train), history))
@@ -264,7 +264,7 @@ def best_setting(
         make: fits one setting to the rows that train.
     """
     fold = folds(dataset, VALIDATION, history)[-1]
-    training, scale = dataset.select(fold.train), units_of_moments(moments(dataset)).scale
+    training, scale = dataset.select(fold.train), units_of(dataset).scale
 
     def score(setting: NetworkChoice) -> float:
         model = make(training, setting)
@@ -278,6 +278,7 @@ def best_setting(
 
 MOST = 200_000
 FEW_DIMENSIONS = 8.0
+_AXES = 2000  # of more, the principal axes alone would take minutes
 
 
 class Nearest:
@@ -285,7 +286,8 @@ class Nearest:
 
     A tree skips most of the points where they fill few dimensions, however many columns they have; turned into their
     principal axes they also look so to the tree. Where they fill many it would look at nearly all of them in the
-    slowest way, and one matrix product serves better.
+    slowest way, and one matrix product serves better. Fewer points than columns span few axes; what a query has beyond
+    them is equally far from all points.
 
     Args:
         points: (P, F).
@@ -296,21 +298,34 @@ class Nearest:
 
         self.centre = points.mean(axis=0)
         spread = points - self.centre
-        variance, self.axes = np.linalg.eigh(spread.T @ spread)
-        filled = float(variance.sum() ** 2 / max(float(np.square(variance).sum()), np.finfo(np.float64).tiny))
-        turned = spread @ self.axes
-        self.tree: Any = cKDTree(turned, balanced_tree=False) if filled <= FEW_DIMENSIONS else None
-        self.points, self.squares = turned, np.square(turned).sum(axis=1)
+        self.axes: Array | None = None
+        self.tree: Any = None
+        if min(points.shape) <= _AXES:
+            variance, self.axes = _principal_axes(spread)
+            filled = float(variance.sum() ** 2 / max(float(np.square(variance).sum()), np.finfo(np.float64).tiny))
+            spread = spread @ self.axes
+            self.tree = cKDTree(spread, balanced_tree=False) if filled <= FEW_DIMENSIONS else None
+        self.points, self.squares = spread, np.square(spread).sum(axis=1)
 
     def __call__(self, queries: Array) -> NDArray[np.intp]:
         """The index of the nearest point: (..., F) -> (...)."""
-        turned = (queries - self.centre) @ self.axes
+        turned = queries - self.centre
+        if self.axes is not None:
+            turned = turned @ self.axes
         if self.tree is not None:
             return np.asarray(self.tree.query(turned)[1])
         flat = turned.reshape(-1, turned.shape[-1])
         # |p - q|^2 without |q|^2, which is the same for all points.
         nearest = (self.squares - 2.0 * (flat @ self.points.T)).argmin(axis=1)
         return np.asarray(nearest.reshape(turned.shape[:-1]))
+
+
+def _principal_axes(spread: Array) -> tuple[Array, Array]:
+    """Variances and axes (F, r) of centred points (P, F), from the smaller of two squares."""
+    if spread.shape[0] >= spread.shape[1]:
+        return np.linalg.eigh(spread.T @ spread)
+    _, sizes, axes = np.linalg.svd(spread, full_matrices=False)
+    return np.square(sizes), axes.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +347,7 @@ class Memory:
     @classmethod
     def of(cls, dataset: Dataset, history: int) -> Memory:
         """Read `dataset` once, a block at a time, and keep at most 200,000 pairs."""
-        frame = units_of_moments(moments(dataset, history)).frame()
+        frame = units_of(dataset, history).frame()
         thin = -(-dataset.transitions(history) // MOST)
         parts: list[tuple[Array, ...]] = []
         first = 0

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, choice
-from lln.core.table import Table, number
+from lln.core.table import OURS, Table, number
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
 from lln.fit.choice.holdout import Fold, Part, Windows, load
 from lln.fit.choice.scores import LEAST, LOST, WORST, RolloutErrors, better_by, horizon_of, lead_columns
 from lln.fit.report.intervals import Intervals
-from lln.forecaster.comparison.competitors import POLYNOMIAL, Request, fit_reference, fit_request, fits_polynomials
+from lln.forecaster.comparison.competitors import POLYNOMIAL, Request, fit_reference, fit_request, too_large
 from lln.forecaster.references import REFERENCES
 from lln.forecaster.references.simple import SeasonalNaive
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins
@@ -99,7 +99,7 @@ class LeadSkill:
         places = lead_columns(self.leads)
         values = [self.by_lead(name)[places] for name in self.errors]
         rows: list[list[str | float | int]] = [
-            [name, *map(float, row)] for name, row in zip(self.errors, values, strict=True)
+            [_label(name), *map(float, row)] for name, row in zip(self.errors, values, strict=True)
         ]
         best = [(int(np.argmin([row[j] for row in values])), j + 1) for j in range(len(places))]
         title = f"normalised MSE by lead time in steps, {self.origins} rolling origins"
@@ -108,11 +108,11 @@ class LeadSkill:
     def text(self) -> str:
         """The table as plain lines."""
         places = lead_columns(self.leads)
-        width = max(map(len, self.errors))
+        width = max(len(_label(name)) for name in self.errors)
         lines = [f"  {'steps ahead':<{width}}" + "".join(f"{self.leads[k]:>10}" for k in places)]
         for name in self.errors:
             cells = "".join(f"{number(float(value)):>10}" for value in self.by_lead(name)[places])
-            lines.append(f"  {name:<{width}}{cells}")
+            lines.append(f"  {_label(name):<{width}}{cells}")
         return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def lead_skill(
         rollouts[name] = np.broadcast_to(mean, windows.truth.shape) if roll is None else _roll(roll, before)
         if name == POLYNOMIAL and np.array_equal(rollouts[name], predicted):
             del rollouts[name]
-            left_out[name] = "the same forecasts as the model"
+            left_out[name] = f"the same forecasts as {OURS}"
     errors = {name: windows.errors(states) for name, states in rollouts.items()}
     by_step = {name: _by_step(states, windows, noisy) for name, states in rollouts.items()}
     covered = None
@@ -209,10 +209,11 @@ def _fitted(
                 found[name] = (model.history, model.rollout)
             elif rows is None:
                 left_out[name] = "fitted to the training rows, which are not in this data"
+            elif large := too_large(name, rows):
+                left_out[name] = large
             elif name == POLYNOMIAL:
-                if fits_polynomials(rows):
-                    (model,) = fit_request(Request().named(name), rows, (0,), None, None)
-                    found[name] = (model.history, model.rollout)
+                (model,) = fit_request(Request().named(name), rows, (0,), None, None)
+                found[name] = (model.history, model.rollout)
             else:
                 model = fit_reference(name, rows)
                 found[name] = (model.history, model.rollout)
@@ -234,6 +235,10 @@ def _by_step(states: Array, windows: Windows, noisy: bool) -> Array:
 
 def _rows(fold: Fold) -> int:
     return sum(last - first for _, first, last in fold.held_out)
+
+
+def _label(name: str) -> str:
+    return OURS if name == MODEL else name
 
 
 def _words(name: str) -> str:
