@@ -10,7 +10,7 @@ from lln.data.dataset import as_dataset
 from lln.data.stream import moments
 from lln.fit.closed.linear import units_of, units_of_moments
 from lln.forecaster.comparison.competitors import DENSE_COORDINATES, LINEAR_COORDINATES, fit_reference, too_large
-from lln.forecaster.references import analogs
+from lln.forecaster.references import simple
 from lln.forecaster.references.reservoir import EchoSetting, _Reservoir
 
 RNG = np.random.default_rng(0)
@@ -50,9 +50,9 @@ def test_units_need_no_products():
 
 @pytest.mark.parametrize("most_axes", [2000, 0])
 def test_the_nearest_of_few_points_with_many_columns(most_axes, monkeypatch):
-    monkeypatch.setattr(analogs, "_AXES", most_axes)
+    monkeypatch.setattr(simple, "_AXES", most_axes)
     points, queries = RNG.normal(size=(30, 200)), RNG.normal(size=(5, 7, 200))
-    found = analogs.Nearest(points)(queries)
+    found = simple.Nearest(points)(queries)
     np.testing.assert_array_equal(found, np.linalg.norm(queries[..., None, :] - points, axis=-1).argmin(axis=-1))
 
 

@@ -3,9 +3,9 @@
 import { even, type Arena, type Block } from "./kernel";
 import { lattice, type Lattice } from "./lattice";
 
-/** NaN stays NaN. */
+/** NaN becomes the lower bound. */
 export const clamp = (value: number, low: number, high: number): number =>
-  value < low ? low : value > high ? high : value;
+  value > high ? high : value >= low ? value : low;
 
 export interface Switches {
   lens: boolean;
