@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_bounds, add_polynomial, add_transport, standardised
+from lln.export.onnx_nodes import DOUBLE, FLOAT, Nodes, add_polynomial, add_transport, standardised
 from lln.export.parts import FieldStack, LinearLayer
 from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import PolynomialPart
@@ -49,7 +49,9 @@ def add_field_step(
         change = nodes.add("Sub", change, mean)
     hold = free(frame.space, frame.boundary).reshape(points, 1) * frame.channel_scale
     moved = nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("hold_and_scale", hold, np.float64)))
-    moved = add_bounds(nodes, moved, frame.low, frame.high)
+    for name, kind in (("low", "Max"), ("high", "Min")):
+        if (bound := getattr(frame, name)) is not None:
+            moved = nodes.add(kind, moved, nodes.keep(name, bound, np.float64))
     flat = nodes.keep("shape_flat", [-1, frame.size], np.int64)
     nodes.add("Reshape", nodes.add("Transpose", moved, perm=[0, 2, 1]), flat, out=out)
 

@@ -73,15 +73,11 @@ def add_step(nodes: Nodes, step: DenseStep, networks: tuple[Stack, ...], window:
     after = nodes.add("Add", past[-1], nodes.add("Mul", change, nodes.keep("scale", frame.units[1], np.float64)))
     if frame.logarithm is not None:
         after = nodes.add("Exp", after)
-    nodes.add("Identity", add_bounds(nodes, after, frame.low, frame.high), out=out)
-
-
-def add_bounds(nodes: Nodes, states: str, low: Array | None, high: Array | None) -> str:
-    """States within bounds; NaN becomes the lower one."""
-    if low is not None:
-        least = nodes.keep("low", low, np.float64)
-        states = nodes.add("Where", nodes.add("GreaterOrEqual", states, least), states, least)
-    return states if high is None else nodes.add("Min", states, nodes.keep("high", high, np.float64))
+    if frame.low is not None:
+        after = nodes.add("Max", after, nodes.keep("low", frame.low, np.float64))
+    if frame.high is not None:
+        after = nodes.add("Min", after, nodes.keep("high", frame.high, np.float64))
+    nodes.add("Identity", after, out=out)
 
 
 def add_polynomial(nodes: Nodes, part: PolynomialPart, features: str, name: str) -> str:

@@ -19,7 +19,7 @@ from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.step import serves
 from lln.step.base import Box, Step, network_record, read_members
-from lln.step.frame import Array, FlowPart, Frame, PolynomialPart, bounded, delay_features
+from lln.step.frame import Array, FlowPart, Frame, PolynomialPart, delay_features
 from lln.step.parts import part_name
 
 
@@ -92,7 +92,7 @@ class DenseStep(Step[Frame, Any]):
         """The next state, within the bounds: (..., H, n) and (..., m) -> (..., n)."""
         after = self._seen(window[..., -1, :]) + self.increment(self.features(window, inputs))
         after = after if self.floor is None else torch.exp(after)
-        return bounded(after, self.low, self.high)
+        return after if self.low is None and self.high is None else torch.clamp(after, self.low, self.high)
 
     def _seen(self, states: Tensor) -> Tensor:
         """What the step computes with: the states, or their logarithms."""

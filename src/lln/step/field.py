@@ -20,7 +20,7 @@ from lln.models.convolution import convolve
 from lln.models.field import FieldEnsemble, FieldLensNetwork
 from lln.step.base import Step, network_record, read_members, roll
 from lln.step.field_frame import FieldFrame, divergence, held, point_features
-from lln.step.frame import Array, PolynomialPart, bounded
+from lln.step.frame import Array, PolynomialPart
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 
@@ -118,7 +118,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
 
     def _bounded(self, states: Tensor) -> Tensor:
         """Flat states (..., n) within the bounds."""
-        return bounded(states, self.low, self.high)
+        return states if self.low is None and self.high is None else torch.clamp(states, self.low, self.high)
 
     def correction(self, features: Tensor) -> Tensor:
         """The mean of the networks, in float64."""

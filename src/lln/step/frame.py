@@ -160,12 +160,6 @@ def as_tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(values, np.float64, ["C", "W"]))
 
 
-def bounded(states: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:
-    """States within bounds where there are any; NaN, of a step that overflowed inside, becomes the lower one."""
-    states = states if low is None else torch.fmax(states, low)
-    return states if high is None else torch.fmin(states, high)
-
-
 def polynomial_arrays(polynomial: Polynomial | None, flow: Flow | None) -> dict[str, Any]:
     """The arrays of both, by the names under which files store them."""
     found: dict[str, Any] = {}

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,12 @@ from lln.fit.choice.histories import linear_histories, seasons
 from lln.fit.choice.scores import RolloutErrors
 from lln.fit.closed.bases import PolynomialBasis, drawn_lenses
 from lln.fit.closed.choices import ClosedChoice, Scored
-from lln.fit.closed.forms import ClosedForms
+from lln.fit.closed.forms import ClosedForms, _safe_margin
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.options import TimeLimit
+from lln.fit.prepare import Preparer
+from lln.step.dense import DenseStep
+from lln.step.frame import Flow, Polynomial, monomial_table
 
 RNG = np.random.default_rng(2)
 
@@ -198,3 +202,19 @@ def test_six_states_are_the_least_and_no_longer_series_is_refused(columns):
         fitted(states[:5])
     with pytest.raises(InputError, match="one time step"):
         fitted(states[:1])
+
+
+def test_a_vector_field_that_overflows_beyond_the_rows_may_not_leave_them():
+    rows = np.random.default_rng(0).normal(size=(200, 2)).cumsum(axis=0)
+    ready = Preparer(Dataset((Series(rows),), dt=1.0)).prepare(None, 1)
+    far = ready.units.frame()
+
+    def margin(power, strength):
+        table = monomial_table([0], power)
+        weights = np.zeros((2, len(table)))
+        weights[:, -1] = strength, -strength
+        weights[:, 0] = -strength, strength
+        return _safe_margin(DenseStep(replace(far, flow=Flow(Polynomial(table, weights), np.zeros(2), 2))), ready)
+
+    assert margin(1, 0.1) == 0.25
+    assert margin(5, 100.0) == 0.0

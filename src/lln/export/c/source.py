@@ -111,12 +111,12 @@ void {name}_rollout({name} *m, size_t steps, const double *inputs, double *state
 def source(model: Model[Any]) -> str:
     """The text of the source."""
     name, big = model.name, model.name.upper()
-    low, high = (getattr(model.frame, name, None) is not None for name in ("low", "high"))
-    clip = "state > high[i] ? high[i] : " * high + ("state >= low[i] ? state : low[i]" if low else "state")
+    bounds = [f"state {sign} {bound}[i] ? {bound}[i] : " for sign, bound in (("<", "low"), (">", "high"))
+              if getattr(model.frame, bound, None) is not None]  # fmt: skip
     logarithms = getattr(model.frame, "logarithm", None) is not None
     given = f"window[k * {big}_STATES + i]"
     kept, shown = (f"log(fmax({given}, least[i]))", "exp(state)") if logarithms else (given, "state")
-    clip = f"        state = {clip};\n" if low or high else ""
+    clip = f"        state = {''.join(bounds)}state;\n" if bounds else ""
     return f"""\
 /* See {name}.h. */
 #include "{name}.h"
@@ -138,7 +138,7 @@ void {name}_step({name} *m, const double *inputs, double *next)
 {{
     change(m, inputs);
     for (int i = 0; i < {big}_STATES; i++) {{
-        {"" if clip else "const "}double state = m->past[{big}_HISTORY - 1][i] + m->change[i];
+        {"" if bounds else "const "}double state = m->past[{big}_HISTORY - 1][i] + m->change[i];
 {clip}        for (int k = 1; k < {big}_HISTORY; k++)
             m->past[k - 1][i] = m->past[k][i];
         m->past[{big}_HISTORY - 1][i] = state;

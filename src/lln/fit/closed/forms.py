@@ -207,9 +207,10 @@ class ClosedForms:
             ready = self.preparer.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         if choice.flow is not None:
-            frame = self.flows.frame(choice.flow, choice.ridge, parts)
-            margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _MARGIN
-            return self._bounded(DenseStep(frame), self.preparer.prepare(parts, choice.history), margin)
+            field = DenseStep(self.flows.frame(choice.flow, choice.ridge, parts))
+            ready = self.preparer.prepare(parts, choice.history)
+            margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _safe_margin(field, ready)
+            return self._bounded(field, ready, margin)
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
         for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
@@ -445,6 +446,20 @@ def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | Non
     basis = forms._basis(choice, ready, draw)
     solved = RidgePath.solved(forms._data(parts, choice.history).blocks(basis), choice.ridge)
     return forms._assembled(ready, basis, *solved)
+
+
+def _safe_margin(step: DenseStep, ready: PreparedData) -> float:
+    """How far a rollout may leave the range of the rows: where one step of a vector field overflows, less far."""
+    rng, n, inputs = np.random.default_rng(0), len(ready.low), len(ready.units.input_mean)
+    corners, inside = rng.integers(0, 2, (64, n)), rng.uniform(size=(192, n))
+    places = np.concatenate([corners, inside])
+    known = ready.units.input_mean + ready.units.input_scale * rng.normal(size=(len(places), 1, inputs))
+    for margin in (_MARGIN, 0.1):
+        starts = ready.low + (ready.high - ready.low) * ((1.0 + 2.0 * margin) * places - margin)
+        with np.errstate(all="ignore"):
+            if np.isfinite(step.rollout(starts[:, None], 1, known if inputs else None)).all():
+                return margin
+    return 0.0
 
 
 def _around(ridge: float) -> list[float]:

@@ -243,14 +243,6 @@ class Code:
         """max(x, limit), where NaN stays NaN."""
         return self.each(lambda a, b: self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a), x, limit)
 
-    def between(self, x: Tile, low: Tile, high: Tile) -> Tile:
-        """X within bounds, and the lower one for NaN."""
-
-        def above(a: ir.Value, b: ir.Value) -> ir.Value:
-            return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
-
-        return self.at_most(self.each(above, x, low), high)
-
     def where_less(self, x: Tile, limit: Tile, then: Tile, otherwise: Tile) -> Tile:
         """`then` where x < limit, else `otherwise`."""
 

@@ -210,8 +210,6 @@ def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
             out[:count] = np.ravel(values)
         return out
 
-    low, high = vector(program.low, n, -np.inf), vector(program.high, n, np.inf)
-    low[n:] = high[n:] = 0.0  # beyond the last coordinate an overflow must not look like a state
     flow = program.flow
     step = 0.0 if flow is None else flow.dt / flow.substeps
     return [
@@ -221,8 +219,8 @@ def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
         1.0 / vector(program.difference_scale, (program.history - 1) * n, 1.0),
         vector(program.input_mean, program.inputs, 0.0),
         1.0 / vector(program.input_scale, program.inputs, 1.0),
-        low,
-        high,
+        vector(program.low, n, -np.inf),
+        vector(program.high, n, np.inf),
         vector(program.watch_low, n, -np.inf),
         vector(program.watch_high, n, np.inf),
         *_polynomial_arrays(program, shape, program.polynomial, program.matrix, program.offset),

@@ -246,7 +246,7 @@ class _Step:
         def move(i: ir.Value, before: Tile, change: Tile) -> None:
             value = code.fma(self._parameter("scale", i), change, before)
             if self.shape.bounded:
-                value = code.between(value, self._parameter("low", i), self._parameter("high", i))
+                value = code.at_most(code.at_least(value, self._parameter("low", i)), self._parameter("high", i))
             self._store(value, x, i)
             if self.shape.few:
                 self.x.set(value)

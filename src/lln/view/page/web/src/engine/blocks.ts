@@ -3,9 +3,9 @@
 import { even, type Arena, type Block } from "./kernel";
 import { lattice, type Lattice } from "./lattice";
 
-/** NaN becomes the lower bound. */
+/** NaN stays NaN. */
 export const clamp = (value: number, low: number, high: number): number =>
-  value > high ? high : value >= low ? value : low;
+  value < low ? low : value > high ? high : value;
 
 export interface Switches {
   lens: boolean;
