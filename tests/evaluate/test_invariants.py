@@ -51,3 +51,10 @@ def test_an_invariant_of_zero_has_no_relative_drift():
 def test_bad_input_gets_a_sentence(arguments, message):
     with pytest.raises(InputError, match=message):
         invariant_drift(*arguments)
+
+
+def test_a_row_that_is_lost_is_lost_in_its_own_trajectory_alone():
+    states = np.ones((2, 3, 5))
+    states[1, 2, 0] = np.nan
+    found = invariant_drift(states, lambda x: np.ones(x.shape[:-1]))
+    assert found.drift.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, np.inf]]

@@ -69,6 +69,22 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, damage):
         Checkpoint(path, "job")
 
 
+@pytest.mark.parametrize("when", ["before it is opened", "while it is read"])
+def test_a_file_that_another_process_deletes_meanwhile_is_none(when, tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    Checkpoint(path, "job").put("p", 1)
+
+    def read(self, path):
+        path.unlink()
+        if when == "before it is opened":
+            found(self, path)
+        raise module.InputError("not whole")
+
+    found = Checkpoint._read
+    monkeypatch.setattr(Checkpoint, "_read", read)
+    assert Checkpoint(path, "job").get("p") is None
+
+
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "FORMAT", 99)
     Checkpoint(tmp_path / "c", "job").put("p", 1)

@@ -45,7 +45,11 @@ class Checkpoint:
         self._tensors: dict[str, dict[str, Tensor]] = {}
         self._written = time.monotonic()
         if self.path is not None and self.path.exists():
-            self._read(self.path)
+            try:
+                self._read(self.path)
+            except (InputError, OSError):
+                if self.path.exists():  # else another process that did the same work has ended and deleted it
+                    raise
 
     def get(self, phase: str) -> tuple[Any, dict[str, Tensor]] | None:
         """What `phase` left, or None if it has not been there."""
@@ -100,7 +104,7 @@ class Checkpoint:
                 header = json.loads(metadata[NAME])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             known, identity, values = _checked(header)
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, OverflowError, RuntimeError) as error:
             raise InputError(
                 f"{path}: not a whole checkpoint of lln ({reason(error)}); delete it to start anew"
             ) from error

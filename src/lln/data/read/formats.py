@@ -56,12 +56,10 @@ def to_xarray(dataset: Dataset) -> Any:
     states = _padded(dataset, "states")
     variables: dict[str, Any] = {}
     coords: dict[str, Any] = {time: (time, _clock(dataset), _unit(dataset, "time"))}
-    variable_names = []
     if dataset.space:
         fields = states.reshape(*states.shape[:-1], len(dataset.channels), *dataset.space)
         for index, channel in enumerate(dataset.channels):
             name = f"{channel}_field" if channel in (*lead, *dataset.coords) else channel
-            variable_names.append(name)
             variables[name] = (
                 (*lead, *dataset.coords),
                 fields.take(index, axis=len(lead)),
