@@ -115,6 +115,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="problems whose names contain this")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the rows")
     options = parser.parse_args()
     table = Rows(options.out or RESULTS, again=options.again)
     energy = table.stored.setdefault("energy", {})

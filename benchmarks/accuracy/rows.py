@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -82,8 +82,16 @@ class Rows:
                     yield self.store(task.key, _found(wanted))
                 else:
                     waiting[pool.submit(_found, wanted)] = task.key
-            for done in as_completed(waiting):
+            failed = [error for error in (yield from self._stored(waiting)) if error]
+        if failed:
+            raise failed[0]
+
+    def _stored(self, waiting: dict[Future[Row], str]) -> Generator[str, None, list[BaseException | None]]:
+        """Store results as they come; what failed is told in the end, so that the others are not lost."""
+        for done in as_completed(waiting):
+            if done.exception() is None:
                 yield self.store(waiting[done], done.result())
+        return [done.exception() for done in waiting]
 
     def store(self, key: str, found: Row) -> str:
         """Add results to a row and write all rows."""
@@ -106,6 +114,5 @@ def parser_of(text: str | None) -> argparse.ArgumentParser:
     """A parser with the options that all tables have."""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--jobs", type=int, default=1, help="processes that share the rows")
     parser.add_argument("--again", action="store_true", help="fit the forecaster again; stored baselines are kept")
     return parser

@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--letters", default="I-Z")
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--alone", action="store_true", help="without the tuned baselines, which take longest")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the rows")
     options = parser.parse_args()
     data = np.load(HERE / "data" / f"dysts-{options.letters}.npz")
     table = Rows(options.out or HERE.parent / "results" / f"accuracy-dysts-{options.letters}.json", again=options.again)

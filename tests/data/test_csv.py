@@ -115,8 +115,8 @@ def test_a_repeated_mark_for_missing_values_is_a_gap(tmp_path):
     values = A.copy()
     values[[4, 9]] = -999
     found = csv(tmp_path, "time,a,b\n" + lines(T, values, B))
-    assert "column 'a' holds -999 in 2 rows, far from its other values: taken as missing" in found.notes[0]
-    assert "give the states as an array" in found.notes[0]
+    assert "column 'a' holds -999 in 2 rows, unlike its other values: taken as missing" in found.notes[0]
+    assert "give the data as an array" in found.notes[0]
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(found.series[0].states[:, 0])), [4, 9])
     np.testing.assert_array_equal(found.series[0].states[:, 1], B)
     # Rain is never negative, however much of it falls.
@@ -136,17 +136,22 @@ def test_what_may_be_a_true_value_is_kept(tmp_path):
     assert not csv(tmp_path, "time,a,b\n" + lines(T, clipped, B)).notes
     near = np.where(np.arange(30) % 5 == 0, 999.0, 900.0 + np.arange(30))
     assert not csv(tmp_path, "time,a,b\n" + lines(T, near, B)).notes
+    switch = np.where(np.arange(30) % 3 == 0, 999.0, 0.0)  # two values are a switch
+    assert not np.isnan(csv(tmp_path, "time,a,b\n" + lines(T, switch, B)).series[0].states).any()
+    mostly = np.where(np.arange(30) % 3 == 0, A, 9999.0)
+    assert not np.isnan(csv(tmp_path, "time,a,b\n" + lines(T, mostly, B)).series[0].states).any()
     once = np.where(np.arange(30) == 5, -999.0, A)
     found = csv(tmp_path, "time,a,b\n" + lines(T, once, B))
-    assert "holds -999 in 1 row, far from its other values; if that means missing" in found.notes[0]
+    assert "holds -999 in 1 row, unlike its other values; if that means missing" in found.notes[0]
     assert not np.isnan(found.series[0].states).any()
 
 
 def test_every_usual_mark_for_missing_values_is_known():
     for mark in (-99, -99.9, -999, -999.9, -9999, -99999, 999, 9999, 99999, 1e20, -32768):
         data = as_dataset(np.where(np.arange(30) == 7, mark, A)[:, None])
-        assert f"column 'x0' holds {mark:g} in 1 row, far from its other values" in data.notes[0]
+        assert f"column 'x0' holds {mark:g} in 1 row, unlike its other values" in data.notes[0]
         assert not np.isnan(data.series[0].states).any()  # numbers of an array are all kept
+        assert as_dataset(data.series[0].states.astype(np.float32)).notes == data.notes
 
 
 def test_text_columns_are_left_out_with_a_note(tmp_path):

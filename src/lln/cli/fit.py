@@ -188,8 +188,9 @@ def _factor(ratio: float) -> str:
     >>> _factor(1.84), _factor(2512.0), _factor(2.3e6), _factor(7e22)
     ('1.8 times', '2,500 times', '2 million times', 'more than a billion times')
     """
+    ratio = float(f"{ratio:.2g}")
     if ratio >= 1e9:
         return "more than a billion times"
     if ratio >= 1e6:
         return f"{ratio / 1e6:.0f} million times"
-    return f"{float(f'{ratio:.2g}'):,g} times"
+    return f"{ratio:,g} times"

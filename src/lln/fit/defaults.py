@@ -8,7 +8,7 @@
 | refit              | everything trains again       | closed-form parts are solved again; networks |
 |                    |                               | keep what they learned without held-out rows |
 | noise on inputs    | none                          | 0.003 on a CPU; 0.001, 0.003 or 0.01 on GPUs |
-| updates            | `networks/sizes.py`           | 2,500 on a CPU, 8,000 on a GPU               |
+| updates            | `trials.py`                   | 2,500 on a CPU, 8,000 on a GPU               |
 """
 
 from __future__ import annotations

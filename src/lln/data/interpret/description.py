@@ -128,10 +128,11 @@ def examined(data: Dataset) -> Dataset:
         shown = ", ".join(repr(data.names[i]) for i in still[:3]) + (", ..." if len(still) > 3 else "")
         plural = "columns do" if len(still) > 1 else "column does"
         notes.append(f"{data.source}: {len(still)} {plural} not vary ({shown})")
-    for column in np.flatnonzero(np.isin([least, most], MARKS).any(axis=0) & (least < most))[:3].tolist():
+    marks = np.concatenate([MARKS, np.asarray(MARKS, dtype=np.float32)])  # states may have either precision
+    for column in np.flatnonzero(np.isin([least, most], marks).any(axis=0) & (least < most))[:3].tolist():
         values = np.concatenate([block[:, column] for one in data.series for _, block in one.blocks()])
         notes += [
-            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {rows(count)}, far from its other values; "
+            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {rows(count)}, unlike its other values; "
             "if that means missing, leave those cells empty"
             for mark, count in far_marks(values)
         ]

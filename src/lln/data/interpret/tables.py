@@ -267,12 +267,13 @@ class _Columns:
         suspects = np.flatnonzero(np.isin(ends, np.asarray(MARKS, dtype=values.dtype)).any(axis=0)).tolist()
         values = values.copy() if suspects else values
         for column in suspects:
-            for mark, count in far_marks(values[:, column]):
-                if count > 1:
+            finite = values[np.isfinite(values[:, column]), column]
+            for mark, count in far_marks(finite):
+                if 1 < count < len(finite) / 2 and len(np.unique(finite)) > 2:  # else it may be a switch
                     values[values[:, column] == values.dtype.type(mark), column] = np.nan
                     self.notes.append(
-                        f"{self.source}: column {names[column]!r} holds {mark:g} in {rows(count)}, far from its other "
-                        "values: taken as missing. If it is a true value, give the states as an array (.npy), whose "
+                        f"{self.source}: column {names[column]!r} holds {mark:g} in {rows(count)}, unlike its other "
+                        "values: taken as missing. If it is a true value, give the data as an array (.npy), whose "
                         "numbers are all kept"
                     )
         return values

@@ -114,7 +114,7 @@ def given_model(name: str, model: Any) -> Fitted:
 
 
 def too_large(name: str, data: Dataset) -> str:
-    """Why a map of all coordinates at once is not fitted unless it is asked for by name; "" where it is."""
+    """Why a map of all coordinates at once is left out (`compare` fits it if asked by name); "" where it is not."""
     dense = name == POLYNOMIAL or (name in state_networks() and name != Recipe().model)
     most = DENSE_COORDINATES if dense else LINEAR_COORDINATES
     if data.size <= most or not (dense or (name == "linear" and not _large_grid(data))):

@@ -271,6 +271,7 @@ class Comparison:
             "noisy": self.noisy,
             "horizon": self.horizon,
             "lead_times": list(self.best.by_lead.leads),
+            "left_out": dict(self.left_out),
             "models": [
                 {
                     "name": score.name,

@@ -123,6 +123,7 @@ class LeadSkill:
             "origins": self.origins,
             "coverage_90": self.covered,
             "better_baselines": dict(self.better),
+            "left_out": dict(self.left_out),
         }
 
 
