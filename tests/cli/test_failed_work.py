@@ -148,3 +148,16 @@ def test_an_interrupt_that_python_cannot_raise_comes_again():
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert errors == ""
+
+
+@pytest.mark.parametrize(("said", "code"), [("error return without exception set", 1), ("a fault of Python", None)])
+def test_no_memory_for_an_exception_is_a_lack_of_memory(said, code, monkeypatch, capfd):
+    from lln.cli import app, main
+
+    def run(**_: object) -> None:
+        raise SystemError(said)
+
+    monkeypatch.setattr(app, "main", run)
+    with pytest.raises(SystemError if code is None else SystemExit):
+        main()
+    assert capfd.readouterr().err.startswith("lln: out of memory") == (code == 1)

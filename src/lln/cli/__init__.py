@@ -43,6 +43,10 @@ def main(*, last: bool = False) -> None:
             run(last=last)
     except MemoryError:
         _fail(_NO_MEMORY, last=last)
+    except SystemError as error:
+        if "without" not in str(error):  # "error return without exception set": no memory was left for the exception
+            raise
+        _fail(_NO_MEMORY, last=last)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
