@@ -130,6 +130,18 @@ def test_a_repeated_mark_for_missing_values_is_a_gap(tmp_path):
     assert np.isnan(forced.series[0].inputs).sum() == 2
 
 
+def test_marks_among_few_values_and_in_many_rows_are_gaps_too(tmp_path):
+    levels = np.where(np.arange(30) % 2 == 0, 1.0, 2.0)
+    for mark, rows_of in ((-999.0, np.arange(30) % 10 == 0), (9999.0, np.arange(30) % 5 < 2)):
+        found = csv(tmp_path, "time,a,b\n" + lines(T, np.where(rows_of, mark, levels), B))
+        np.testing.assert_array_equal(np.isnan(found.series[0].states[:, 0]), rows_of)
+
+
+def test_notes_on_marks_name_three_columns():
+    once = np.where(np.arange(30) == 5, -999.0, A)
+    assert len(as_dataset(np.stack([once] * 4, axis=1)).notes) == 3
+
+
 def test_what_may_be_a_true_value_is_kept(tmp_path):
     assert not csv(tmp_path, "time,a,b\n" + lines(T, 400 * A - 800, B)).notes
     clipped = np.where(np.arange(30) % 5 == 0, 1023.0, np.arange(30) / 7)  # no such mark is in use

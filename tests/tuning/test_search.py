@@ -314,3 +314,28 @@ def test_options_come_as_keywords_or_as_an_estimator(tmp_path):
     assert same.fixed == FIXED
     with pytest.raises(InputError, match="keyword arguments of LensForecaster or an estimator"):
         search(pendulum(), 1, storage=tmp_path / "f.db", fixed="epochs=3")
+
+
+def test_a_trial_that_another_process_took_for_abandoned_does_not_end_the_search(tmp_path, monkeypatch):
+    measure = module._measure
+    taken = []
+
+    def given_up(trial, job):
+        found = measure(trial, job)
+        if not taken:
+            taken.append(trial.number)
+            with store.open_storage(job.url) as other:
+                store.load(other, job.name, 0).tell(trial.number, state=store.optuna().trial.TrialState.FAIL)
+        return found
+
+    monkeypatch.setattr(module, "_measure", given_up)
+    assert [trial.number for trial in small(tmp_path, 3).trials] == [0, 1, 2]
+
+
+def test_a_search_that_ended_while_it_was_begun_can_go_on(tmp_path):
+    with store.open_storage(f"sqlite:///{tmp_path / 's.db'}") as storage:
+        study = store.optuna().create_study(storage=storage, study_name="lln")
+        study.set_user_attr("objectives", ["error"])
+        assert store.begin(storage, "lln", ["error"], "the data", resume=True).user_attrs["data"] == "the data"
+        with pytest.raises(InputError, match="other data"):
+            store.begin(storage, "lln", ["error"], "other data", resume=True)

@@ -12,7 +12,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,11 +182,20 @@ def _elsewhere(job: _Job) -> tuple[str, ...] | None:
 
 def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
     """Run one trial; returns the message and topic if the input is refused, else an empty tuple."""
-    library = store.optuna()
-    states = library.trial.TrialState
     study = store.load(storage, job.name, subseed(job.seed, "proposal", job.index))
     trial = study.ask()
-    store.own(trial, job.url)
+    try:
+        store.own(trial, job.url)
+        return _told(study, trial, job)
+    except store.optuna().exceptions.UpdateFinishedTrialError:
+        # Another process found the trial before it had an owner, took it for abandoned, and queued it again.
+        return ()
+
+
+def _told(study: Any, trial: Any, job: _Job) -> tuple[str, ...]:
+    """Run a trial and tell the study how it ended."""
+    library = store.optuna()
+    states = library.trial.TrialState
     try:
         values = _measure(trial, job)
     except library.TrialPruned:
@@ -200,8 +209,9 @@ def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
         trial.set_user_attr("error", f"{type(error).__name__}: {error}")
         study.tell(trial, state=states.FAIL)
     except BaseException:
-        trial.set_user_attr(store.INTERRUPTED, True)
-        study.tell(trial, state=states.FAIL)
+        with suppress(library.exceptions.UpdateFinishedTrialError):
+            trial.set_user_attr(store.INTERRUPTED, True)
+            study.tell(trial, state=states.FAIL)
         raise
     else:
         asked = {name: values[name] for name in job.objectives}

@@ -188,9 +188,9 @@ def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resum
         storage=storage, study_name=name, directions=["minimize"] * len(objectives), load_if_exists=True
     )
     asked = {"objectives": list(objectives), "data": digest}
-    if not study.user_attrs:
-        for key, value in asked.items():
-            study.set_user_attr(key, value)
+    if not _has_trials(study):  # it may have been interrupted between the two
+        for key in asked.keys() - study.user_attrs.keys():
+            study.set_user_attr(key, asked[key])
     for key, value in asked.items():
         if study.user_attrs.get(key) != value:
             raise InputError(
