@@ -339,3 +339,12 @@ def test_a_search_that_ended_while_it_was_begun_can_go_on(tmp_path):
         assert store.begin(storage, "lln", ["error"], "the data", resume=True).user_attrs["data"] == "the data"
         with pytest.raises(InputError, match="other data"):
             store.begin(storage, "lln", ["error"], "other data", resume=True)
+
+
+def test_a_search_that_another_process_begins_is_shared(tmp_path):
+    with store.open_storage(f"sqlite:///{tmp_path / 's.db'}") as storage:
+        first = store.begin(storage, "lln", ["error"], "the data", resume=False)
+        second = store.begin(storage, "lln", ["error"], "the data", resume=False)
+        assert first._study_id == second._study_id
+        other = store.begin(storage, "lln", ["error", "parameters"], "the data", resume=False)
+        assert len(other.directions) == 2

@@ -178,16 +178,19 @@ def finished(study: Any) -> list[Any]:
 def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resume: bool) -> Any:
     """The study `name`: a new one, or with `resume` the stored one if it has the same objectives and data."""
     library = optuna()
+    asked = {"objectives": list(objectives), "data": digest}
     if not resume and name in library.get_all_study_names(storage):
-        if _has_trials(library.load_study(study_name=name, storage=storage)):
+        found = library.load_study(study_name=name, storage=storage)
+        if _has_trials(found):
             raise InputError(
                 f"the storage already has a search called {name!r}; resume it (--resume) or give another name"
             )
-        library.delete_study(study_name=name, storage=storage)  # it was refused before its first trial ended
+        # It was refused before its first trial ended, unless another process is beginning the same one now.
+        if found.trials or any(found.user_attrs.get(key, value) != value for key, value in asked.items()):
+            library.delete_study(study_name=name, storage=storage)
     study = library.create_study(
         storage=storage, study_name=name, directions=["minimize"] * len(objectives), load_if_exists=True
     )
-    asked = {"objectives": list(objectives), "data": digest}
     if not _has_trials(study):  # it may have been interrupted between the two
         for key in asked.keys() - study.user_attrs.keys():
             study.set_user_attr(key, asked[key])
