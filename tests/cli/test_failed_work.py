@@ -161,3 +161,20 @@ def test_no_memory_for_an_exception_is_a_lack_of_memory(said, code, monkeypatch,
     with pytest.raises(SystemError if code is None else SystemExit):
         main()
     assert capfd.readouterr().err.startswith("lln: out of memory") == (code == 1)
+
+
+LITTLE = """
+import mmap, resource
+from pathlib import Path
+from lln.cli import app, command
+app.main = lambda **_: print("begun")
+size = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 21), size + (1 << 21)))
+command()
+"""
+
+
+def test_a_command_does_not_begin_with_less_memory_than_reading_its_words_takes():
+    done = subprocess.run([sys.executable, "-c", LITTLE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("lln: out of memory")

@@ -1,4 +1,4 @@
-"""Zarr folders whose entries are not what they seem: pipes, devices, links, paths that lead outside."""
+"""Zarr folders whose entries are not what they seem (pipes, devices, links, outside paths); missing packages."""
 
 import contextlib
 import json
@@ -14,8 +14,9 @@ import pytest
 import zarr
 
 from lln.core.errors import InputError
+from lln.data import as_dataset
 from lln.data.read import sandbox
-from lln.data.read.formats import read
+from lln.data.read.formats import read, write
 from lln.data.read.zarr import open_zarr
 
 T = np.arange(100) * 0.1
@@ -148,3 +149,31 @@ def test_groups_are_read_to_a_depth_of_eight(tmp_path):
     for depth in (8, 9):
         group.create_array("/".join(["g"] * depth + ["states"]), data=np.zeros((5, 2)))
     assert list(open_zarr(tmp_path / "a.zarr").variables) == ["g/" * 8 + "states"]
+
+
+def test_a_package_that_is_missing_is_named_before_the_work(tmp_path, monkeypatch, capsys):
+    from lln.cli.app import main
+
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    target = tmp_path / "d.zarr"
+    monkeypatch.setattr(sys, "argv", ["lln", "simulate", "lorenz-28", "--steps", "100000000", "--out", str(target)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"lln: {target}: writing Zarr needs the package zarr; install it with")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_cannot_be_loaded_is_not_called_missing(tmp_path, monkeypatch):
+    words = "_zstd.so: failed to map segment from shared object"
+
+    class NoRoom:
+        def find_spec(self, name, *_):
+            if name == "numcodecs":
+                raise ImportError(words)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "numcodecs"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoRoom(), *sys.meta_path])
+    with pytest.raises(ImportError, match=words):
+        write(tmp_path / "d.zarr", as_dataset(np.zeros((20, 2))))

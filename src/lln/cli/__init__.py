@@ -15,6 +15,7 @@ from types import FrameType
 
 INTERRUPTED = 130  # exit code
 _NO_MEMORY = b"lln: out of memory; close other programs, use less data or smaller sizes, or use a larger machine\n"
+_LEAST = 4 << 20  # bytes: with less, the library that reads the words of a command line aborts the process
 _AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
 
 
@@ -35,6 +36,8 @@ def main(*, last: bool = False) -> None:
 
             try:
                 from lln.cli.app import main as run
+
+                bytearray(_LEAST)
             except Exception as error:
                 sentence = failure(error)
                 if sentence is None:

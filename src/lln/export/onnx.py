@@ -24,6 +24,7 @@ from lln.step.base import AnyStep
 from lln.step.frame import Array
 
 OPSET = 17
+ROOM = 1 << 24  # bytes that the ONNX libraries may want: without them they can end the process
 IR = 8
 
 
@@ -53,8 +54,9 @@ def export_onnx(
     """
     try:
         import onnx
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise InputError(MISSING) from error
+    bytearray(ROOM)
     graph = rollout_graph(surrogate) if rollout else step_graph(surrogate)
     content = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="lln", producer_version=__version__

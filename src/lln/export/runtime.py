@@ -20,7 +20,7 @@ def onnxruntime() -> Any:
     os.environ[SWITCH] = "1"
     try:
         import onnxruntime as package
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise InputError(MISSING) from error
     package.disable_telemetry_events()
     return package

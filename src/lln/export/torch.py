@@ -53,10 +53,12 @@ def _no_shapes_kept() -> Iterator[None]:
     from torch._dynamo import config
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with config.patch(fake_tensor_cache_enabled=False):
-        yield
-    for method in vars(ShapeEnv).values():
-        getattr(method, "cache_clear", lambda: None)()
+    try:
+        with config.patch(fake_tensor_cache_enabled=False):
+            yield
+    finally:
+        for method in vars(ShapeEnv).values():
+            getattr(method, "cache_clear", lambda: None)()
 
 
 def _plain(step: AnyStep) -> AnyStep:

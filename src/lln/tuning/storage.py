@@ -33,7 +33,7 @@ def optuna() -> Any:
     """The package, or one sentence about how to get it."""
     try:
         import optuna
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError("a search needs Optuna, which is not installed; pip install 'lln[search]'") from None
     return optuna
 

@@ -6,7 +6,7 @@ from browser import drive, needs_browser
 from exported import OPTIONS, SYSTEMS, bar, probe_of, states_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of, field_probe
 from exported_fits import cases, fitted, fitted_probe
-from test_export_matrix import WIDE
+from test_export_matrix import TAMED
 from test_page_rollouts import asked_for, first_start
 
 from lln.data.series import Dataset, Series
@@ -49,8 +49,7 @@ def held_to_the_bar(folder, made):
 def test_every_option_on_every_preset(system, tmp_path):
     made = []
     for name, options in OPTIONS.items():
-        wide = WIDE if (system, name) == ("springchain-32", "paper") else {}
-        surrogate = surrogate_of(system, **{**options, **wide})
+        surrogate = surrogate_of(system, **{**options, **TAMED.get((system, name), {})})
         text = drawn_page(name, surrogate, states_of(system)[:80])
         made.append((name, text, surrogate, first_start(probe_of(system, surrogate, SYSTEMS[system]))))
     held_to_the_bar(tmp_path, made)

@@ -112,6 +112,6 @@ def silent() -> Iterator[None]:
 def _distributed() -> Any:
     try:
         import distributed
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError("a Dask cluster needs dask.distributed; install lln with the extra 'cluster'") from None
     return distributed

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,8 @@ def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 def write_zarr(path: Path, dataset: Dataset) -> None:
     """Zarr in format 2, which every reader knows."""
-    try:
-        from numcodecs import Zstd  # type: ignore[import-untyped]
-    except ImportError:
-        raise InputError(
-            f"{path}: writing Zarr needs the package zarr; install it with: pip install 'lln[data]'"
-        ) from None
+    from numcodecs import Zstd  # type: ignore[import-untyped]
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = to_xarray(dataset)
@@ -268,12 +265,14 @@ class Format:
             raise any exception for a file that it cannot read.
         write: function of a path, which does not exist yet, and a `Dataset`.
         folder: whether the data are a folder.
+        package: that `write` imports and lln does not bring; empty if there is none.
     """
 
     name: str
     read: Callable[[Path], Any]
     write: Callable[[Path, Dataset], None]
     folder: bool = False
+    package: str = ""
 
 
 _HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), write_netcdf)
@@ -287,7 +286,7 @@ FORMATS: Registry[Format] = Registry(
         ".h5": _HDF5,
         ".hdf5": _HDF5,
         ".nc": Format("NetCDF", partial(sandbox.open_store, "NetCDF"), write_netcdf),
-        ".zarr": Format("Zarr", partial(sandbox.open_store, "Zarr"), write_zarr, folder=True),
+        ".zarr": Format("Zarr", partial(sandbox.open_store, "Zarr"), write_zarr, folder=True, package="zarr"),
     },
 )
 """Every format by its suffix."""
@@ -335,7 +334,7 @@ def _opened(target: Path, form: Format) -> Store | ReadTable:
 def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
     """Write `dataset` to `path` in the format of its suffix; the file appears whole or not at all."""
     target = Path(path)
-    form = _format(target)
+    form = check_written(target)
     if target.is_dir() and not (form.folder and _is_zarr(target)):
         raise InputError(f"{target}: is a folder, and not of {form.name} data; choose another name")
     with whole_file(target) as partial_file:
@@ -344,6 +343,17 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
         except OSError as error:
             # Some libraries give no number and no file name; the disk is full or broken.
             raise OSError(error.errno or errno.EIO, error.strerror or str(error), os.fspath(target)) from error
+
+
+def check_written(path: Path) -> Format:
+    """The format in which `path` would be written; InputError if there is none, or its package is not installed."""
+    form = _format(path)
+    if form.package and find_spec(form.package) is None:
+        raise InputError(
+            f"{path}: writing {form.name} needs the package {form.package}; install it with `pip install 'lln[data]'`, "
+            "or choose another suffix"
+        )
+    return form
 
 
 def _is_zarr(path: Path) -> bool:

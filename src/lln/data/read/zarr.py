@@ -23,8 +23,10 @@ def open_zarr(path: Path) -> Store:
     files, stored = _checked_files(path)
     try:
         arrays, attrs = _arrays(path)
-    except ImportError:
-        raise InputError(f"{path}: reading Zarr needs the package zarr; install it: pip install 'lln[data]'") from None
+    except ModuleNotFoundError:
+        raise InputError(
+            f"{path}: reading Zarr needs the package zarr; install it with `pip install 'lln[data]'`"
+        ) from None
     check_claimed_size(arrays, stored, str(path))
     for name, array in arrays.items():
         if ".." in name.split("/") or ".." in str(array.path).split("/"):
