@@ -3,12 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from forecasters import QUICK, lorenz, wave
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from lln import InputError, LensForecaster, preset
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.fields.contest import Contest
-from lln.fit.learn import DENSE_COORDINATES, learn, points_share
+from lln.fit.learn import DENSE_COORDINATES, learn, one_thread, points_share
 from lln.fit.options import Recipe
 from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
@@ -217,3 +218,26 @@ def test_a_field_is_fitted_saved_and_rolled_out(tmp_path):
 
     np.testing.assert_array_equal(load(tmp_path / "a").rollout(states[-1], 5).states, run.states)
     assert load(tmp_path / "a").evaluate(states).scored == "choosing rows"
+
+
+def blas_threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_linear_algebra_of_a_fit_takes_one_thread_and_gives_the_others_back():
+    seen, rows = [], np.random.default_rng(0).normal(size=(60, 1))
+    with threadpool_limits(2, user_api="blas"):
+        LensForecaster(verbose=False).fit(rows, progress=lambda _: seen.append(blas_threads()))
+        assert seen
+        assert set().union(*seen) == {1}
+        assert blas_threads() == {2}
+
+
+def test_one_thread_lasts_until_the_last_that_asked_for_it_has_ended():
+    with threadpool_limits(2, user_api="blas"):
+        one_thread.__enter__()
+        one_thread.__enter__()
+        one_thread.__exit__()
+        assert blas_threads() == {1}
+        one_thread.__exit__()
+        assert blas_threads() == {2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +37,35 @@ Threads = tuple[int, int]
 _one_piece = threading.Lock()  # numbers of threads belong to the process
 
 
+class _OneThread(ContextDecorator):
+    """One thread for the libraries of linear algebra, until all that asked for it have ended.
+
+    Several gain little on the small matrices of a fit, and on cores that other programs use they wait for each other: a
+    fit of seconds would take a minute. With one, the digits of a fit do not depend on the number of cores.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._count = threading.Lock(), 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._count += 1
+            self._limits = self._limits or threadpool_limits(1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._limits.unregister()
+                self._limits = None
+
+
+one_thread = _OneThread()
+
+
 class Strategy(Protocol):
     """One way through the pipeline: split, candidates, scores and choice, then refit and report.
 
@@ -57,6 +86,7 @@ class Strategy(Protocol):
         ...
 
 
+@one_thread
 def learn(
     dataset: Dataset,
     recipe: Recipe,

@@ -19,7 +19,7 @@ from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
-from lln.fit.learn import Field, learn
+from lln.fit.learn import Field, learn, one_thread
 from lln.fit.options import Fit, Recipe, TimeLimit
 from lln.forecaster.fitted import FittedForecaster
 from lln.forecaster.layout import Layout, TrainingFingerprint
@@ -276,6 +276,7 @@ class LensForecaster(FittedForecaster):
         """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""
         return 1.0 - self.evaluate(trajectories, baselines=None, **data).nmse
 
+    @one_thread
     def evaluate(
         self,
         trajectories: Any,

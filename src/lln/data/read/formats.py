@@ -40,7 +40,7 @@ from lln.data.series import Dataset
 __all__ = ["FORMATS", "Format", "read", "write"]
 
 CHUNK = 1 << 20  # bytes
-ROOM = 1 << 24  # bytes that the HDF5 library may want beside the data
+ROOM = 1 << 24  # bytes that the libraries of HDF5 and Zarr may want beside the data
 LONGEST = 30_000  # characters of names that fit beside a file's data; HDF5 has room for 64 kB
 
 
@@ -101,6 +101,7 @@ def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 def write_zarr(path: Path, dataset: Dataset) -> None:
     """Zarr in format 2, which every reader knows."""
+    bytearray(ROOM)  # a lack of memory while the library is loaded can keep Python in a loop for ever
     from numcodecs import Zstd  # type: ignore[import-untyped]
 
     with warnings.catch_warnings():

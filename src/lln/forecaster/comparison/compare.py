@@ -24,6 +24,7 @@ from lln.fit.choice.histories import longest_history
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
 from lln.fit.choice.input_lags import LAGS
 from lln.fit.closed.linear import units_of
+from lln.fit.learn import one_thread
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (
     POLYNOMIAL,
@@ -52,6 +53,7 @@ _TEST_DATA = "test data"
 _PLAIN = ("history", "parameters", "seconds", "note", "noisy", "parts")
 
 
+@one_thread
 def compare(
     train: Any,
     test: Any = None,

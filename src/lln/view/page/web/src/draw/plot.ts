@@ -200,14 +200,20 @@ export function mark(
   const wide = context.measureText(text).width;
   // Behind the line, or before it; where neither has room, as near as the words stay whole.
   const from = at + 6 + wide < box.right + 10 ? at + 6 : Math.max(at - 6 - wide, box.left + 2);
+  rimmed(context, text, from, box.top + 5, "top", colour);
+}
+
+/** Words with a rim of paper, which keeps them readable on lines and pictures. */
+export function rimmed(
+  context: CanvasRenderingContext2D, text: string, x: number, y: number, baseline: CanvasTextBaseline, colour: string,
+): void {
   context.textAlign = "left";
+  context.textBaseline = baseline;
   context.fillStyle = colour;
-  context.textBaseline = "top";
-  // A rim of paper keeps the words readable on lines and pictures.
   context.strokeStyle = colours().paper;
   context.lineWidth = 4;
-  context.strokeText(text, from, box.top + 5);
-  context.fillText(text, from, box.top + 5);
+  context.strokeText(text, x, y);
+  context.fillText(text, x, y);
 }
 
 /** Least and largest of what `visit` reports, widened a little; never empty. */

@@ -1,6 +1,6 @@
 // How far the rollout is from the truth, step by step, on a logarithmic axis, with the valid prediction time.
 
-import { axes, clip, line, linear, mark, powerOfTen, segment, short, type Scale } from "../draw/plot";
+import { axes, clip, line, linear, mark, powerOfTen, rimmed, segment, short, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -36,19 +36,17 @@ export class ErrorView implements View {
     const y = linear(Math.floor(low), Math.ceil(high), box.bottom, box.top);
     this.frame(box, y);
     const at = (k: number): number => this.x(state.startTime + k * payload.dt);
+    const limit = y(Math.log10(payload.threshold));
     const { context } = surface;
     context.strokeStyle = c["soft-ink"];
     context.setLineDash([2, 3]);
-    segment(context, box.left, y(Math.log10(payload.threshold)), box.right, y(Math.log10(payload.threshold)));
+    segment(context, box.left, limit, box.right, limit);
     context.setLineDash([]);
     clip(context, box, () => {
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.prediction, 2);
     });
-    context.fillStyle = c["soft-ink"];
-    context.textAlign = "left";
-    context.textBaseline = "bottom";
-    context.fillText(`threshold ${short(payload.threshold)}`, box.left + 6, y(Math.log10(payload.threshold)) - 3);
+    rimmed(context, `threshold ${short(payload.threshold)}`, box.left + 6, limit - 3, "bottom", c["soft-ink"]);
     mark(surface, box, at(state.now), "", c["soft-ink"]);
     if (state.limit !== null) {
       mark(surface, box, at(state.limit), `valid for ${span(payload, state.limit)}`, c.highlight, [5, 4]);
