@@ -241,3 +241,13 @@ def test_one_thread_lasts_until_the_last_that_asked_for_it_has_ended():
         assert blas_threads() == {1}
         one_thread.__exit__()
         assert blas_threads() == {2}
+
+
+def test_a_network_that_stands_alone_stays_within_twenty_standard_deviations():
+    forecaster = LensForecaster(ridge=None, **QUICK).fit(lorenz())
+    frame = forecaster.surrogate_.frame
+    assert not frame.matrix.any()
+    np.testing.assert_allclose(frame.high - frame.mean, 20 * frame.scale)
+    np.testing.assert_allclose(frame.mean - frame.low, 20 * frame.scale)
+    with_a_map = LensForecaster(**QUICK).fit(lorenz())
+    assert with_a_map.surrogate_.frame.high is None

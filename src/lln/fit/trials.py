@@ -22,6 +22,7 @@ from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.network_choice import Judgement, NetworkChoice, adopt, judge
+from lln.fit.choice.scores import FAR
 from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.options import Event, Phase, Recipe
@@ -177,7 +178,10 @@ class Work:
         each = len(model) // len(groups)
         first = groups.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
-        return DenseStep(replace(self.frame, gain=self.frame.gain * setting.correction_weight), members)
+        frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
+        if not frame.matrix.any():  # nothing holds a network that stands alone
+            frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
+        return DenseStep(frame, members)
 
     def unrolled_by(self, setting: NetworkChoice | None) -> int:
         """Steps of the fine-tuning that this setting has had."""

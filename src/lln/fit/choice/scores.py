@@ -21,7 +21,7 @@ LOST = 0.3  # a normalised mean square error from which on a rollout is no forec
 LONG = 10_000
 SHRINK = (1.0, 0.75, 0.5, 0.25, 0.0)
 _LATE = 4  # lead times: the longest is eight times the shortest
-_FAR = 20.0  # standard deviations
+FAR = 20.0  # standard deviations, beyond which a rollout has left the data
 _PIECE = 500
 
 
@@ -131,7 +131,7 @@ def bounded(surrogate: AnyStep, window: Array, steps: int = LONG) -> bool:
     for _ in range(0, steps, _PIECE):
         states = surrogate.rollout(past, _PIECE)
         size = np.abs((states - frame.mean) / frame.scale)
-        if not (np.isfinite(size).all() and size.max() < _FAR):
+        if not (np.isfinite(size).all() and size.max() < FAR):
             return False
         past = np.concatenate([past, states])[-frame.history :]
     return True
