@@ -231,6 +231,31 @@ def test_hdf5_of_one_s_own_with_space_behind_time(tmp_path):
     np.testing.assert_array_equal(found.series[1].states, values[1].reshape(9, 20))
 
 
+def ragged(file):
+    file.create_dataset("notes", (2,), dtype=h5py.vlen_dtype(np.float64))[0] = [1.0, 2.0]
+
+
+def references(file):
+    file.create_dataset("notes", (1,), dtype=h5py.ref_dtype)[0] = file["time"].ref
+
+
+def odd_class(file):
+    file["states"].attrs["CLASS"] = [b"a", b"b"]
+
+
+def odd_list_of_scales(file):
+    file["states"].attrs["DIMENSION_LIST"] = [1.0, 2.0]
+
+
+@pytest.mark.parametrize("odd", [ragged, references, odd_class, odd_list_of_scales])
+def test_what_lln_cannot_use_does_not_stop_an_hdf5_file(tmp_path, odd):
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["time"], file["states"] = np.arange(30) * 0.1, np.arange(60.0).reshape(30, 2)
+        odd(file)
+    dataset = read(tmp_path / "d.h5")
+    np.testing.assert_array_equal(dataset.series[0].rows(0, 30), np.arange(60.0).reshape(30, 2))
+
+
 def test_links_out_of_an_hdf5_file_are_not_followed(tmp_path):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["secret"] = np.ones((5, 2))

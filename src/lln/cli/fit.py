@@ -41,7 +41,8 @@ def fit(
         ),
     ] = 0.0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads.", show_default="1, and all for large states")
+        int | None,
+        typer.Option(min=1, help="CPU threads for training networks.", show_default="1, and all for large states"),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")

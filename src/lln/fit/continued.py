@@ -15,12 +15,13 @@ from lln.fit.closed.choices import ClosedChoice
 from lln.fit.closed.forms import DRAWS, ClosedForms
 from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
-from lln.fit.learn import Field, learn
+from lln.fit.learn import Field, learn, one_thread
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
 
 
+@one_thread
 def continue_fit(
     dataset: Dataset,
     recipe: Recipe,

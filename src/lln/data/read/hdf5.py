@@ -84,11 +84,13 @@ def _arrays(group: Any, prefix: str = "", seen: set[Any] | None = None) -> dict[
 
 
 def _variable(name: str, array: Any, located: list[str], source: str) -> Variable:
-    scale = plain(array.attrs.get("CLASS")) == "DIMENSION_SCALE"
+    import h5py
+
+    scale = str(plain(array.attrs.get("CLASS"))) == "DIMENSION_SCALE"
     dims = [str(array.name).rpartition("/")[2]] if scale and len(array.shape) == 1 else _dims(array)
     known = tuple(dims) if dims and all(dims) and len(dims) == len(array.shape) else None
     if array.dtype.hasobject:
-        few = array.dtype.kind == "O" and array.size < TEXTS
+        few = h5py.check_string_dtype(array.dtype) is not None and array.size < TEXTS  # others: ragged, or references
         return Variable(np.asarray(array.asstr()[...] if few else np.empty(0, dtype=object)), known, {}, True)
     attrs = {key: plain(array.attrs[key]) for key in array.attrs if key not in ("DIMENSION_LIST", "REFERENCE_LIST")}
     kept = {key: str(attrs[key]) for key in KEPT if key in attrs}
@@ -105,7 +107,7 @@ def _dims(array: Any) -> list[str]:
         if all(labels):
             return labels
     lists = array.attrs.get("DIMENSION_LIST")
-    if lists is None:
+    if lists is None or np.asarray(lists).dtype != object:  # not the references that it should hold
         return []
     first = [refs[0] if len(refs) else None for refs in lists]
     return ["" if ref is None else str(array.file[ref].name).rpartition("/")[2] for ref in first]
