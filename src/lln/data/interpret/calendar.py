@@ -236,15 +236,23 @@ class TimeContext:
         place: the column, as in " in column 'T'".
         rows: the numbers of its rows; from 0 if None.
         remedy: what may help too where times do not rise, as in ", or ...".
+        dates: of the rows, if the times are dates.
     """
 
     place: str = ""
     rows: NDArray[np.intp] | None = None
     remedy: str = ""
+    dates: Dates | None = None
 
     def row(self, index: Any) -> int:
         """The number of a row."""
         return int(index if self.rows is None else self.rows[index])
+
+    def time(self, index: int, clock: Float64) -> str:
+        """The time of a row in words."""
+        if self.dates is None:
+            return f"{clock[index]:g}"
+        return str(np.datetime_as_string(self.dates[index], unit="s")).removesuffix("T00:00:00")
 
 
 NO_CONTEXT = TimeContext()
@@ -329,7 +337,7 @@ def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, 
     if len(same):
         row = int(same[0])
         raise InputError(
-            f"{name}: rows {context.row(row)} and {context.row(row + 1)} have the same time {clock[row]:g}"
+            f"{name}: rows {context.row(row)} and {context.row(row + 1)} have the same time {context.time(row, clock)}"
             f"{context.place}; drop one of them, or name the column that tells trajectories apart with --trajectory "
             f"(in Python: trajectory=){context.remedy}"
         )
@@ -338,8 +346,8 @@ def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, 
     if len(spans) > 1 and min(b - a for a, b in spans) < 2:
         row = int(np.flatnonzero(steps < 0)[0]) + 1
         raise InputError(
-            f"{name}: time goes back from {clock[row - 1]:g} to {clock[row]:g} at row {context.row(row)}"
-            f"{context.place}; sort the rows{context.remedy}"
+            f"{name}: time goes back from {context.time(row - 1, clock)} to {context.time(row, clock)} at row "
+            f"{context.row(row)}{context.place}; sort the rows{context.remedy}"
         )
     return spans
 

@@ -77,7 +77,7 @@ class _Columns:
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
-            context = self._context(time[0], mine) if time else NO_CONTEXT
+            context = self._context(time[0], mine, times) if time else NO_CONTEXT
             parts.append(Part(name, times, values[mine], given, weight, context=context))
         channels, coords = _grid_in(states)
         if choices.grid is not None:
@@ -216,14 +216,15 @@ class _Columns:
         filled = int(self.table[name].notna().sum())
         return filled > 0 and len(bad) >= (1 - MOSTLY) * filled
 
-    def _context(self, name: str, rows: NDArray[np.intp]) -> TimeContext:
+    def _context(self, name: str, rows: NDArray[np.intp], times: Any) -> TimeContext:
         """How messages name times in a column: one that was only taken as time could be a state."""
+        dates = times if times.dtype.kind == "M" else None
         if self.index is not None and self.index.name == name:
             drop = ", or leave the index out with reset_index(drop=True)" if self.index.note else ""
-            return TimeContext(" in the index", rows + self.first_row, drop)
+            return TimeContext(" in the index", rows + self.first_row, drop, dates)
         sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
         state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
-        return TimeContext(f" in column {name!r}", rows + self.first_row, "" if sure else state)
+        return TimeContext(f" in column {name!r}", rows + self.first_row, "" if sure else state, dates)
 
     def _clock(self, name: str) -> NDArray[Any]:
         import pandas as pd
