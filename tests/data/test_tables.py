@@ -219,11 +219,14 @@ def test_names_may_be_the_columns_of_a_table():
     assert as_dataset(table, states=table.columns[:2]).names == ("x", "y")
 
 
-def test_dates_that_repeat_or_go_back_are_said_as_dates():
+def test_dates_that_repeat_go_back_or_are_uneven_are_said_as_dates():
     days = pd.date_range("2024-03-01", periods=6, freq="D")
     twice = pd.DataFrame({"day": [*days[:3], *days[2:5]], "x": range(6)})
     with pytest.raises(InputError, match=r"rows 2 and 3 have the same time 2024-03-03 in column 'day'"):
         as_dataset(twice)
-    shuffled = pd.DataFrame({"day": days[[0, 3, 1, 5, 2, 4]] + pd.Timedelta("90min"), "x": range(6)})
-    with pytest.raises(InputError, match=r"goes back from 2024-03-04T01:30:00 to 2024-03-02T01:30:00 at row 2"):
+    shuffled = pd.DataFrame({"day": days[[3, 1, 2, 0]] + pd.Timedelta("90min"), "x": range(4)})
+    with pytest.raises(InputError, match=r"goes back from 2024-03-04T01:30:00 to 2024-03-02T01:30:00 at row 1"):
         as_dataset(shuffled)
+    uneven = pd.DataFrame({"day": days[[0, 2, 5]], "x": range(3)})
+    with pytest.raises(InputError, match=r"unevenly sampled, steps in time from 2 days to 3 days in column 'day'"):
+        as_dataset(uneven)

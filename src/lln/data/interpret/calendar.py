@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, positive
+from lln.core.table import human_time
 from lln.data.series import Array
 
 Dates = NDArray[np.datetime64]
@@ -466,5 +467,7 @@ def _interpolated(times: Float64, values: Array, at: Float64) -> Array:
 
 def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str, context: TimeContext) -> str:
     steps = np.concatenate([np.diff(clock[a:b]) for a, b in spans])
-    found = f"steps in time from {steps.min():g} to {steps.max():g}{context.place}"
+    ends = (float(steps.min()), float(steps.max()))
+    least, most = (f"{step:g}" if context.dates is None else human_time(step, "seconds") for step in ends)
+    found = f"steps in time from {least} to {most}{context.place}"
     return f"{name}: unevenly sampled, {found}; {REMEDY}{context.remedy}"
