@@ -189,7 +189,7 @@ def speed(results: Path) -> str | None:
 
 def memory(results: Path) -> str | None:
     """Memory of a training step of a deep network, beside plain torch, in one sentence."""
-    content = _read(results / "avx2" / "cpu-memory.json")
+    content = _read(results / "cpu-memory.json")
     if content is None:
         return None
     rows = [row for row in content["rows"] if row["quantity"] == "extra memory"]
@@ -236,12 +236,12 @@ _SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], .
         ("loop",),
         "the step called in a loop",
     ),
-    (_NETWORK, "avx2/cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("naive",), "plain torch"),
-    (_NETWORK, "avx2/cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("mlp onnx",), "MLP in ONNX Runtime"),
-    (_STACK, "avx2/cpu-stack", "stack gradients", {"B": 1024, "h": 128}, "cpu", ("naive",), "plain torch"),
+    (_NETWORK, "cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("naive",), "plain torch"),
+    (_NETWORK, "cpu-rollout", "rollout", {"h": 128, "n": 32}, "lens", ("mlp onnx",), "MLP in ONNX Runtime"),
+    (_STACK, "cpu-stack", "stack gradients", {"B": 1024, "h": 128}, "cpu", ("naive",), "plain torch"),
     (
         "training step",
-        "avx2/cpu-training",
+        "cpu-training",
         "training step",
         {"B": 256, "h": 128},
         "lens",
