@@ -1,7 +1,7 @@
 """Every option of the forecaster on every preset, as ONNX and C: the whole of what the quick tests take a part of."""
 
 import pytest
-from exported import OPTIONS, SYSTEMS, bar, probe_of, surrogate_of
+from exported import OPTIONS, SYSTEMS, TAMED, bar, probe_of, surrogate_of
 from exported_fields import field_bar
 from exported_fits import cases, fitted, fitted_probe
 
@@ -10,11 +10,6 @@ from lln.export.onnx import export_onnx, run
 from lln.step.field import FieldStep
 
 pytestmark = pytest.mark.slow
-TAMED = {  # steps that would grow without bound: next states of 64 coordinates through fewer rays; free polynomials
-    ("springchain-32", "paper"): {"width": 96},
-    ("lorenz-28", "polynomial, history"): {"bounds": True},
-    ("lorenz-28", "flow, inputs"): {"bounds": True},
-}
 
 
 def held_to_the_bar(surrogate, probe, folder):

@@ -78,6 +78,13 @@ def with_polynomial(frame, features, target, flow):
     return replace(frame, gain=gain, **parts), left / gain
 
 
+TAMED = {  # steps that would grow without bound: next states of 64 coordinates through fewer rays; free polynomials
+    ("springchain-32", "paper"): {"width": 96},
+    ("lorenz-28", "polynomial, history"): {"bounds": True},
+    ("lorenz-28", "flow, inputs"): {"bounds": True},
+}
+
+
 def surrogate_of(
     system="burgers-32",
     *,

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from browser import drive, needs_browser
-from exported import OPTIONS, SYSTEMS, bar, probe_of, states_of, surrogate_of
+from exported import OPTIONS, SYSTEMS, TAMED, bar, probe_of, states_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of, field_probe
 from exported_fits import cases, fitted, fitted_probe
-from test_export_matrix import TAMED
 from test_page_rollouts import asked_for, first_start
 
 from lln.data.series import Dataset, Series
