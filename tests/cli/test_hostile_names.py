@@ -65,18 +65,27 @@ def test_a_name_of_221_characters_is_written(table, lln):
     assert not [path for path in table.iterdir() if path.name.startswith(".")]
 
 
-def test_a_resealed_model_with_other_kinds_of_values_is_refused(table, lln, refused):
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("candidates", True, "candidates should be a list"),
+        ("structure", "members", "structure should be a table, got str"),
+        ("structure", {"members": 3}, "structure.members should be a list"),
+        ("intervals", 7, "intervals should be a table, got int"),
+    ],
+)
+def test_a_resealed_model_with_other_kinds_of_values_is_refused(table, lln, refused, name, value, said):
     assert lln("fit", "x.csv", "-o", "m.lln", *FIT).code == 0
     content = (table / "m.lln").read_bytes()
     length = int.from_bytes(content[:8], "little")
     outer = json.loads(content[8 : 8 + length])
     inner = json.loads(outer["__metadata__"]["lln"])
-    inner["report"]["candidates"] = True
+    inner["report"][name] = value
     outer["__metadata__"] = {"lln": json.dumps(inner), "sha256": "0" * 64}
     text = json.dumps(outer, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     (table / "m.lln").write_bytes(sealed(len(text).to_bytes(8, "little") + text + content[8 + length :]))
-    refused(("inspect", "m.lln"), "candidates should be a list")
+    refused(("inspect", "m.lln"), said)
 
 
 @pytest.mark.usefixtures("table")

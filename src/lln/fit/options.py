@@ -313,6 +313,8 @@ class FitReport:
             raise ValueError(f"report.exponent should be above zero, got {values['exponent']}")
         for key, value in values.items():
             _check_kind(f"report.{key}", value, str(known[key].type))
+        if not isinstance(values.get("structure", {}).get("members", []), list):
+            raise ValueError("report.structure.members should be a list")
         return cls(**values)
 
 
@@ -320,6 +322,8 @@ def _check_kind(what: str, value: Any, declared: str) -> None:
     """Refuse a plain value out of a file that is not of the kind that its field declares."""
     if declared.startswith("list[dict") and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
         raise ValueError(f"{what} should be a list of tables, got {type(value).__name__}")
+    if declared.startswith("dict") and not isinstance(value, dict):
+        raise ValueError(f"{what} should be a table, got {type(value).__name__}")
     kinds: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
     kind, _, optional = declared.partition(" | ")
     if (optional == "None" and value is None) or kind not in kinds:
