@@ -74,6 +74,21 @@ def test_a_new_file_has_the_permissions_that_the_mask_gives(tmp_path):
     assert mode(tmp_path / "a.txt") == 0o640
 
 
+def test_a_file_that_another_process_deletes_while_it_is_replaced(tmp_path, monkeypatch):
+    target, copied = tmp_path / "a.txt", shutil.copymode
+    target.write_text("old")
+
+    def deleted(source, place):
+        source.unlink()
+        copied(source, place)
+
+    monkeypatch.setattr(shutil, "copymode", deleted)
+    with whole_file(target) as partial:
+        partial.write_text("new")
+    assert target.read_text() == "new"
+    assert names(tmp_path) == ["a.txt"]
+
+
 @pytest.mark.usefixtures("umask")
 def test_a_file_that_was_private_stays_private(tmp_path):
     target = tmp_path / "a.txt"

@@ -69,7 +69,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, damage):
         Checkpoint(path, "job")
 
 
-@pytest.mark.parametrize("when", ["before it is opened", "while it is read"])
+@pytest.mark.parametrize("when", ["before it is opened", "while it is read", "and begins anew"])
 def test_a_file_that_another_process_deletes_meanwhile_is_none(when, tmp_path, monkeypatch):
     path = tmp_path / "c"
     Checkpoint(path, "job").put("p", 1)
@@ -78,6 +78,11 @@ def test_a_file_that_another_process_deletes_meanwhile_is_none(when, tmp_path, m
         path.unlink()
         if when == "before it is opened":
             found(self, path)
+        if when == "and begins anew":
+            try:
+                found(self, path)
+            finally:
+                path.write_bytes(b"")
         raise module.InputError("not whole")
 
     found = Checkpoint._read

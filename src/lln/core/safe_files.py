@@ -114,8 +114,9 @@ def _locked(descriptor: int) -> bool:
 
 def _put(partial: Path, target: Path) -> None:
     if not target.is_dir() and not partial.is_dir():
-        if target.is_file():
-            shutil.copymode(target, partial)
+        with contextlib.suppress(FileNotFoundError):  # another process may delete it at this moment
+            if target.is_file():
+                shutil.copymode(target, partial)
         partial.replace(target)
     elif not target.exists():
         partial.rename(target)

@@ -47,8 +47,9 @@ class Checkpoint:
         if self.path is not None and self.path.exists():
             try:
                 self._read(self.path)
-            except (InputError, OSError):
-                if self.path.exists():  # else another process that did the same work has ended and deleted it
+            except (InputError, OSError) as error:
+                # Another process that did the same work may have ended and deleted it, and a third begun a new one.
+                if self.path.exists() and not isinstance(error.__cause__ or error, FileNotFoundError):
                     raise
 
     def get(self, phase: str) -> tuple[Any, dict[str, Tensor]] | None:
