@@ -60,6 +60,13 @@ def test_a_file_of_another_job_is_refused_with_the_remedy(tmp_path):
         Checkpoint(tmp_path / "c", "other")
 
 
+def test_remove_deletes_what_a_killed_writer_left(tmp_path):
+    left = tmp_path / ".c.0123456789abcdef.partial"
+    left.mkdir()
+    Checkpoint(tmp_path / "c", "job").remove()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("damage", [b"", b"not a checkpoint", None])
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, damage):
     path = tmp_path / "c"

@@ -51,7 +51,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     A new file gets the permissions of the user's mask. A file that is replaced keeps its permissions.
     """
     check_target(target)
-    _tidy(target)
+    tidy(target)
     work, lock = None, None
     try:
         work, lock = _work_folder(target)
@@ -135,7 +135,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     return bool(swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
 
 
-def _tidy(target: Path) -> None:
+def tidy(target: Path) -> None:
     """Remove the work folders of writers of `target` that were killed."""
     prefix = _prefix(target)
     if fcntl is None:

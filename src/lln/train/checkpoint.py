@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from lln import __version__
 from lln.core.errors import InputError, reason
-from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
+from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, tidy, whole_file
 
 FORMAT = 1
 NAME = "lln-checkpoint"
@@ -75,9 +75,10 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written >= EVERY
 
     def remove(self) -> None:
-        """The job is done: delete the file."""
+        """The job is done: delete the file, and what killed writers of it have left."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+            tidy(self.path)
 
     def _write(self) -> None:
         self._written = time.monotonic()
