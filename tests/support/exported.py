@@ -151,8 +151,7 @@ def bar(difference, surrogate):
     """Twice PyTorch's float32, or what float64 sums in another order may differ by where there is no float32 at all.
 
     States lie within five standard deviations, so a feature rounds by five eps. Without a network that is all:
-    then a difference of two states rounds as they do, over its scale, and later steps carry each rounding on. A network
-    in float64 differs from itself by the order of sums alone: one draw, of which another may be several times as large.
+    then a difference of two states rounds as they do, over its scale, and later steps carry each rounding on.
     """
     frame = surrogate.frame
     rounds, carried = np.full(frame.features, 5.0), difference.steps
@@ -160,7 +159,7 @@ def bar(difference, surrogate):
         rounds[frame.size : frame.size * frame.history] += 10.0 / frame.difference_scale.ravel()
         carried = carry(frame, difference.steps)
     rounding = np.finfo(float).eps * (1.0 + (np.abs(frame.matrix) @ rounds).max())
-    return (10.0 if difference.double else 2.0) * difference.torch + rounding * carried
+    return 2.0 * difference.torch + rounding * carried
 
 
 def carry(frame, steps):
