@@ -134,7 +134,7 @@ def memory(bench: Bench, count: int, seed: int) -> Iterator[Outcome]:
     for index in range(count):
         work = bench.works[names[index % len(names)]]
         place = bench.begin(work, False)
-        spare = int(2 ** (21 + 4 * draw.random()))  # 2 to 32 MB: from less than a command needs to nearly enough
+        spare = int(2 ** (20 + 5 * draw.random()))  # 1 to 32 MB: from less than a command needs to nearly enough
         ended = Command(work.words, place, _hooks(work.before, lambda spare=spare: _use_up(spare))).end()
         yield _told(aftermath(bench, "out of memory", work, place, ended, False), ended)
 

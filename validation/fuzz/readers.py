@@ -99,15 +99,14 @@ def _line(rng: Random) -> bytes:
 
 
 _STORE = ("lln.data.read.formats:interpret",)
-_HDF5 = (*_STORE, "lln.data.read.hdf5:decode")  # of an array whose own header is read
 READERS = {
     one.name: one
     for one in (
         Reader("npy", ".npy", _data, _STORE, data_files.npy),
         Reader("npz", ".npz", _data, _STORE, data_files.npz),
         Reader("CSV", ".csv", _data, _STORE, data_files.csv),
-        Reader("HDF5", ".h5", _data, _HDF5, data_files.hdf5),
-        Reader("NetCDF", ".nc", _data, _HDF5, data_files.netcdf),
+        Reader("HDF5", ".h5", _data, _STORE, data_files.hdf5),
+        Reader("NetCDF", ".nc", _data, _STORE, data_files.netcdf),
         Reader("Zarr", ".zarr", _data, _STORE),
         Reader("model", ".lln", _model, ("lln.forecaster.fitted:Layout.from_record",), bent=stored_files.safetensors),
         Reader("network", ".net", _network, ("lln.models.files:check_config_size",), bent=stored_files.safetensors),

@@ -60,6 +60,9 @@ def test_every_system_rolls_out_as_in_python(tmp_path):
         surrogate = surrogate_of(system)
         cases.append((system, surrogate, first_start(probe_of(system, surrogate, steps))))
         pages.append(asked_for(written(tmp_path, system, surrogate, states_of(system)[:80]), cases[-1][2]))
+    double = surrogate_of("lorenz-28", **OPTIONS["float64"])  # shows an exponential that is right to 1e-12 only
+    cases.append(("float64", double, first_start(probe_of("lorenz-28", double, SYSTEMS["lorenz-28"]))))
+    pages.append(asked_for(written(tmp_path, "float64", double, states_of("lorenz-28")[:80]), cases[-1][2]))
     told = drive(tmp_path, "rollouts", {"pages": pages})
     assert all(one["simd"] for one in told)
     held_against(cases, told)
