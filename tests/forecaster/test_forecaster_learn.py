@@ -6,10 +6,11 @@ from forecasters import QUICK, lorenz, wave
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from lln import InputError, LensForecaster, preset
+from lln.core.threads import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.fields.contest import Contest
-from lln.fit.learn import DENSE_COORDINATES, learn, one_thread, points_share
+from lln.fit.learn import DENSE_COORDINATES, learn, points_share
 from lln.fit.options import Recipe
 from lln.step.dense import DenseStep
 from lln.step.field import FieldStep

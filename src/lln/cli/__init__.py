@@ -32,12 +32,12 @@ def main(*, last: bool = False) -> None:
     """
     try:
         with second_interrupt_leaves(last=last):
-            from lln.core.errors import failure
+            from lln.core.errors import ask_for_memory, failure
 
             try:
                 from lln.cli.app import main as run
 
-                bytearray(_LEAST)
+                ask_for_memory(_LEAST)
             except Exception as error:
                 sentence = failure(error)
                 if sentence is None:

@@ -62,15 +62,9 @@ def picture_file(path: Path, *sources: Path | None) -> Path:
 
 
 def data_file(path: Path, *sources: Path | None) -> Path:
-    """Check a file of trajectories to write: its suffix must name a format."""
-    from lln.core.errors import did_you_mean
-    from lln.data.read.formats import FORMATS, check_written
+    """Check before the work that trajectories can be written to `path`."""
+    from lln.data.read.formats import check_written
 
-    if path.suffix.lower() not in FORMATS:
-        hint = did_you_mean(path.suffix or path.name, FORMATS)
-        raise InputError(
-            f"{path}: the suffix names the format, and {path.suffix!r} names none{hint}", topic="no-suffix"
-        )
     check_written(path)
     return output_file(path, *sources)
 

@@ -89,6 +89,11 @@ def out_of_memory(error: BaseException) -> str | None:
     return None
 
 
+def ask_for_memory(size: int = 1 << 24) -> None:
+    """Raise MemoryError now if so many bytes are not free: a library that lacks them later may abort or hang."""
+    bytearray(size)
+
+
 def failure(error: Exception) -> str | None:
     """One sentence about what the machine could not do: memory, disk, file system. None for other errors."""
     line = out_of_memory(error)

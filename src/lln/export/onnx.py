@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.errors import InputError
+from lln.core.errors import InputError, ask_for_memory
 from lln.core.safe_files import output_folder, whole_file
 from lln.export.onnx_field import add_field_step
 from lln.export.onnx_nodes import Nodes, add_step
@@ -24,7 +24,6 @@ from lln.step.base import AnyStep
 from lln.step.frame import Array
 
 OPSET = 17
-ROOM = 1 << 24  # bytes that the ONNX libraries may want: without them they can end the process
 IR = 8
 
 
@@ -56,7 +55,7 @@ def export_onnx(
         import onnx
     except ModuleNotFoundError as error:
         raise InputError(MISSING) from error
-    bytearray(ROOM)
+    ask_for_memory()
     graph = rollout_graph(surrogate) if rollout else step_graph(surrogate)
     content = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], producer_name="lln", producer_version=__version__

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from lln.core.threads import one_thread
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import folds
@@ -15,7 +16,7 @@ from lln.fit.closed.choices import ClosedChoice
 from lln.fit.closed.forms import DRAWS, ClosedForms
 from lln.fit.defaults import VALIDATION
 from lln.fit.flows.search import FlowChoice
-from lln.fit.learn import Field, learn, one_thread
+from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep

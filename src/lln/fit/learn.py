@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from lln.core.errors import InputError, did_you_mean
+from lln.core.threads import one_thread
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
 from lln.data.series import Dataset
 from lln.fit.fields.contest import Contest, contest, held_out_error
@@ -32,38 +33,7 @@ _CONTEST_BY, _DENSE, _FIELD = 0.35, 0.45, 0.5
 
 Field = str | bool | Mapping[str, Any]
 Progress = Callable[[Any], None]
-# Of torch and of the libraries of linear algebra. Sums are taken in an order that depends on these numbers.
-Threads = tuple[int, int]
-_one_piece = threading.Lock()  # numbers of threads belong to the process
-
-
-class _OneThread(ContextDecorator):
-    """One thread for the libraries of linear algebra, until all that asked for it have ended.
-
-    Several gain little on the small matrices of a fit, and on cores that other programs use they wait for each other: a
-    fit of seconds would take a minute. With one, the digits of a fit do not depend on the number of cores.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._count = threading.Lock(), 0
-        self._limits: Any = None
-
-    def __enter__(self) -> None:
-        from threadpoolctl import threadpool_limits
-
-        with self._lock:
-            self._count += 1
-            self._limits = self._limits or threadpool_limits(1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count:
-                self._limits.unregister()
-                self._limits = None
-
-
-one_thread = _OneThread()
+_one_piece = threading.Lock()  # torch's number of threads belongs to the process
 
 
 class Strategy(Protocol):
@@ -220,30 +190,20 @@ def pieces_of(scheduler: str | None) -> Iterator[Mapper]:
     with DaskMap(scheduler) as cluster:
 
         def mapper(function: Callable[[Shared, Item], Value], shared: Shared, items: Iterable[Item]) -> Iterator[Value]:
-            threads = _threads()
+            threads = torch.get_num_threads()
             values: Iterator[Value] = cluster(_piece, shared, ((function, threads, item) for item in items))
             return values
 
         yield mapper
 
 
-def _piece(shared: Any, piece: tuple[Callable[[Any, Any], Any], Threads, Any]) -> Any:
-    """One call in a worker, with as many threads as the process that asked for it."""
-    from threadpoolctl import ThreadpoolController
-
-    function, (ours, theirs), item = piece
-    with _one_piece:
+def _piece(shared: Any, piece: tuple[Callable[[Any, Any], Any], int, Any]) -> Any:
+    """One call in a worker, with as many threads as the process that asked for it: sums round by their number."""
+    function, threads, item = piece
+    with _one_piece, one_thread:
         before = torch.get_num_threads()
-        with ThreadpoolController().limit(limits=theirs, user_api="blas"):
-            torch.set_num_threads(ours)
-            try:
-                return function(shared, item)
-            finally:
-                torch.set_num_threads(before)
-
-
-def _threads() -> Threads:
-    from threadpoolctl import ThreadpoolController
-
-    found = [one["num_threads"] for one in ThreadpoolController().info() if one["user_api"] == "blas"]
-    return torch.get_num_threads(), max(found, default=1)
+        torch.set_num_threads(threads)
+        try:
+            return function(shared, item)
+        finally:
+            torch.set_num_threads(before)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, did_you_mean
+from lln.core.threads import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
-from lln.fit.learn import Field, learn, one_thread
+from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe, TimeLimit
 from lln.forecaster.fitted import FittedForecaster
 from lln.forecaster.layout import Layout, TrainingFingerprint

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError, reason
+from lln.core.errors import InputError, ask_for_memory, reason
 from lln.core.registry import Registry
 from lln.core.safe_files import refuse_missing, whole_file
 from lln.core.table import cell
@@ -40,7 +40,6 @@ from lln.data.series import Dataset
 __all__ = ["FORMATS", "Format", "read", "write"]
 
 CHUNK = 1 << 20  # bytes
-ROOM = 1 << 24  # bytes that the libraries of HDF5 and Zarr may want beside the data
 LONGEST = 30_000  # characters of names that fit beside a file's data; HDF5 has room for 64 kB
 
 
@@ -86,7 +85,7 @@ def write_netcdf(path: Path, dataset: Dataset) -> None:
         if one.size and one.ndim and one.dtype.kind in "fiu"
     }
     # In memory first: the HDF5 library survives neither a disk that is full nor memory that it does not get.
-    bytearray(ROOM + 3 * data.nbytes)
+    ask_for_memory((1 << 24) + 3 * data.nbytes)
     path.write_bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
 
 
@@ -101,7 +100,7 @@ def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 def write_zarr(path: Path, dataset: Dataset) -> None:
     """Zarr in format 2, which every reader knows."""
-    bytearray(ROOM)  # a lack of memory while the library is loaded can keep Python in a loop for ever
+    ask_for_memory()
     from numcodecs import Zstd  # type: ignore[import-untyped]
 
     with warnings.catch_warnings():

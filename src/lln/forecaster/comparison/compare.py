@@ -16,6 +16,7 @@ import numpy as np
 from lln import __version__
 from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
+from lln.core.threads import one_thread
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
@@ -24,7 +25,6 @@ from lln.fit.choice.histories import longest_history
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
 from lln.fit.choice.input_lags import LAGS
 from lln.fit.closed.linear import units_of
-from lln.fit.learn import one_thread
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (
     POLYNOMIAL,
