@@ -367,7 +367,7 @@ def _format(path: Path) -> Format:
     listing = ", ".join(FORMATS)
     if suffix == ".lln":
         raise InputError(f"{path}: a model, where data is expected; data files end in {listing}", topic="no-suffix")
-    said = f"the suffix {path.suffix!r} is not known" if path.suffix else "a suffix must say what it is"
+    said = f"the suffix {path.suffix!r} is not known" if path.suffix else "no suffix names its format"
     raise InputError(f"{path}: {said}; data files end in {listing}", topic="no-suffix")
 
 
