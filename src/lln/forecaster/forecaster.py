@@ -301,8 +301,9 @@ class LensForecaster(FittedForecaster):
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
-                fit (persistence, training mean, seasonal naive), "all", or names of `lln.compare`, which are fitted to
-                those rows of the data that trained the model. None takes no scores by lead time.
+                fit (persistence, training mean, seasonal naive), "all" that are not too large, or names of
+                `lln.compare`, which are fitted to those rows of the data that trained the model. None takes no scores
+                by lead time.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.
         """
         from lln.forecaster.scoring.evaluation import evaluate_model

@@ -84,6 +84,18 @@ def test_an_evaluation_says_which_baseline_is_too_large():
     states = waves(DENSE_COORDINATES + 8, 80)
     grid = {"dt": 0.1, "grid": DENSE_COORDINATES + 8}
     model = lln.LensForecaster(parts=("linear",)).fit(states[:60], **grid)
-    found = model.evaluate(as_dataset(states, **grid), baselines=("linear", "polynomial"))
-    assert list(found.skill.errors) == ["model", "linear"]
+    found = model.evaluate(as_dataset(states, **grid), baselines="all")
+    assert set(found.skill.errors) >= {"model", "persistence", "linear", "analog", "kernel"}
     assert "coordinates at once" in found.skill.left_out["polynomial"]
+
+
+def test_a_baseline_that_is_named_is_fitted_however_large(monkeypatch):
+    monkeypatch.setattr("lln.forecaster.comparison.competitors.DENSE_COORDINATES", 2)
+    monkeypatch.setattr("lln.forecaster.comparison.competitors.LINEAR_COORDINATES", 2)
+    states = waves(4, 80) + 0.01 * RNG.normal(size=(80, 4))
+    model = lln.LensForecaster(parts=("linear",), history=1).fit(states[:60], dt=0.1)
+    assert set(model.evaluate(states, baselines="all").skill.left_out) == {"linear", "polynomial"}
+    found = model.evaluate(states, baselines=("linear", "polynomial"))
+    assert set(found.skill.errors) == {"model", "linear", "polynomial"}
+    assert not found.skill.left_out
+    assert set(model.evaluate(states, baselines="linear").skill.errors) == {"model", "linear"}

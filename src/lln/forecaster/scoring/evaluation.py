@@ -301,11 +301,11 @@ def evaluate_model(
 
 
 def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Names of baselines: "auto" takes those that need no fit, "all" all of them; None takes no skill at all."""
-    if names is None:
-        return None
+    """Names of baselines: "auto" takes those that need no fit, "all" all that are not too large; None takes no skill."""
     if isinstance(names, str):
         names = {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
+    if names is None or names is BASELINES:
+        return names  # `lead_skill` knows by it that none was named
     return tuple(choice("baseline", name, BASELINES) for name in names)
 
 

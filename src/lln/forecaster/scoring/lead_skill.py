@@ -147,7 +147,7 @@ def lead_skill(
         parts: rows of it that are predicted.
         steps: length of the rollouts; None takes 200, or six tenths of the longest part.
         count: the largest number of rollouts.
-        baselines: names in `BASELINES`.
+        baselines: names in `BASELINES`; `BASELINES` itself leaves out what is too large.
         training: rows of the data that trained the model, to which baselines are fitted.
         intervals: of the model.
         noisy: whether means over rollouts are arithmetic.
@@ -210,7 +210,7 @@ def _fitted(
                 found[name] = (model.history, model.rollout)
             elif rows is None:
                 left_out[name] = "fitted to the training rows, which are not in this data"
-            elif large := too_large(name, rows):
+            elif names is BASELINES and (large := too_large(name, rows)):  # what is named is fitted
                 left_out[name] = large
             elif name == POLYNOMIAL:
                 (model,) = fit_request(Request().named(name), rows, (0,), None, None)
