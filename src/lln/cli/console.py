@@ -81,7 +81,7 @@ def model_file(path: Path, *sources: Path | None) -> Path:
 
 def text_width() -> int:
     """Columns for running text: those of the terminal, and no more than reads well."""
-    from lln.forecaster.summary import WIDTH
+    from lln.forecaster.display import WIDTH
 
     screen = console()
     return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH

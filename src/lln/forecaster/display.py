@@ -1,9 +1,10 @@
-"""How results are shown: text and HTML for a notebook, figures, tables."""
+"""How models and results are shown: text and HTML for a notebook, figures, tables, the summary of a fit."""
 
 from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,34 +12,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.table import OURS
+from lln.core.table import OURS, human_time, number
 from lln.data.interpret.calendar import dates_of
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
-from lln.forecaster.layout import Layout
+from lln.fit.choice.scores import lead_columns
+from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
-    import pandas
     from matplotlib.figure import Figure
 
+    from lln.fit.options import FitReport, Recipe
     from lln.forecaster.forecaster import LensForecaster
     from lln.forecaster.results import Forecast
     from lln.forecaster.scoring.evaluation import Evaluation
 
 MOST_PANELS = 8
 ROWS_SHOWN = 6
-
-
-def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """A small HTML table of labels and values under a title."""
-    cells = "".join(
-        f"<tr><th style='text-align:left;font-weight:normal'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for label, value in rows
-    )
-    return f"<div><b>{html.escape(title)}</b><table>{cells}</table></div>"
+WIDTH = 100  # of a summary
+_LABEL = 12
+_LEADS = 4  # lead times that are shown
+NAIVE = ("persistence", "drift", "mean", "smoothing", "last change", "seasonal naive")
+LINEAR = ("linear", *NAIVE)  # parts of which none is chaotic
 
 
 def real_times(times: Any, layout: Layout) -> Any:
@@ -70,7 +67,7 @@ def forecast_words(forecast: Forecast) -> str:
     layout, times = forecast.layout, np.atleast_2d(forecast.dates)[0]
     starts = math.prod(forecast.array.shape[:-2])
     many = f"{starts} rollouts of " if starts > 1 else ""
-    level = "" if _bounds(forecast) is None else f", with {_bounds_label(forecast)}"
+    level = "" if forecast.level is None else f", with a {forecast.level:.0%} interval"
     zone = " UTC" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
@@ -109,7 +106,6 @@ def plot_forecast(
     right = None if truth is None else _truth(truth, forecast, times, start)
     marks = [Mark(times[step], words) for step, words in _moments(forecast, states, right, start, threshold)]
     head = f"{layout.title}: forecast" if title is None else title
-    bounds = _bounds(forecast)
     if layout.space:
         size = math.prod(layout.space)
         channel = 0 if coordinates is None else _places(layout, coordinates)[0]
@@ -136,9 +132,10 @@ def plot_forecast(
             )  # fmt: skip
     places = _places(layout, coordinates)
     interval = None
-    if bounds is not None:
-        low, high = (np.reshape(side, (-1, *forecast.array.shape[-2:]))[start][:, places] for side in bounds)
-        interval = Band(low, high, getattr(forecast, "level", None))
+    if forecast.bounds:
+        shape = (-1, *forecast.array.shape[-2:])
+        low, high = (side.reshape(shape)[start][:, places] for side in forecast.bounds.values())
+        interval = Band(low, high, forecast.level)
     return forecast_figure(
         times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
         time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=interval,
@@ -155,26 +152,6 @@ def _past(forecast: Forecast, start: int, places: Sequence[int]) -> tuple[Any, A
     times = forecast.times_before(rows)
     states = window.reshape(-1, *window.shape[-2:])[start, -rows:, places].T
     return (times if times.ndim == 1 else times[start]), states
-
-
-def _bounds(forecast: Forecast) -> tuple[Array, Array] | None:
-    """The forecast's interval, (..., time, n) each; None without one."""
-    lower, upper = getattr(forecast, "lower", None), getattr(forecast, "upper", None)
-    if lower is None or upper is None:
-        return None
-    shape = forecast.array.shape
-    return np.asarray(lower, dtype=float).reshape(shape), np.asarray(upper, dtype=float).reshape(shape)
-
-
-def _bounds_label(forecast: Forecast) -> str:
-    level = getattr(forecast, "level", None)
-    return "an interval" if level is None else f"a {level:.0%} interval"
-
-
-def bound_columns(forecast: Forecast) -> dict[str, Array]:
-    """Flat arrays of the interval's bounds by suffix of their columns; empty without an interval."""
-    bounds = _bounds(forecast)
-    return {} if bounds is None else {"lower": bounds[0], "upper": bounds[1]}
 
 
 def _places(layout: Layout, names: Sequence[str] | None) -> list[int]:
@@ -243,19 +220,14 @@ def _time(value: Any) -> str:
 # ---- evaluations
 
 
-def evaluation_words(scores: Evaluation) -> str:
-    """One line: what was scored, the error, and for how long predictions are valid."""
-    valid = f"{scores.valid_prediction_steps:.4g} of {scores.steps} steps"
-    return f"Evaluation({scores.scored}, {_many(scores)}: normalised MSE {scores.nmse:.3g}, valid for {valid})"
-
-
-def _many(scores: Evaluation) -> str:
-    return "one window" if len(scores.windows) == 1 else f"{len(scores.windows)} windows"
-
-
 def evaluation_html(scores: Evaluation) -> str:
     """The scores as a table, with the errors by lead time below."""
-    page = html_table(scores.title, list(scores.facts().items()))
+    cells = "".join(
+        f"<tr><th style='text-align:left;font-weight:normal'>{html.escape(label)}</th>"
+        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for label, value in scores.facts().items()
+    )
+    page = f"<div><b>{html.escape(scores.title)}</b><table>{cells}</table></div>"
     if scores.skill is not None:
         table = scores.skill.table()
         head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
@@ -269,7 +241,7 @@ def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     """Draw the error against lead time; see `Evaluation.plot`."""
     from lln.plots.forecasts import comparison_figure
 
-    head = f"scored on {scores.scored}: {_many(scores)}" if title is None else title
+    head = f"scored on {scores.scored}: {scores.many}" if title is None else title
     errors, references = {OURS: scores.rmse_by_step}, []
     if scores.skill is not None:
         curves = scores.skill.by_step
@@ -279,15 +251,6 @@ def plot_evaluation(scores: Evaluation, title: str | None = None) -> Figure:
     return comparison_figure(
         errors, references=references, threshold=scores.threshold, dt=scores.dt, time_unit=scores.time_unit, title=head
     )
-
-
-def evaluation_table(scores: Evaluation) -> pandas.DataFrame:
-    """Error by lead time as a table; see `Evaluation.to_pandas`."""
-    import pandas as pd
-
-    steps = pd.Index(np.arange(1, scores.steps + 1), name="step")
-    columns = {"time": steps * scores.dt, "nmse": scores.nmse_by_step, "rmse": scores.rmse_by_step}
-    return pd.DataFrame(columns, index=steps)
 
 
 # ---- models
@@ -313,3 +276,187 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
     title = f"{Layout.of(dataset).title}: {window.steps} steps of {scored}"
     return plot_forecast(placed, rows[0, model.history_ :], title=title)
+
+
+# ---- the summary of a fit
+
+
+def summary(
+    layout: Layout, recipe: Recipe, report: FitReport, training: TrainingFingerprint, width: int = WIDTH
+) -> str:
+    """One labelled paragraph for each fact, in lines of at most `width` characters."""
+    parts = [
+        ("data", _data(layout, report)),
+        ("trained on", _rows(report, training)),
+        ("noise", _noise(report)),
+        ("step", _step(layout, report)),
+        ("network", _network(recipe, report)),
+        ("parameters", _parameters(report)),
+        ("held out", _held_out(report)),
+        *(("", line) for line in _by_lead(report)),
+        ("intervals", _intervals(report)),
+        ("chaos", _chaos(layout, report)),
+        ("coverage", _coverage(report)),
+        ("time", f"{report.seconds:.1f} s on {recipe.device}, random_state {recipe.seed}"),
+        *(("note", note) for note in report.notes),
+    ]
+    lines = [f"LensForecaster, recipe {recipe.recipe!r}"]
+    for label, text in parts:
+        if text:
+            lines += textwrap.wrap(
+                f"  {label:<{_LABEL}}{text}",
+                width,
+                subsequent_indent=" " * (_LABEL + 2),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines).replace("\xa0", " ")
+
+
+def _data(layout: Layout, report: FitReport) -> str:
+    many = "one trajectory" if report.trajectories == 1 else f"{report.trajectories:,} trajectories"
+    forced = f", known inputs {', '.join(layout.input_names)}" if layout.input_names else ""
+    early = f" (or the first {report.input_lags} rows)" if report.input_lags else ""
+    trained = " trained" if report.held_out_rows else ""
+    gaps = f"; {report.left_out:,} more touch a gap{early} and were left out" if report.left_out else ""
+    return (
+        f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.step_length}; {report.pairs:,} pairs of "
+        f"neighbouring states{trained}{gaps}"
+    )
+
+
+def _rows(report: FitReport, training: TrainingFingerprint) -> str:
+    rows = sum(last - first for _, first, last in training.rows)
+    if rows >= training.total:
+        return f"all {training.total:,} states, after the choices had been made on held-out ones"
+    kept = sum(last - first for _, first, last in report.held_out_rows)
+    chose = f"; {kept:,} others only helped to choose" if kept else ""
+    return f"{rows:,} of {training.total:,} states{chose}"
+
+
+def _noise(report: FitReport) -> str:
+    if math.isnan(report.noise):
+        return ""
+    size = f"{report.noise:.2g} of the states' spread, {report.noise_of_increments:.2g} of one step's change"
+    return f"found, about {size}" if report.noisy else f"none that matters (at most {size})"
+
+
+def _step(layout: Layout, report: FitReport) -> str:
+    looks = "the present state" if report.history == 1 else f"the last {report.history} states"
+    looks = f"logarithms of {looks}" if report.logarithms else looks
+    looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
+    if report.part in NAIVE:
+        return f"looks at {looks}; {_naive(report)} alone, no linear part"
+    growth = report.spectral_radius
+    grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
+    if report.structure.get("members"):
+        return f"looks at {looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
+    near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
+    closed = _closed_form(report)
+    if closed:
+        return f"looks at {looks}{near}; a {closed} of degree {report.degree} in float64"
+    if report.ridge is None:
+        return f"looks at {looks}; no linear part"
+    what = "a convolution" if layout.space and report.radius is not None else "a linear map"
+    return f"looks at {looks}{near}; {what} in float64 with ridge {report.ridge:.2g}{grows}"
+
+
+def _naive(report: FitReport) -> str:
+    """The simple method that is the whole step, with its season."""
+    shape = report.structure
+    if report.part != "seasonal naive" or not shape.get("season"):
+        return report.part
+    count = shape["smoothing"][0] if shape.get("smoothing") and shape["naive"] in ("season", "change") else 1
+    mean = f", the mean of the last {count:g}" if count > 1 else ""
+    drift = ", with drift" if report.linear_parameters else ""
+    return f"seasonal naive (seasons of {shape['season']} steps{mean}{drift})"
+
+
+def _closed_form(report: FitReport) -> str:
+    """The nonlinear closed form that is the whole step, in words; empty if there is another part or none."""
+    names = {"polynomial": "polynomial", "flow": "polynomial vector field"}
+    return "" if report.correction_weight else names.get(report.part, "")
+
+
+def _network(recipe: Recipe, report: FitReport) -> str:
+    closed = _closed_form(report)
+    if closed:
+        return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
+    if not report.model or not report.correction_weight:
+        best = "this" if report.part in NAIVE else "the linear part"
+        return f"none: no network did better than {best} on held-out rollouts"
+    if report.part == "lens":
+        drawn = "drawn and trained" if report.structure.get("factors") else "drawn"
+        return f"{_many(report)}; lenses {drawn}, readout solved in closed form"
+    tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
+    weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "
+    return f"{_many(report)}; {weight}{report.updates:,} updates{tuned}"
+
+
+def _many(report: FitReport) -> str:
+    names = (
+        ("width", report.width),
+        ("depth", report.depth),
+        ("basis", report.basis),
+        ("optical length", report.optical_length),
+    )
+    sizes = ", ".join(f"{name} {value:g}" for name, value in names if value is not None)
+    many = "one" if report.members == 1 else f"the mean of {report.members}"
+    return f"{many} of kind {report.model!r} ({sizes})"
+
+
+def _parameters(report: FitReport) -> str:
+    if report.part in NAIVE:
+        return f"{report.parameters:,}"
+    each = (
+        f"{report.parameters_per_member:,} in each network, "
+        if report.parameters_per_member and report.correction_weight
+        else ""
+    )
+    solved = _closed_form(report) or "linear part"
+    return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the {solved})"
+
+
+def _held_out(report: FitReport) -> str:
+    if math.isnan(report.held_out_nmse):
+        return ""
+    count = len(report.candidates)
+    tried = f"; {count} candidate{'s' if count > 1 else ''} tried" if count else ""
+    apart = report.part not in LINEAR and not math.isnan(report.linear_nmse)
+    error, alone = f"{report.held_out_nmse:.3g}", f"{report.linear_nmse:.3g}"
+    beside = f" (linear part alone {alone})" if apart and alone != error else ""
+    return f"normalised mean square error {error}{beside} over {report.held_out_steps} steps{tried}"
+
+
+def _by_lead(report: FitReport) -> list[str]:
+    """Errors at a few lead times, a line for the model and for each simple method beside it."""
+    if not report.skill or not report.lead_times:
+        return []
+    places = lead_columns(report.lead_times, _LEADS)
+    width = max(map(len, (OURS, *report.skill)))
+    rows = [("steps ahead", [f"{report.lead_times[k]}" for k in places])]
+    cells = {name: [number(values[k]) for k in places] for name, values in report.skill.items()}
+    if report.part in LINEAR and cells.get("linear map") == cells.get("model"):
+        cells.pop("linear map", None)  # it is the model
+    rows += [(OURS if name == "model" else name, cells) for name, cells in cells.items()]
+    # Spaces that do not break keep a row on its line.
+    return [f"{name:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".replace(" ", "\xa0") for name, cells in rows]
+
+
+def _intervals(report: FitReport) -> str:
+    if report.coverage_90 is None:
+        return ""
+    return f"90 % intervals cover {report.coverage_90:.0%} of held-out states"
+
+
+def _chaos(layout: Layout, report: FitReport) -> str:
+    if report.exponent is None:
+        return ""
+    time = human_time(1.0 / report.exponent, layout.time_unit)
+    return f"neighbouring rollouts separate by a factor e in about {time} (one Lyapunov time)"
+
+
+def _coverage(report: FitReport) -> str:
+    if report.coverage is None or not report.correction_weight:
+        return ""
+    return f"{1 - report.coverage:.1%} of hidden positions lie between the control points on the training data"

@@ -29,10 +29,10 @@ from lln.data.stream import lagged_names
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import FitReport, Recipe
 from lln.fit.report import coverage as covering
+from lln.forecaster.display import WIDTH, summary
 from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.forecaster.results import Forecast, check_level, forecast, one_step, with_bounds
 from lln.forecaster.starts import Present, Start, read_inputs, read_start
-from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import step_of
 from lln.step.frame import Array

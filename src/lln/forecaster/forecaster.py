@@ -22,12 +22,12 @@ from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.registry import Metric
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe, TimeLimit
+from lln.forecaster.display import LINEAR
 from lln.forecaster.fitted import FittedForecaster
 from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.forecaster.progress import progress_for
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
 from lln.forecaster.starts import refuse_other_arrays
-from lln.forecaster.summary import LINEAR
 from lln.models.lens import renamed_length
 from lln.systems import System
 

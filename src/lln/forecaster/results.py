@@ -68,6 +68,11 @@ class Forecast(Rollout):
         return shaped(self.array[..., 1:, :], self.times[..., 1:], self.start, self.layout, self.extra)
 
     @property
+    def bounds(self) -> dict[str, Array]:
+        """The bounds of the interval by name, "lower" and "upper"; empty without an interval."""
+        return {} if self.lower is None or self.upper is None else {"lower": self.lower, "upper": self.upper}
+
+    @property
     def dates(self) -> Any:
         """The times as dates where the training data has dates, otherwise the same as `times`."""
         return self.times if self.start.time is None else display.real_times(self.times, self.layout)
@@ -92,7 +97,7 @@ class Forecast(Rollout):
         if times.ndim > 1:
             coords[lead[-1]] = (lead[-1], times[:, 0])
         variables = {}
-        for suffix, values in (("", self.array), *display.bound_columns(self).items()):
+        for suffix, values in (("", self.array), *self.bounds.items()):
             for name, part in zip(self.layout.variables, _by_variable(values, self.layout), strict=True):
                 variables[f"{name} {suffix}".rstrip()] = (dims, part, _units(self.layout, name))
         return xr.Dataset(variables, coords)
@@ -107,7 +112,7 @@ class Forecast(Rollout):
         import pandas as pd
 
         tables: list[pandas.DataFrame] = [_table(self.array, self.dates, self.start, self.layout, self.extra)]
-        for suffix, values in display.bound_columns(self).items():
+        for suffix, values in self.bounds.items():
             table = _table(values, self.dates, self.start, self.layout, self.extra)
             tables.append(table.add_suffix(f" {suffix}"))
         return pd.concat(tables, axis=1) if len(tables) > 1 else tables[0]
@@ -160,7 +165,7 @@ def forecast(
         extra: names of dimensions in front of the starts.
         scale: standard deviation of each coordinate in the training data, (n,).
     """
-    array = np.asarray(run.states if not isinstance(run, Forecast) else run.array, dtype=np.float64)
+    array = np.asarray(run.states, dtype=np.float64)
     times = times_after(start.time, layout.dt, array.shape[-2], layout.frequency)
     return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
 

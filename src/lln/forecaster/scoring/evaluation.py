@@ -174,14 +174,19 @@ class Evaluation:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Error by lead time: columns time, nmse and rmse, one row for each step."""
-        return display.evaluation_table(self)
+        import pandas as pd
+
+        steps = pd.Index(np.arange(1, self.steps + 1), name="step")
+        columns = {"time": steps * self.dt, "nmse": self.nmse_by_step, "rmse": self.rmse_by_step}
+        return pd.DataFrame(columns, index=steps)
 
     def to_xarray(self) -> xarray.Dataset:
         """Error by lead time as an xarray Dataset."""
         return self.to_pandas().to_xarray()
 
     def __repr__(self) -> str:
-        return display.evaluation_words(self)
+        valid = f"{self.valid_prediction_steps:.4g} of {self.steps} steps"
+        return f"Evaluation({self.scored}, {self.many}: normalised MSE {self.nmse:.3g}, valid for {valid})"
 
     def _repr_html_(self) -> str:
         return display.evaluation_html(self)
@@ -196,10 +201,14 @@ class Evaluation:
         return "\n".join([*lines, *self.remarks()])
 
     @property
+    def many(self) -> str:
+        """The number of windows in words."""
+        return "one window" if len(self.windows) == 1 else f"{len(self.windows)} windows"
+
+    @property
     def title(self) -> str:
         """What was scored, in one line."""
-        many = f"{len(self.windows)} windows" if len(self.windows) != 1 else "one window"
-        return f"scored on {self.scored}: {many} of up to {self.steps} steps"
+        return f"scored on {self.scored}: {self.many} of up to {self.steps} steps"
 
     @property
     def warning(self) -> str:
