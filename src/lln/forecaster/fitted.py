@@ -270,8 +270,7 @@ class FittedForecaster(Estimator):
 FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"
 _HEADER_BYTES = 64 << 20
-_BYTES = {"F64": 8, "F32": 4, "U64": 8, "I64": 8}
-_NUMPY = {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}
+_DTYPES = {name: np.dtype(kind) for name, kind in {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}.items()}
 
 
 def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
@@ -335,8 +334,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Le
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The header of a model file as plain values, without reading its tensors."""
-    header: dict[str, Any] = _head(Path(path))[0]
-    return header
+    return _head(Path(path))[0]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
@@ -346,7 +344,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
         for name, (dtype, shape, first, last) in listing.items():
             file.seek(begin + first)
             # Sizes were held against the file's length, so this reads no more than there is.
-            tensors[name] = np.frombuffer(file.read(last - first), dtype=_NUMPY[dtype]).reshape(shape).copy()
+            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
     return header, tensors
 
 
@@ -396,11 +394,11 @@ def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
 def _entry(entry: Any, room: int) -> tuple[str, tuple[int, ...], int, int]:
     """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
     dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-    if dtype not in _BYTES:
+    if dtype not in _DTYPES:
         raise ValueError(f"a tensor of kind {dtype!r}")
     if not all(type(number) is int and number >= 0 for number in (*shape, first, last)):
         raise ValueError("a tensor's size is not a whole number")
-    if last > room or last - first != math.prod(shape) * _BYTES[dtype]:
+    if last > room or last - first != math.prod(shape) * _DTYPES[dtype].itemsize:
         raise ValueError("a tensor is longer than the file")
     return dtype, shape, first, last
 
@@ -420,7 +418,7 @@ def _checked(path: Path, text: Any) -> dict[str, Any]:
             "update lln",
             topic="newer",
         )
-    if number not in _FORMATS:
+    if number < 1:
         raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")
     return header
 
@@ -456,6 +454,3 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
         window,
         float(header["last_time"]),
     )
-
-
-_FORMATS = (1, 2)

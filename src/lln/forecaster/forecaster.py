@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import os
 import secrets
@@ -405,11 +404,7 @@ def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[st
         given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
             other names for `random_state` and `optical_length`.
     """
-    defaults = {
-        name: one.default
-        for name, one in inspect.signature(LensForecaster.__init__).parameters.items()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    defaults = LensForecaster._parameters()
     if given is None:
         return {}
     if isinstance(given, LensForecaster):

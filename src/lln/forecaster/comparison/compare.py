@@ -139,11 +139,11 @@ def compare(
         "models": {name: one.record() for name, one in requests.items() if name in named},
         "recipe": base.record(),
     }
-    scorer = _Scorer(split.data, fold, units_of(split.fitting).scale, unit, rows_before(split.data, fold))
+    scale = units_of(split.fitting).scale
     stored = StoredScores(None if checkpoint is None else Path(checkpoint), asked)
     scores = []
     for name in every:
-        score = None if name in given else stored.get(name)
+        score = None if name in given else stored.scores.get(name)
         if score is None:
             if name in given:
                 fits = [given[name]]
@@ -151,7 +151,7 @@ def compare(
                 fits = fit_request(requests[name], split.fitting, seeds, depths, _grouped(name, progress))
             else:
                 fits = [fit_reference(name, split.fitting, room)]
-            score = scorer.score(name, fits)
+            score = _score(name, fits, split.data, fold, scale, unit)
             stored.put(score)
         scores.append(score)
     return Comparison(
@@ -265,52 +265,43 @@ def _split_data(data: Dataset, test: Dataset | float | None, steps: int | None) 
     return _Split(data, test, unmarked(seen), _TEST_DATA, whole=not any(rows.any() for rows in seen))
 
 
-@dataclass(frozen=True, eq=False)
-class _Scorer:
-    """Rolls models out over the same windows.
+def _score(name: str, fits: Sequence[Fitted], data: Dataset, fold: Fold, scale: Array, threshold: float) -> Score:
+    """The score of one model, which may have several fits.
 
-    Attributes:
+    Args:
+        name: of the model.
+        fits: one for each seed.
         data: what is scored on.
         fold: the rollouts.
         scale: standard deviations of the training data, (n,).
         threshold: error that ends a valid prediction.
-        room: states that can be given before each rollout.
     """
-
-    data: Dataset
-    fold: Fold
-    scale: Array
-    threshold: float
-    room: int
-
-    def score(self, name: str, fits: Sequence[Fitted]) -> Score:
-        """The score of one model, which may have several fits."""
-        errors, valid = [], []
-        for fit in fits:
-            if fit.history > self.room:
-                raise InputError(
-                    f"{name} looks at {fit.history} states at a time, but only {self.room} rows lie before each "
-                    f"rollout; give longer test data or later starts, or fit with history={self.room} or less"
-                )
-            windows = load(with_input_lags(self.data, fit.input_lags, hold=True), self.fold, fit.history, self.scale)
-            with np.errstate(all="ignore"):
-                predicted = fit.rollout(windows.start, self.fold.steps, windows.inputs)
-            # From the first state that is not finite on, a rollout is lost, whatever follows.
-            lost = np.maximum.accumulate(~np.isfinite(predicted).all(axis=-1), axis=-1)
-            predicted = np.where(lost[..., None], np.nan, predicted)
-            errors.append(mse_by_step(predicted, windows.truth, self.scale))
-            valid.append(valid_prediction_steps(predicted, windows.truth, self.scale, self.threshold))
-        return Score(
-            name,
-            np.stack(errors),
-            np.stack(valid),
-            history=max(fit.history for fit in fits),
-            parameters=max((fit.parameters for fit in fits if fit.parameters is not None), default=None),
-            seconds=float(np.mean([fit.seconds for fit in fits])),
-            note=", ".join(sorted({fit.note for fit in fits if fit.note})),
-            noisy=any(fit.noisy for fit in fits),
-            parts=tuple(fit.part for fit in fits if fit.part),
-        )
+    errors, valid, room = [], [], rows_before(data, fold)
+    for fit in fits:
+        if fit.history > room:
+            raise InputError(
+                f"{name} looks at {fit.history} states at a time, but only {room} rows lie before each "
+                f"rollout; give longer test data or later starts, or fit with history={room} or less"
+            )
+        windows = load(with_input_lags(data, fit.input_lags, hold=True), fold, fit.history, scale)
+        with np.errstate(all="ignore"):
+            predicted = fit.rollout(windows.start, fold.steps, windows.inputs)
+        # From the first state that is not finite on, a rollout is lost, whatever follows.
+        lost = np.maximum.accumulate(~np.isfinite(predicted).all(axis=-1), axis=-1)
+        predicted = np.where(lost[..., None], np.nan, predicted)
+        errors.append(mse_by_step(predicted, windows.truth, scale))
+        valid.append(valid_prediction_steps(predicted, windows.truth, scale, threshold))
+    return Score(
+        name,
+        np.stack(errors),
+        np.stack(valid),
+        history=max(fit.history for fit in fits),
+        parameters=max((fit.parameters for fit in fits if fit.parameters is not None), default=None),
+        seconds=float(np.mean([fit.seconds for fit in fits])),
+        note=", ".join(sorted({fit.note for fit in fits if fit.note})),
+        noisy=any(fit.noisy for fit in fits),
+        parts=tuple(fit.part for fit in fits if fit.part),
+    )
 
 
 class StoredScores:
@@ -325,10 +316,6 @@ class StoredScores:
         self.path = path
         self.digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:32]
         self.scores = {} if path is None or not path.is_file() else self._read(path)
-
-    def get(self, name: str) -> Score | None:
-        """The stored score of one model, or None."""
-        return self.scores.get(name)
 
     def put(self, score: Score) -> None:
         """Store one more score."""

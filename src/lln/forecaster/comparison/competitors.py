@@ -75,11 +75,12 @@ class Fitted:
 
 def fit_reference(name: str, data: Dataset, most: int | None = None) -> Fitted:
     """Fit a reference by name; `most` bounds the history of the linear one, which on a large grid is a convolution."""
-    began = time.perf_counter()
-    kind = REFERENCES[name]
-    if kind is AutoRegression and _large_grid(data):
+    if name == POLYNOMIAL:
+        return fit_request(Request().named(name), data, (0,), None, None)[0]
+    if name == "linear" and _large_grid(data):
         return fit_request(Request(Recipe(parts=("linear",)), True), data, (0,), None, None)[0]
-    model = (AutoRegression(most) if kind is AutoRegression else kind()).fit(data)
+    began = time.perf_counter()
+    model = (AutoRegression(most) if name == "linear" else REFERENCES[name]()).fit(data)
     return Fitted(model.rollout, model.history, model.parameters, time.perf_counter() - began, model.note)
 
 

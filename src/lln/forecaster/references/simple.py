@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,11 +103,6 @@ class LinearReference(Reference):
     """
 
     frame: Frame
-
-    @classmethod
-    def longest(cls, dataset: Dataset) -> int:  # noqa: ARG003
-        """The largest history that a fit may choose."""
-        return MOST_HISTORY
 
     def __init__(self, history: int | str = "auto", ridge: float | str = "auto") -> None:
         self.histories = _histories(history, MOST_HISTORY)
@@ -240,33 +235,24 @@ class AutoRegression(LinearReference):
 
 
 STEPS = 64  # length of the rollouts, at most
-NetworkChoice = TypeVar("NetworkChoice")
-
-
-class Rolls(Protocol):
-    """Anything that rolls out windows of `history` states."""
-
-    history: int
-
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """(..., H, n) to (..., steps, n)."""
+Setting = TypeVar("Setting")
 
 
 def best_setting(
-    dataset: Dataset, settings: Iterable[NetworkChoice], history: int, make: Callable[[Dataset, NetworkChoice], Rolls]
-) -> NetworkChoice:
+    dataset: Dataset, settings: Iterable[Setting], history: int, make: Callable[[Dataset, Setting], Any]
+) -> Setting:
     """The setting whose rollouts over the held-out windows score best.
 
     Args:
         dataset: the data to fit to.
         settings: what to try.
         history: longest history of any setting.
-        make: fits one setting to the rows that train.
+        make: fits one setting to the rows that train: a `history`, and a `rollout` as a `Reference` has it.
     """
     fold = folds(dataset, VALIDATION, history)[-1]
     training, scale = dataset.select(fold.train), units_of(dataset).scale
 
-    def score(setting: NetworkChoice) -> float:
+    def score(setting: Setting) -> float:
         model = make(training, setting)
         windows = load(dataset, fold, model.history, scale, STEPS)
         with np.errstate(all="ignore"):

@@ -14,9 +14,9 @@ from lln.core.errors import choice
 from lln.core.table import human_time
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
+from lln.evaluate.metrics import mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
-from lln.evaluate.rollout import Ending, Outcome, Region, judge
+from lln.evaluate.rollout import Ending, Outcome, judge
 from lln.fit.choice.scores import LOST
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
@@ -274,23 +274,12 @@ def evaluate_model(
     """Score a fitted forecaster; see `LensForecaster.evaluate`."""
     wanted, beside = named_metrics(metrics), _baselines(baselines)
     dataset = with_input_lags(dataset, model.input_lags_)
-
-    def scores(some: Sequence[Window], kind: str) -> Evaluation:
-        result, features = evaluation(
-            model.surrogate_, dataset, some, scored=kind, parameters=model.parameters_, region=model.region_,
-            threshold=threshold, metrics=wanted,
-        )  # fmt: skip
-        outside = model._coverage(features)
-        return replace(
-            result, coverage=None if outside is None else outside.outside, time_unit=model.layout_.time_unit,
-            exponent=model.report_.exponent,
-        )  # fmt: skip
-
     chosen, scored = windows_of(dataset, model.training_, model.history_, steps, windows)
-    found = scores(chosen, scored)
+    found = _scores(model, dataset, chosen, scored, threshold, wanted)
     if scored == HELD_OUT:
         apart = choosing_windows(dataset, model.training_, model.history_, steps, windows)
-        found = replace(found, choosing=scores(apart, CHOOSING) if apart else None)
+        if apart:
+            found = replace(found, choosing=_scores(model, dataset, apart, CHOOSING, threshold, wanted))
     if beside is None:
         return found
     if scored == TRAINING:  # a baseline fitted to these rows would be scored on them too
@@ -318,37 +307,33 @@ def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
     return tuple(choice("baseline", name, BASELINES) for name in names)
 
 
-def evaluation(
-    surrogate: Any,
+def _scores(
+    model: LensForecaster,
     dataset: Dataset,
     windows: Sequence[Window],
-    *,
     scored: str,
-    parameters: int,
-    region: Region | None = None,
-    threshold: float = VALID_RMSE,
-    metrics: Mapping[str, Metric] | None = None,
-) -> tuple[Evaluation, Array]:
-    """Roll out over every window and compare; also returns rows of features on the way, for the coverage."""
+    threshold: float,
+    metrics: Mapping[str, Metric],
+) -> Evaluation:
+    """Roll out over every window and compare."""
+    surrogate = model.surrogate_
     history, scale = surrogate.frame.history, surrogate.frame.scale
     errors: list[Array] = [np.empty(0)] * len(windows)
     valid = np.zeros(len(windows), dtype=np.int64)
     outcomes: list[Outcome] = [Outcome()] * len(windows)
     features = []
-    more: dict[str, list[tuple[float, int]]] = {name: [] for name in metrics or {}}
+    more: dict[str, list[tuple[float, int]]] = {name: [] for name in metrics}
     for steps in sorted({window.steps for window in windows}):
         here = [i for i, window in enumerate(windows) if window.steps == steps]
         rows, inputs = read_windows(dataset, [windows[i] for i in here], history)
         predicted = surrogate.rollout(rows[:, :history], steps, inputs)
-        run = judge(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=region)
+        run = judge(np.concatenate([rows[:, history - 1 : history], predicted], axis=1), region=model.region_)
         truth = rows[:, history:]
-        for name, metric in (metrics or {}).items():
+        for name, metric in metrics.items():
             value = apply_metric(name, metric, np.asarray(run.predicted), truth, scale, float(dataset.dt))
             more[name].append((value, len(here)))
-        mse, steps_valid = (
-            mse_by_step(run.predicted, truth, scale),
-            valid_prediction_steps(run.predicted, truth, scale, threshold),
-        )
+        mse = mse_by_step(run.predicted, truth, scale)
+        steps_valid = valid_prediction_steps(run.predicted, truth, scale, threshold)
         features.append(visited(surrogate.frame, rows[:, :history], predicted, inputs))
         for j, i in enumerate(here):
             errors[i], valid[i], outcomes[i] = mse[j], steps_valid[j], run.outcomes[j]
@@ -357,12 +342,14 @@ def evaluation(
         np.mean([error[k] for error in errors if len(error) > k])
         for k in range(max(window.steps for window in windows))
     ]
-    scores = Evaluation(
+    outside = model._coverage(np.concatenate(features))
+    return Evaluation(
         float(by_window.mean()), np.array(by_step), by_window, float(valid.mean()), valid, threshold,
-        float(dataset.dt), parameters, scored, tuple(windows), tuple(outcomes),
+        float(dataset.dt), model.parameters_, scored, tuple(windows), tuple(outcomes),
+        coverage=None if outside is None else outside.outside,
         metrics={name: sum(v * w for v, w in parts) / len(windows) for name, parts in more.items()},
+        time_unit=model.layout_.time_unit, exponent=model.report_.exponent,
     )  # fmt: skip
-    return scores, np.concatenate(features)
 
 
 def visited(frame: Any, window: Array, predicted: Array, inputs: Array | None) -> Array:

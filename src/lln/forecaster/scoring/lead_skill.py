@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.errors import InputError, choice
+from lln.core.errors import InputError
 from lln.core.table import OURS, Table, number
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
-from lln.fit.choice.holdout import Fold, Part, Windows, load
+from lln.fit.choice.holdout import Part, Windows, load
 from lln.fit.choice.scores import LEAST, LOST, WORST, RolloutErrors, better_by, horizon_of, lead_columns
 from lln.fit.report.intervals import Intervals
-from lln.forecaster.comparison.competitors import POLYNOMIAL, Request, fit_reference, fit_request, too_large
-from lln.forecaster.references import REFERENCES
-from lln.forecaster.references.simple import SeasonalNaive
+from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too_large
+from lln.forecaster.references.simple import Persistence, SeasonalNaive
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins
 from lln.step.base import Step
 from lln.step.frame import Array
@@ -186,7 +185,8 @@ def lead_skill(
     if intervals is not None:
         spread = intervals.spread(step, windows.start, predicted, windows.inputs)
         covered = intervals.covered(predicted, windows.truth, LEVEL, spread)
-    return LeadSkill(errors, by_step, len(fold.windows), _rows(fold), noisy, covered, left_out)
+    rows = sum(last - first for _, first, last in fold.held_out)
+    return LeadSkill(errors, by_step, len(fold.windows), rows, noisy, covered, left_out)
 
 
 def _fitted(
@@ -197,7 +197,6 @@ def _fitted(
     left_out: dict[str, str] = {}
     rows = dataset.select(training) if training else None
     for name in names:
-        choice("baseline", name, (*REFERENCES, POLYNOMIAL))
         try:
             if name == "mean":
                 found[name] = (1, None)
@@ -205,16 +204,12 @@ def _fitted(
                 season = SeasonalNaive().fit(dataset if rows is None else rows)
                 if season.history > 1:
                     found[name] = (season.history, season.rollout)
-            elif name in UNFITTED:
-                model = fit_reference(name, dataset)
-                found[name] = (model.history, model.rollout)
+            elif name == "persistence":
+                found[name] = (1, Persistence().rollout)
             elif rows is None:
                 left_out[name] = "fitted to the training rows, which are not in this data"
             elif names is BASELINES and (large := too_large(name, rows)):  # what is named is fitted
                 left_out[name] = large
-            elif name == POLYNOMIAL:
-                (model,) = fit_request(Request().named(name), rows, (0,), None, None)
-                found[name] = (model.history, model.rollout)
             else:
                 model = fit_reference(name, rows)
                 found[name] = (model.history, model.rollout)
@@ -232,10 +227,6 @@ def _by_step(states: Array, windows: Windows, noisy: bool) -> Array:
     """Root of the mean over rollouts of the squared error at each step, (steps,)."""
     square = np.clip(mse_by_step(states, windows.truth, windows.scale), LEAST, WORST)
     return np.asarray(np.sqrt(square.mean(axis=0) if noisy else np.exp(np.log(square).mean(axis=0))))
-
-
-def _rows(fold: Fold) -> int:
-    return sum(last - first for _, first, last in fold.held_out)
 
 
 def _label(name: str) -> str:

@@ -142,7 +142,7 @@ def _size(apart: Array) -> Array:
 
 def true_system(known: System | str | None, size: int) -> System | None:
     """The system that a name stands for, checked against the number of coordinates; None for no name."""
-    system = preset(known) if isinstance(known, str) and known else None if isinstance(known, str) else known
+    system = preset(known) if known and isinstance(known, str) else known or None
     if system is not None and system.size != size:
         raise InputError(f"{system.name} has {system.size} coordinates but the data {size}; name the system it is of")
     return system
