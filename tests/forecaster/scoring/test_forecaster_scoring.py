@@ -26,6 +26,9 @@ def trained(dataset, *parts):
     return TrainingFingerprint.of(dataset, parts)
 
 
+OTHER = trained(data(9, seed=1), (0, 0, 9))
+
+
 def test_windows_follow_the_training_rows_and_start_from_them():
     dataset = data(100)
     found, kind = windows_of(dataset, trained(dataset, (0, 0, 60)), 2, 20, None)
@@ -35,7 +38,7 @@ def test_windows_follow_the_training_rows_and_start_from_them():
 
 
 def test_new_data_starts_from_its_own_first_rows():
-    found, kind = windows_of(data(50, 30), trained(data(9, seed=1), (0, 0, 9)), 3, None, None)
+    found, kind = windows_of(data(50, 30), OTHER, 3, None, None)
     assert kind == "new data"
     assert found == [Window(0, 3, 47), Window(1, 3, 27)]
 
@@ -49,11 +52,11 @@ def test_all_of_it_trained():
 
 def test_gaps_end_windows_and_leftovers_are_dropped():
     dataset = data(100, gaps=[(0, 40), (0, 50)])
-    found, _ = windows_of(dataset, None, 1, None, None)
+    found, _ = windows_of(dataset, OTHER, 1, None, None)
     assert found == [Window(0, 1, 39), Window(0, 52, 48)]
-    found, _ = windows_of(dataset, None, 1, 15, None)
+    found, _ = windows_of(dataset, OTHER, 1, 15, None)
     assert found == [Window(0, 1, 15), Window(0, 16, 15), Window(0, 52, 15), Window(0, 67, 15), Window(0, 82, 15)]
-    assert len(windows_of(dataset, None, 1, 3, 4)[0]) == 4
+    assert len(windows_of(dataset, OTHER, 1, 3, 4)[0]) == 4
 
 
 def test_rows_before_and_between_training_parts():
@@ -65,7 +68,7 @@ def test_rows_before_and_between_training_parts():
 
 def test_nothing_to_score_on():
     with pytest.raises(InputError, match="array: no 9 neighbouring rows without a gap to score"):
-        windows_of(data(6), None, 1, 8, None)
+        windows_of(data(6), OTHER, 1, 8, None)
 
 
 def test_the_score_is_that_of_a_rollout_over_the_held_out_rows():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,7 +173,7 @@ class Comparison:
         """The same with the best model first."""
         horizon = self.horizon
         order = sorted(self.scores, key=lambda score: score.by_lead.until(horizon).score(noisy=self.noisy))
-        return Comparison(**{**self.__dict__, "scores": tuple(order)})
+        return replace(self, scores=tuple(order))
 
     @property
     def title(self) -> str:

@@ -28,7 +28,7 @@ class Window(NamedTuple):
 
 
 def windows_of(
-    dataset: Dataset, training: TrainingFingerprint | None, history: int, steps: int | None, most: int | None
+    dataset: Dataset, training: TrainingFingerprint, history: int, steps: int | None, most: int | None
 ) -> tuple[list[Window], str]:
     """The windows to score, and what they are.
 
@@ -38,7 +38,7 @@ def windows_of(
 
     Args:
         dataset: what to score on.
-        training: fingerprint of the model's training data; None if every row is new.
+        training: fingerprint of the model's training data.
         history: rows given before each window.
         steps: length of a window; None takes 500, or what there is.
         most: at most so many windows, evenly chosen; None takes all.
@@ -63,12 +63,9 @@ def windows_of(
 
 
 def marked_rows(
-    dataset: Dataset, training: TrainingFingerprint | None
+    dataset: Dataset, training: TrainingFingerprint
 ) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
     """Which rows of each trajectory trained, and which of the others helped to choose, (time,) each."""
-    if training is None:
-        none = [np.zeros(len(one), dtype=bool) for one in dataset.series]
-        return none, none
     return [training.seen(one) for one in dataset.series], [training.chose(one) for one in dataset.series]
 
 
