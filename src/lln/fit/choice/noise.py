@@ -95,16 +95,22 @@ def unexplained(dataset: Dataset, fold: Fold, steps: Sequence[DenseStep]) -> flo
     least, change = np.full(dataset.size, np.inf), scale
     for step in steps:
         windows = load(dataset, fold, step.frame.history, scale, 1)
-        after = step.rollout(windows.start, 1, windows.inputs)[:, 0]
-        least = np.fmin(least, typical(after - windows.truth[:, 0]))
-        change = np.sqrt(np.mean((windows.truth[:, 0] - windows.start[:, -1]) ** 2, axis=0))
+        errors = step.rollout(windows.start, 1, windows.inputs)[:, 0] - windows.truth[:, 0]
+        changes = windows.truth[:, 0] - windows.start[:, -1]
+        # A state that repeats exactly, such as a day without rain, tells nothing about the noise of the others.
+        moved = (changes != 0) | (changes == 0).all(axis=0)
+        least = np.fmin(least, typical(np.where(moved, errors, np.nan)))
+        change = np.sqrt(np.mean(changes**2, axis=0))
     varies = change > 0
     return float(np.median(least[varies] / change[varies])) if varies.any() else 0.0
 
 
 def typical(errors: Array) -> Array:
-    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by their median: a few jumps do not count."""
-    return np.asarray(_NORMAL * np.median(np.abs(errors), axis=0))
+    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by their median: a few jumps do not count.
+
+    NaN is left out.
+    """
+    return np.asarray(_NORMAL * np.nanmedian(np.abs(errors), axis=0))
 
 
 def typical_square(errors: Array) -> float:
