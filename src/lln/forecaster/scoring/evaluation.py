@@ -299,7 +299,7 @@ def evaluate_model(
 
 
 def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Names of baselines: "auto" takes those that need no fit, "all" all that are not too large; None takes no skill."""
+    """Names of baselines: "auto" takes those that need no fit, "all" those that are not too large; None takes none."""
     if isinstance(names, str):
         names = {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
     if names is None or names is BASELINES:
