@@ -123,7 +123,7 @@ def no_onnx() -> str | None:
 
 def in_onnx_runtime(network: nn.Module, x: Tensor) -> Callable[[Array], Array]:
     """`network` for inputs of the shape of x, exported and run by ONNX Runtime on one thread."""
-    from lln.export.runtime import onnxruntime
+    from lln.export.onnx import onnxruntime
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with redirect_stdout(StringIO()), warnings.catch_warnings():

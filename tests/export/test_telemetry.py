@@ -65,4 +65,4 @@ def test_onnxruntime_is_imported_in_one_place():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "onnxruntime" for name in names):
                 found.append(str(path.relative_to(ROOT)))
-    assert found == ["src/lln/export/runtime.py"]
+    assert found == ["src/lln/export/onnx.py"]

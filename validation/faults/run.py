@@ -26,7 +26,6 @@ import xarray
 import lln.cli
 import lln.export.c.export
 import lln.export.onnx
-import lln.export.runtime
 import lln.paper.reproduce
 import lln.tuning.search
 from lln.core.provenance import provenance
@@ -35,7 +34,7 @@ from validation.faults import clock, cluster, damage, kill, limits, together
 from validation.faults.outcome import LOST, TRACE, WRONG, Kind, Outcome
 from validation.faults.works import FIT, Bench
 
-onnxruntime = lln.export.runtime.onnxruntime()
+onnxruntime = lln.export.onnx.onnxruntime()
 LOADED = (distributed, h5netcdf, h5py, onnx, onnxruntime, optuna, pandas, xarray, lln)  # by every fork, at no cost
 KINDS: Mapping[str, tuple[Kind, int]] = {
     "kill": (kill.killed, 8),

@@ -16,15 +16,14 @@ import numpy as np
 from lln import __version__
 from lln.core.errors import InputError, ask_for_memory
 from lln.core.safe_files import output_folder, whole_file
-from lln.export.onnx_field import add_field_step
-from lln.export.onnx_nodes import Nodes, add_step
+from lln.export.onnx_nodes import Nodes, add_field_step, add_step
 from lln.export.parts import Difference, Probe, field_stacks, stacks
-from lln.export.runtime import MISSING, onnxruntime
 from lln.step.base import AnyStep
 from lln.step.frame import Array
 
 OPSET = 17
 IR = 8
+MISSING = "ONNX export needs the packages onnx and onnxruntime; install them with `pip install 'lln[export]'`"
 
 
 def export_onnx(
@@ -72,11 +71,25 @@ def export_onnx(
     return probe.compare(target.name, surrogate, run(target, probe, rollout=rollout))
 
 
-def session(path: str | os.PathLike[str], threads: int = 1) -> Any:
-    """The file in onnxruntime, on the CPU."""
+def onnxruntime() -> Any:
+    """The package `onnxruntime`, imported with its telemetry off; InputError if it is not installed.
+
+    It sends usage data unless this is switched off before its first import, so every module imports it through here.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    try:
+        import onnxruntime as package
+    except ModuleNotFoundError as error:
+        raise InputError(MISSING) from error
+    package.disable_telemetry_events()
+    return package
+
+
+def session(path: str | os.PathLike[str]) -> Any:
+    """The file in onnxruntime, on one thread of the CPU."""
     runtime = onnxruntime()
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only
     return runtime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
 
@@ -88,12 +101,7 @@ def run(path: str | os.PathLike[str], probe: Probe, *, rollout: bool) -> Array:
         feed = {"window": probe.window, "steps": np.array(probe.steps, dtype=np.int64)}
         states: Array = runtime.run(None, feed if probe.inputs is None else {**feed, "inputs": probe.inputs})[0]
         return states
-    window, rows = probe.window, []
-    for k in range(probe.steps):
-        feed = {"window": window} if probe.inputs is None else {"window": window, "inputs": probe.inputs[:, k]}
-        rows.append(runtime.run(None, feed)[0])
-        window = np.concatenate([window[:, 1:], rows[-1][:, None]], axis=1)
-    return np.stack(rows, axis=1)
+    return probe.rolled(lambda feed: runtime.run(None, feed)[0])
 
 
 def step_graph(surrogate: AnyStep) -> Any:

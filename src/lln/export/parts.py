@@ -68,7 +68,7 @@ class LensArrays:
     sigma: float
     length: float
     scale: float
-    double: bool = False
+    double: bool
 
     @property
     def rays(self) -> int:
@@ -98,9 +98,6 @@ class LensStack:
     readout: LinearLayer
 
 
-FieldBlockStack = LensStack  # one block of a field network: its linear maps take the patch around a point
-
-
 @dataclass(frozen=True, eq=False)
 class FieldStack:
     """One member of a field model.
@@ -110,7 +107,7 @@ class FieldStack:
         kernel: of all convolutions, points along each axis.
     """
 
-    blocks: tuple[FieldBlockStack, ...]
+    blocks: tuple[LensStack, ...]
     kernel: tuple[int, ...]
 
 
@@ -150,22 +147,18 @@ def stacks(surrogate: AnyStep) -> tuple[Stack, ...]:
     # In float64, so that the division by the number of members rounds once, in the precision of the export.
     merged = surrogate.to_dtype(torch.float64).merged()
     if merged is not None:
-        return (_lens(merged, surrogate.dtype == torch.float64),)
+        return (_lens(merged, merged.readout, surrogate.dtype == torch.float64),)
     return tuple(_dense(member) for member in surrogate.members)
 
 
-def _lens(network: LensNetwork, double: bool) -> LensStack:
+def _lens(network: LensNetwork | FieldBlock, readout: nn.Linear, double: bool) -> LensStack:
+    constants = (network.centers, network.sigma, network.length, network.lens_scale)
     return LensStack(
         LinearLayer.of(network.embed_position),
         None if network.embed_angle is None else LinearLayer.of(network.embed_angle),
-        _optics(network, double),
-        LinearLayer.of(network.readout),
+        LensArrays(_array(network.coefficients), *constants, double),
+        LinearLayer.of(readout),
     )
-
-
-def _optics(network: LensNetwork | FieldBlock, double: bool) -> LensArrays:
-    constants = (network.centers, network.sigma, network.length, network.lens_scale)
-    return LensArrays(_array(network.coefficients), *constants, double)
 
 
 def field_stacks(surrogate: AnyStep) -> tuple[FieldStack, ...]:
@@ -179,17 +172,9 @@ def field_stacks(surrogate: AnyStep) -> tuple[FieldStack, ...]:
 def _field(network: FieldLensNetwork) -> FieldStack:
     reads = [layer for layer in (*network.between, network.readout) if isinstance(layer, nn.Linear)]
     blocks = [block for block in network.blocks if isinstance(block, FieldBlock)]
+    double = blocks[0].coefficients.dtype == torch.float64
     return FieldStack(
-        tuple(
-            FieldBlockStack(
-                LinearLayer.of(block.embed_position),
-                None if block.embed_angle is None else LinearLayer.of(block.embed_angle),
-                _optics(block, block.coefficients.dtype == torch.float64),
-                LinearLayer.of(read),
-            )
-            for block, read in zip(blocks, reads, strict=True)
-        ),
-        network.kernel,
+        tuple(_lens(block, read, double) for block, read in zip(blocks, reads, strict=True)), network.kernel
     )
 
 
@@ -266,7 +251,7 @@ class Probe:
     steps: int
 
     @classmethod
-    def of(cls, surrogate: AnyStep, window: Array | None = None, steps: int = CHECKED_STEPS) -> Probe:
+    def of(cls, surrogate: AnyStep, window: Array | None = None) -> Probe:
         """Starts near `window`, (H, n); where none is given, near the mean of the training states."""
         frame, source = surrogate.frame, np.random.default_rng(0)
         apart = source.standard_normal((CHECKED_STARTS, 1, frame.size)) * (0.05 if window is not None else 0.5)
@@ -279,32 +264,37 @@ class Probe:
             paths = np.concatenate([paths - later, paths], axis=1)
         else:
             paths = np.asarray(window, dtype=np.float64) + paths - frame.mean
-        shape = (CHECKED_STARTS, steps, frame.inputs)
+        shape = (CHECKED_STARTS, CHECKED_STEPS, frame.inputs)
         inputs = frame.input_mean + frame.input_scale * source.standard_normal(shape)
-        return cls(paths, inputs if frame.inputs else None, steps)
+        return cls(paths, inputs if frame.inputs else None, CHECKED_STEPS)
+
+    def rolled(self, step: Callable[[dict[str, Array]], Array]) -> Array:
+        """The states (B, steps, n) by `step`, which gets `window` (B, H, n) and, if there are any, `inputs` (B, m)."""
+        window, rows = self.window, []
+        for k in range(self.steps):
+            rows.append(step({"window": window} | ({} if self.inputs is None else {"inputs": self.inputs[:, k]})))
+            window = np.concatenate([window[:, 1:], rows[-1][:, None]], axis=1)
+        return np.stack(rows, axis=1)
 
     def compare(self, what: str, surrogate: AnyStep, exported: Array) -> Difference:
         """Hold the export's states (B, steps, n) against the float64 rollout, beside the usual rounding."""
-        given, double = (self.window, self.steps, self.inputs), surrogate.dtype == torch.float64
-        truth = surrogate.to_dtype(torch.float64).rollout(*given)
-        usual = rounded_rollout(surrogate, *given) if double else _in_torch(surrogate.to_dtype(torch.float32), *given)
-        export, other = (_largest(states - truth, surrogate.frame.scale) for states in (exported, usual))
+        double, scale = surrogate.dtype == torch.float64, surrogate.frame.scale
+        truth = surrogate.to_dtype(torch.float64).rollout(self.window, self.steps, self.inputs)
+        usual = rounded_rollout(surrogate, self) if double else _in_torch(surrogate.to_dtype(torch.float32), self)
+        export, other = (float(np.abs((states - truth) / scale).max(initial=0.0)) for states in (exported, usual))
         return Difference(what, self.steps, export, other, double)
 
 
-def _in_torch(step: AnyStep, window: Array, steps: int, inputs: Array | None) -> Array:
+def _in_torch(step: AnyStep, probe: Probe) -> Array:
     """The rollout step by step in PyTorch: `rollout` may use a fused kernel, which rounds in its own way."""
-    known = None if inputs is None else torch.from_numpy(inputs).to(step.device)
-    states: Array = roll(step.merged_step(), torch.from_numpy(window).to(step.device), steps, known).cpu().numpy()
+    window, device = torch.from_numpy(probe.window), step.device
+    known = None if probe.inputs is None else torch.from_numpy(probe.inputs).to(device)
+    states: Array = roll(step.merged_step(), window.to(device), probe.steps, known).cpu().numpy()
     return states
 
 
-def _largest(difference: Array, scale: Array) -> float:
-    return float(np.abs(difference / scale).max(initial=0.0))
-
-
-def rounded_rollout(step: AnyStep, window: Array, steps: int, inputs: Array | None) -> Array:
-    """A rollout of (B, H, n) windows like those that other code may compute from the same float64 weights."""
+def rounded_rollout(step: AnyStep, probe: Probe) -> Array:
+    """A rollout like those that other code may compute from the same float64 weights."""
     source = np.random.default_rng(0)
 
     def moved(values: Any) -> Any:
@@ -315,13 +305,13 @@ def rounded_rollout(step: AnyStep, window: Array, steps: int, inputs: Array | No
 
     members = [_network(copy.deepcopy(member).cpu(), moved) for member in step.members]
     twin = step.replace(frame=_frame(step.frame, moved), members=members)
-    states = np.empty((len(window), steps, window.shape[-1]))
-    for k in range(steps):
-        now = None if inputs is None else inputs[:, k : k + 1]
-        states[:, k] = twin.rollout(window, 1, now)[:, 0]
-        states[:, k] *= 1.0 + _UNIT * source.uniform(-1.0, 1.0, states[:, k].shape)
-        window = np.concatenate([window[:, 1:], states[:, k : k + 1]], axis=1)
-    return states
+
+    def stepped(feed: dict[str, Array]) -> Array:
+        now = feed["inputs"][:, None] if "inputs" in feed else None
+        states = twin.rollout(feed["window"], 1, now)[:, 0]
+        return states * (1.0 + _UNIT * source.uniform(-1.0, 1.0, states.shape))
+
+    return probe.rolled(stepped)
 
 
 def _frame(frame: Any, moved: Callable[[Any], Any]) -> Any:

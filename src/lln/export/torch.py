@@ -43,7 +43,8 @@ def export_torch(step: AnyStep, path: str | os.PathLike[str], *, window: Array |
         torch.export.save(program, content)
         with whole_file(target) as partial:
             partial.write_bytes(content.getvalue())
-        states = _rollout(torch.export.load(target).module(), probe)
+        loaded: Any = torch.export.load(target).module()
+        states = probe.rolled(lambda feed: loaded(**{key: torch.tensor(rows) for key, rows in feed.items()}).numpy())
     return probe.compare(target.name, step, states)
 
 
@@ -70,13 +71,3 @@ def _plain(step: AnyStep) -> AnyStep:
         if hasattr(network, "backend"):
             network.backend = "reference"
     return copied.requires_grad_(False)
-
-
-def _rollout(step: Any, probe: Probe) -> Array:
-    window, rows = torch.from_numpy(probe.window), []
-    for k in range(probe.steps):
-        known = {} if probe.inputs is None else {"inputs": torch.from_numpy(probe.inputs[:, k].copy())}
-        rows.append(step(window=window, **known))
-        window = torch.cat([window[:, 1:], rows[-1].unsqueeze(1)], dim=1)
-    states: Array = torch.stack(rows, dim=1).numpy()
-    return states

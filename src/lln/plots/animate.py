@@ -293,12 +293,10 @@ COLOURS, FREQUENT = 192, 16  # of a GIF's palette; those among them that are tak
 
 def film_bytes(suffix: str, pictures: Iterator[Image.Image], fps: int = 25) -> bytes:
     """The pictures as the content of a .gif or .mp4 file."""
-    fps = check_int("fps", fps, 1)
-    if suffix.lower() == ".gif":
-        return _gif(pictures, fps)
-    if suffix.lower() == ".mp4":
-        return _mp4(pictures, fps)
-    raise InputError(f"a film is a .gif or an .mp4 file, got {suffix!r}")
+    fps, reason = check_int("fps", fps, 1), no_film(suffix)
+    if reason is not None:
+        raise InputError(reason)
+    return _gif(pictures, fps) if suffix.lower() == ".gif" else _mp4(pictures, fps)
 
 
 def no_film(suffix: str) -> str | None:
@@ -366,9 +364,6 @@ def _rgb(codes: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _mp4(pictures: Iterator[Image.Image], fps: int) -> bytes:
-    reason = no_film(".mp4")
-    if reason is not None:
-        raise InputError(reason)
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "film.mp4"
         command = ["ffmpeg", "-loglevel", "error", "-f", "image2pipe", "-framerate", str(fps), "-c:v", "png", "-i", "-"]

@@ -351,22 +351,15 @@ def compile_c(
     return program
 
 
-def replay(program: Path, probe: Probe, surrogate: AnyStep, run: Sequence[str] = ()) -> Array:
-    """The states (B, steps, n) that a compiled self-test computes from the starts of `probe`.
-
-    Args:
-        program: from `compile_c`.
-        probe: where to start.
-        surrogate: what was exported.
-        run: words to put before the program, such as valgrind's.
-    """
+def replay(program: Path, probe: Probe, surrogate: AnyStep) -> Array:
+    """The states (B, steps, n) that a self-test of `compile_c` computes from the starts of `probe`."""
     with tempfile.TemporaryDirectory() as place:
         starts, ends = Path(place) / "starts", Path(place) / "ends"
         rows = [probe.window.reshape(len(probe.window), -1)]
         if probe.inputs is not None:
             rows.append(probe.inputs.reshape(len(probe.window), -1))
         np.concatenate(rows, axis=1).astype(np.float64).tofile(starts)
-        command = [*run, str(program.resolve()), str(starts), str(ends), str(probe.steps)]
+        command = [str(program.resolve()), str(starts), str(ends), str(probe.steps)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise InputError(f"{program}: exited with code {done.returncode} ({done.stderr.strip() or 'no message'})")
