@@ -39,7 +39,7 @@ def test_an_unlisted_model_always_looks_the_same():
 
 
 def test_a_figure_shows_itself_in_a_notebook():
-    figure = new_figure(2, 2)
+    figure = new_figure(2)
     assert figure._repr_png_().startswith(b"\x89PNG")
     content = io.BytesIO()
     figure.savefig(content, format="png")

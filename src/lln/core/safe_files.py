@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import difflib
 import hashlib
 import json
 import os
@@ -165,8 +166,6 @@ def refuse_missing(path: Path) -> None:
     if not path.exists():
         near = f", and no folder {path.parent}; check the path"
         if path.parent.is_dir():
-            import difflib
-
             others = sorted(entry.name for entry in path.parent.iterdir())
             match = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
             near = f"; did you mean {match[0]!r}?" if match else "; check the path"

@@ -50,7 +50,8 @@ class Table:
             cells[row][column] = f"**{cells[row][column]}**"
         cells = [[cell.replace("|", "\\|") for cell in row] for row in [list(self.columns), *cells]]
         widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(self.columns))]
-        lines = ["| " + " | ".join(_pad(cell, widths[j], j) for j, cell in enumerate(row)) + " |" for row in cells]
+        aligned = [[f"{cell:{'<' if j == 0 else '>'}{widths[j]}}" for j, cell in enumerate(row)] for row in cells]
+        lines = ["| " + " | ".join(row) + " |" for row in aligned]
         rule = ["-" * width if j == 0 else "-" * (width - 1) + ":" for j, width in enumerate(widths)]
         lines.insert(1, "| " + " | ".join(rule) + " |")
         return "\n".join([f"**{self.title}**", "", *lines] if self.title else lines)
@@ -89,10 +90,6 @@ def number(value: float | int, digits: int = 3) -> str:
     return f"{value:.{max(decimals, 0)}f}"
 
 
-def _pad(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)
-
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _QUOTE = "'"
 
@@ -129,7 +126,8 @@ def human_time(value: float, unit: str = "") -> str:
     '1 month'
     """
     factor, name = human_unit(value, unit)
-    return _counted(value * factor, name or "time units")
+    count, name = f"{value * factor:.3g}", name or "time units"
+    return f"{count} {name[:-1] if count == '1' and len(name) > 2 and name.endswith('s') else name}"
 
 
 def human_unit(value: float, unit: str = "") -> tuple[float, str]:
@@ -143,8 +141,3 @@ def human_unit(value: float, unit: str = "") -> tuple[float, str]:
         return 1.0, unit
     size, name = next(((size, name) for size, name in _UNITS if value * scale >= size), _UNITS[-1])
     return scale / size, name
-
-
-def _counted(value: float, unit: str) -> str:
-    number = f"{value:.3g}"
-    return f"{number} {unit[:-1] if number == '1' and len(unit) > 2 and unit.endswith('s') else unit}"

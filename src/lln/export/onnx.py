@@ -16,7 +16,7 @@ import numpy as np
 from lln import __version__
 from lln.core.errors import InputError, ask_for_memory
 from lln.core.safe_files import output_folder, whole_file
-from lln.export.onnx_nodes import Nodes, add_field_step, add_step
+from lln.export.onnx_nodes import BOOL, DOUBLE, INT64, Nodes, add_field_step, add_step
 from lln.export.parts import Difference, Probe, field_stacks, stacks
 from lln.step.base import AnyStep
 from lln.step.frame import Array
@@ -106,20 +106,22 @@ def run(path: str | os.PathLike[str], probe: Probe, *, rollout: bool) -> Array:
 
 def step_graph(surrogate: AnyStep) -> Any:
     """The graph of one step."""
-    from onnx import TensorProto, helper
+    from onnx.helper import make_graph
+    from onnx.helper import make_tensor_value_info as tensor
 
     frame, nodes = surrogate.frame, Nodes()
     _step(nodes, surrogate, "window", "inputs", "next")
-    feeds = [helper.make_tensor_value_info("window", TensorProto.DOUBLE, ["batch", frame.history, frame.size])]
+    feeds = [tensor("window", DOUBLE, ["batch", frame.history, frame.size])]
     if frame.inputs:
-        feeds.append(helper.make_tensor_value_info("inputs", TensorProto.DOUBLE, ["batch", frame.inputs]))
-    result = helper.make_tensor_value_info("next", TensorProto.DOUBLE, ["batch", frame.size])
-    return helper.make_graph(nodes.nodes, "step", feeds, [result], list(nodes.constants.values()))
+        feeds.append(tensor("inputs", DOUBLE, ["batch", frame.inputs]))
+    result = tensor("next", DOUBLE, ["batch", frame.size])
+    return make_graph(nodes.nodes, "step", feeds, [result], list(nodes.constants.values()))
 
 
 def rollout_graph(surrogate: AnyStep) -> Any:
     """The graph of a rollout: a Loop around the step, that carries the window and gathers the states."""
-    from onnx import TensorProto, helper
+    from onnx.helper import make_graph, make_node
+    from onnx.helper import make_tensor_value_info as tensor
 
     frame, outer, inner = surrogate.frame, Nodes(), Nodes()
     now = inner.add("Gather", "inputs", "index", out="inputs_now", axis=1) if frame.inputs else ""
@@ -132,30 +134,16 @@ def rollout_graph(surrogate: AnyStep) -> Any:
     inner.add("Identity", later, out="past_later")
     inner.add("Identity", "go_on", out="go_on_later")
     shape: list[str | int | None] = ["batch", frame.history, frame.size]
-    body = helper.make_graph(
-        inner.nodes,
-        "step",
-        [
-            helper.make_tensor_value_info("index", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("past", TensorProto.DOUBLE, shape),
-        ],
-        [
-            helper.make_tensor_value_info("go_on_later", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("past_later", TensorProto.DOUBLE, shape),
-            helper.make_tensor_value_info("next", TensorProto.DOUBLE, ["batch", frame.size]),
-        ],
-    )
-    outer.nodes.append(helper.make_node("Loop", ["steps", "", "window"], ["last_window", "by_step"], body=body))
+    given = [tensor("index", INT64, []), tensor("go_on", BOOL, []), tensor("past", DOUBLE, shape)]
+    given_back = [tensor("go_on_later", BOOL, []), tensor("past_later", DOUBLE, shape)]
+    body = make_graph(inner.nodes, "step", given, [*given_back, tensor("next", DOUBLE, ["batch", frame.size])])
+    outer.nodes.append(make_node("Loop", ["steps", "", "window"], ["last_window", "by_step"], body=body))
     outer.add("Transpose", "by_step", out="states", perm=[1, 0, 2])
-    feeds = [
-        helper.make_tensor_value_info("window", TensorProto.DOUBLE, shape),
-        helper.make_tensor_value_info("steps", TensorProto.INT64, []),
-    ]
+    feeds = [tensor("window", DOUBLE, shape), tensor("steps", INT64, [])]
     if frame.inputs:
-        feeds.append(helper.make_tensor_value_info("inputs", TensorProto.DOUBLE, ["batch", "steps", frame.inputs]))
-    result = helper.make_tensor_value_info("states", TensorProto.DOUBLE, ["batch", "steps", frame.size])
-    return helper.make_graph(outer.nodes, "rollout", feeds, [result], list(inner.constants.values()))
+        feeds.append(tensor("inputs", DOUBLE, ["batch", "steps", frame.inputs]))
+    result = tensor("states", DOUBLE, ["batch", "steps", frame.size])
+    return make_graph(outer.nodes, "rollout", feeds, [result], list(inner.constants.values()))
 
 
 def _step(nodes: Nodes, surrogate: AnyStep, window: str, inputs: str, out: str) -> None:

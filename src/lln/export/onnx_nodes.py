@@ -20,7 +20,7 @@ from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array, FlowPart, Frame, PolynomialPart
 
 Index = NDArray[np.int64]
-FLOAT, DOUBLE = 1, 11  # ONNX's numbers of the two types
+FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # ONNX's numbers of the types
 
 
 class Nodes:

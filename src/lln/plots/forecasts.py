@@ -132,7 +132,7 @@ def field_forecast_figure(
         count = len(panels) + (truth is not None)
         figure = new_figure(height=0.9 + 1.6 * count)
         axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-        limits = _field_limits(*panels.values())
+        limits = _field_limits(field if truth is None else truth)
         for axis, (name, values) in zip(axes, panels.items(), strict=False):
             image = axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **limits)
             axis.set_title(name)
@@ -181,7 +181,7 @@ def snapshot_figure(
         panel = (WIDTH - 1.9) / len(moments)  # beside them: labels and the colour bar
         figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
         axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
-        limits = _field_limits(*rows.values())
+        limits = _field_limits(fields if truth is None else truth)
         for k, (name, values) in enumerate(rows.items()):
             for j, words in enumerate(moments):
                 axis = axes[k, j]
@@ -216,9 +216,9 @@ def _limits(states: Array, truth: Array | None) -> tuple[float, float]:
     return low - 0.08 * span, high + 0.08 * span
 
 
-def _field_limits(*fields: Array) -> dict[str, Any]:
-    """Colours of a field: symmetric about zero where it has both signs, by the first of `fields`."""
-    seen = fields[0][np.isfinite(fields[0])]
+def _field_limits(field: Array) -> dict[str, Any]:
+    """Colours of a field: symmetric about zero where it has both signs."""
+    seen = field[np.isfinite(field)]
     low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
     if low < 0 < high:
         high = max(high, -low)

@@ -50,9 +50,9 @@ def house_style() -> AbstractContextManager[None]:
     return mpl.rc_context(STYLE)
 
 
-def new_figure(width: float = WIDTH, height: float = 3.8) -> Figure:
-    """An empty figure of so many inches, with constrained layout."""
-    return _DisplayFigure(figsize=(width, height), layout="constrained")
+def new_figure(height: float = 3.8) -> Figure:
+    """An empty figure as high as so many inches, with constrained layout."""
+    return _DisplayFigure(figsize=(WIDTH, height), layout="constrained")
 
 
 class Look(NamedTuple):

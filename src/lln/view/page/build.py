@@ -11,7 +11,6 @@ import re
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import AnyStep
 from lln.systems import EVERY_PRESET, System
 from lln.view.page.equations import equations_of
+from lln.view.page.numbers import numbers_of, subtitle_of
 from lln.view.page.payload import data_part, model_part, packed, rounding_note, system_part, time_unit
 from lln.view.page.runs import Run, runs_of
 
@@ -124,8 +124,6 @@ def forecaster_page(
             there are rows to compare with, from 50 to 500 steps.
         members: how many of the ensemble's networks go into the page; None takes all.
     """
-    from lln.view.page.numbers import numbers_of, subtitle_of
-
     surrogate = forecaster.surrogate_
     if members is not None:
         count = check_int("members", members, 1)
@@ -139,8 +137,10 @@ def forecaster_page(
     known = 0  # rows after the first start
     runs: list[Series | Run]
     if data is None:
-        window = Series(forecaster.last_window_, _mean_inputs(forecaster), name="end of the training data")
-        runs = [replace(window, start=forecaster.last_time_ - (len(window) - 1) * layout.dt)]
+        frame, window = surrogate.frame, forecaster.last_window_
+        inputs = frame.input_mean[None].repeat(frame.history, 0) if frame.inputs else None
+        start = forecaster.last_time_ - (len(window) - 1) * layout.dt
+        runs = [Series(window, inputs, name="end of the training data", start=start)]
     else:
         layout.check(data)
         data = with_input_lags(data, forecaster.input_lags_)
@@ -149,12 +149,12 @@ def forecaster_page(
         known = max(len(run.series) - run.begin - 1 for run in found)
         system = EVERY_PRESET.get(data.system)
         lyapunov = _lyapunov(forecaster, data)
-    kind_of_page = "Optical bench" if has_lenses(surrogate) else "Forecast"
+    lenses = surrogate.corrected and isinstance(surrogate.members[0], LensNetwork | FieldLensNetwork)
     return build_page(
         surrogate,
         layout,
         runs,
-        title=title or f"{kind_of_page}: {layout.title}",
+        title=title or f"{'Optical bench' if lenses else 'Forecast'}: {layout.title}",
         subtitle=subtitle_of(forecaster, surrogate),
         steps=_length(forecaster, known) if steps is None else steps,
         region=forecaster.region_,
@@ -169,12 +169,6 @@ def _length(forecaster: LensForecaster, known: int) -> int:
     """Steps of a rollout that are worth looking at: what can be compared, and a few times what the fit could judge."""
     judged = forecaster.report_.held_out_steps
     return min(HORIZON, max(SHORTEST, 4 * judged, known)) if judged else HORIZON
-
-
-def has_lenses(surrogate: AnyStep) -> bool:
-    """Whether the step has lenses to draw."""
-    lenses = (LensNetwork, FieldLensNetwork)
-    return bool(surrogate.members) and isinstance(surrogate.members[0], lenses) and bool(surrogate.frame.gain.any())
 
 
 def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
@@ -192,15 +186,10 @@ def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
     return exponent if np.isfinite(exponent) and exponent * forecaster.dt_ * HORIZON > 1.0 else None
 
 
-def _mean_inputs(forecaster: LensForecaster) -> Any:
-    frame = forecaster.surrogate_.frame
-    return frame.input_mean[None].repeat(frame.history, 0) if frame.inputs else None
-
-
 def _filled(payload: dict[str, Any]) -> str:
     """The template with everything in it. Scripts and styles run only if they hash to what the policy names."""
-    folder = files("lln.view.page")
-    parts = {name: (folder / file).read_text("utf-8") for name, file in _FILES.items()}
+    names = {"template": "template.html", "style": "page.css", "script": "bundle.js"}
+    parts = {name: (files("lln.view.page") / file).read_text("utf-8") for name, file in names.items()}
     script = parts["script"]
     if "</script" in script.lower() or "<!--" in script:
         raise AssertionError("the bundle must not end its own script element")
@@ -210,9 +199,6 @@ def _filled(payload: dict[str, Any]) -> str:
         "worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     return re.sub("@(policy|style|payload|script)@", lambda found: parts[found[1]], parts["template"])
-
-
-_FILES = {"template": "template.html", "style": "page.css", "script": "bundle.js"}
 
 
 def _safe_json(payload: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
     `dt` is the time between rows in the unit that the page shows.
     """
-    if step.kind != "dense" or (step.members and step.frame.gain.any()):
+    if step.kind != "dense" or step.corrected:
         return None
     frame: Frame = step.frame
     if frame.history > 1 or frame.inputs or frame.size > FEW or frame.logarithm is not None:

@@ -10,6 +10,7 @@ from lln.forecaster.display import LINEAR, NAIVE
 from lln.models import LensNetwork
 from lln.models.field import FieldLensNetwork
 from lln.step.base import AnyStep
+from lln.step.frame import PolynomialPart
 
 if TYPE_CHECKING:
     from lln.forecaster.forecaster import LensForecaster
@@ -59,7 +60,7 @@ def numbers_of(
     report = forecaster.report_.record()
     training = [("data", layout.source)]
     left_out = set() if frame.matrix.any() else {"linear_nmse", "spectral_radius"}
-    left_out |= set() if _has_network(surrogate) else {"correction_weight", "updates", "unroll"}
+    left_out |= set() if surrogate.corrected else {"correction_weight", "updates", "unroll"}
     same = _shown(report.get("linear_nmse"), ",") == _shown(report.get("held_out_nmse"), ",")
     left_out |= {"linear_nmse"} if same or forecaster.report_.part in LINEAR else set()
     training += [
@@ -83,12 +84,8 @@ def numbers_of(
     return tables
 
 
-def _has_network(surrogate: AnyStep) -> bool:
-    return bool(surrogate.members) and bool(surrogate.frame.gain.any())
-
-
 def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
-    if not _has_network(surrogate):
+    if not surrogate.corrected:
         return " + ".join(_closed_forms(surrogate, forecaster.report_.part)) or "persistence"
     first = surrogate.members[0]
     many = f"{len(surrogate.members)} × " if len(surrogate.members) > 1 else ""
@@ -105,22 +102,14 @@ def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
     field = surrogate.kind == "field"
     found = [("convolution" if field else "linear map")] if frame.matrix.any() else []
     if frame.polynomial is not None:
-        found.append(f"{'local ' if field else ''}polynomial of degree {_degree(frame.polynomial.table)}")
+        found.append(f"{'local ' if field else ''}polynomial of degree {PolynomialPart(frame.polynomial).degrees}")
     if not field and frame.flow is not None:
-        found.append(f"polynomial vector field of degree {_degree(frame.flow.polynomial.table)}")
+        found.append(f"polynomial vector field of degree {PolynomialPart(frame.flow.polynomial).degrees}")
     return found
 
 
-def _degree(table: Any) -> int:
-    """The largest number of factors in a row of a monomial table."""
-    degrees: list[int] = []
-    for parent, _ in table.tolist():
-        degrees.append(1 if parent < 0 else degrees[parent] + 1)
-    return max(degrees, default=0)
-
-
 def _network_rows(surrogate: AnyStep) -> list[tuple[str, str]]:
-    if not _has_network(surrogate):
+    if not surrogate.corrected:
         return [("network", "none: the closed-form parts did best on held-out rollouts")]
     first = surrogate.members[0]
     rows = [("networks in the ensemble", f"{len(surrogate.members)}")]

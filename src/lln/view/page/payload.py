@@ -175,7 +175,8 @@ def _network(surrogate: AnyStep, gain: dict[str, Any]) -> dict[str, Any] | None:
         return None
     first = networks[0]
     if isinstance(first, LensStack):
-        return _lens(first, len(surrogate.members), gain)
+        arrays = {**_lens_arrays(first), "gain": gain, **_linear("readout", first.readout)}
+        return {"kind": "lens", "members": len(surrogate.members), **_optics(first.optics), "arrays": arrays}
     dense = [network for network in networks if isinstance(network, DenseStack)]
     return {
         "kind": "perceptron",
@@ -185,12 +186,6 @@ def _network(surrogate: AnyStep, gain: dict[str, Any]) -> dict[str, Any] | None:
         "gain": gain,
         "members": [_dense(network) for network in dense],
     }
-
-
-def _lens(stack: LensStack, members: int, gain: dict[str, Any]) -> dict[str, Any]:
-    arrays = _lens_arrays(stack.position, stack.angle, stack.optics) | {"gain": gain}
-    arrays |= {"readout_weight": packed(stack.readout.weight), "readout_bias": packed(stack.readout.bias)}
-    return {"kind": "lens", "members": members, **_optics(stack.optics), "arrays": arrays}
 
 
 def _optics(optics: LensArrays) -> dict[str, Any]:
@@ -207,15 +202,14 @@ def _optics(optics: LensArrays) -> dict[str, Any]:
     }
 
 
-def _lens_arrays(position: LinearLayer, angle: LinearLayer | None, optics: LensArrays) -> dict[str, Any]:
-    arrays = {
-        "position_weight": position.weight,
-        "position_bias": position.bias,
-        "coefficients": optics.coefficients,
-    }
-    if angle is not None:
-        arrays |= {"angle_weight": angle.weight, "angle_bias": angle.bias}
-    return {name: packed(values) for name, values in arrays.items()}
+def _lens_arrays(stack: LensStack) -> dict[str, Any]:
+    """The arrays of a lens stack but for its readout."""
+    arrays = {**_linear("position", stack.position), "coefficients": packed(stack.optics.coefficients)}
+    return arrays if stack.angle is None else {**arrays, **_linear("angle", stack.angle)}
+
+
+def _linear(name: str, layer: LinearLayer) -> dict[str, Any]:
+    return {f"{name}_weight": packed(layer.weight), f"{name}_bias": packed(layer.bias)}
 
 
 def _dense(stack: DenseStack) -> dict[str, Any]:
@@ -224,16 +218,8 @@ def _dense(stack: DenseStack) -> dict[str, Any]:
     if stack.norms is not None:  # in float64 a factor and a shift behind a layer are as good inside it
         factor, shift = stack.norms[:, 0], stack.norms[:, 1]
         weight, bias = factor[..., None] * weight, factor * bias + shift
-    arrays = {
-        "embed_weight": stack.embedding.weight,
-        "embed_bias": stack.embedding.bias,
-        "hidden_weight": weight,
-        "hidden_bias": bias,
-        "gain": stack.gains,
-        "readout_weight": stack.readout.weight,
-        "readout_bias": stack.readout.bias,
-    }
-    return {name: packed(values) for name, values in arrays.items()}
+    hidden = {"hidden_weight": packed(weight), "hidden_bias": packed(bias), "gain": packed(stack.gains)}
+    return {**_linear("embed", stack.embedding), **hidden, **_linear("readout", stack.readout)}
 
 
 def _field_network(surrogate: AnyStep) -> dict[str, Any] | None:
@@ -250,13 +236,11 @@ def _field_network(surrogate: AnyStep) -> dict[str, Any] | None:
         "outputs": first.n_out,
         "fixed": first.static,
         "angle": block.angle is not None,
-        "members": [{"blocks": [_field_block(block) for block in network.blocks]} for network in networks],
+        "members": [
+            {"blocks": [{**_lens_arrays(block), **_linear("read", block.readout)} for block in network.blocks]}
+            for network in networks
+        ],
     }
-
-
-def _field_block(block: LensStack) -> dict[str, Any]:
-    read = {"read_weight": packed(block.readout.weight), "read_bias": packed(block.readout.bias)}
-    return {**_lens_arrays(block.position, block.angle, block.optics), **read}
 
 
 def _series(run: Run, factor: float, groups: int, numbers: int, history: int) -> dict[str, Any]:
