@@ -33,7 +33,9 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str, *, topic: str = "") -> None:
-        super().__init__(_one_line(message))
+        # One line without control characters, whatever names of a hostile file are in it.
+        plain = printable(message).replace("\n", "\\n")
+        super().__init__(plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]} ... {plain[-LONGEST // 2 :]}")
         self.topic = topic
         if topic:
             self.add_note(f"more: lln explain {topic}")
@@ -48,12 +50,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
-
-
-def _one_line(message: str) -> str:
-    """`message` as one line without control characters, whatever names of a hostile file are in it."""
-    plain = printable(message).replace("\n", "\\n")
-    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]} ... {plain[-LONGEST // 2 :]}"
 
 
 def reason(error: BaseException) -> str:

@@ -320,7 +320,7 @@ def _padded(nodes: Nodes, frame: FieldFrame, axis: int, size: int, grid: str) ->
     """The grid with what lies beyond its sides along `axis`: one gather, or two where a Dirichlet side reflects."""
     if size == 1:
         return grid
-    name, (main, mirror, weight) = f"pad_{axis}_{size}", beyond(frame.space[axis], size, frame.boundary[axis])
+    name, (main, mirror, weight) = f"pad_{axis}_{size}", _beyond(frame.space[axis], size, frame.boundary[axis])
     near = nodes.add("Gather", grid, nodes.keep(f"{name}_main", main, np.int64), axis=1 + axis)
     if not weight.any():
         return near
@@ -330,7 +330,7 @@ def _padded(nodes: Nodes, frame: FieldFrame, axis: int, size: int, grid: str) ->
     return nodes.add("Add", near, nodes.add("Mul", nodes.add("Sub", near, far), less))
 
 
-def beyond(points: int, size: int, sides: tuple[str, str]) -> tuple[Index, Index, NDArray[np.float64]]:
+def _beyond(points: int, size: int, sides: tuple[str, str]) -> tuple[Index, Index, NDArray[np.float64]]:
     """A padded axis as ``x[main] + weight (x[main] - x[mirror])``: weight is 1 beyond Dirichlet sides, 0 elsewhere."""
     place = np.arange(-((size - 1) // 2), points + size // 2)
     inside = np.clip(place, 0, points - 1)

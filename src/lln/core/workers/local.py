@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 from typing import Any, Protocol
 
 from lln.core.errors import check_int
@@ -92,9 +91,7 @@ class LocalPool:
     def __enter__(self) -> LocalPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -340,8 +340,7 @@ static void polynomial({name} *m)
 
 def closed_calls(frame: Frame) -> str:
     """The calls of those functions."""
-    calls = [("polynomial", frame.polynomial), ("flow", frame.flow)]
-    return "".join(f"    {call}(m);\n" for call, part in calls if part is not None)
+    return "".join(f"    {part}(m);\n" for part in _polynomials(frame))
 
 
 def _polynomials(frame: Frame) -> dict[str, Polynomial]:
