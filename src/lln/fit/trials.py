@@ -20,9 +20,8 @@ from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs
-from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.network_choice import Judgement, NetworkChoice, adopt, judge
-from lln.fit.choice.scores import FAR
+from lln.fit.choice.holdout import FAR, Fold, Part, Windows, load
+from lln.fit.choice.models import Judgement, NetworkChoice, adopt, judge
 from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.options import Event, Phase, Recipe
@@ -172,6 +171,10 @@ class Work:
         """Root mean square of one-step errors against that of the change."""
         return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
 
+    def judged(self, windows: Windows, groups: int, settings: Sequence[NetworkChoice] | None = None) -> Judgement:
+        """How the networks do on held-out rollouts, at every setting or at some."""
+        return judge(self.trained, self.frame, windows, self.source, self.allowed, groups, settings)
+
     def step(self, setting: NetworkChoice, groups: Sequence[int], group: int) -> DenseStep:
         """The step of one of the groups that were trained, with the networks as `setting` uses them."""
         model = adopt(self.trained, setting, self.source, self.allowed)
@@ -251,7 +254,7 @@ class Trials:
             return known
         work = self.train(fold.train, candidate, stage, groups)
         windows = load(self.preparer.dataset, fold, candidate.history, scale)
-        found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
+        found = work.judged(windows, len(groups))
         if stage.screening:
             self.kept.drop(f"{stage.phase} {_title(candidate)}")
         self._keep(stage, candidate, found)
@@ -335,7 +338,7 @@ class Trials:
     def __getstate__(self) -> dict[str, Any]:
         left = None if self.deadline is None else self.deadline - time.monotonic()  # clocks of machines differ
         state = {**self.__dict__, "deadline": left, "screened_by": None}
-        return {**state, "progress": _say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+        return {**state, "progress": say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -358,7 +361,8 @@ def _screen(trials: Trials, one: _Screening) -> Judgement:
     return trials.judge(one.fold, one.candidate, one.scale, one.stage, one.groups)
 
 
-def _say_nothing(event: Event) -> None:
+def say_nothing(event: Event) -> None:
+    """Progress that nobody hears."""
     del event
 
 

@@ -6,7 +6,7 @@ import math
 import textwrap
 
 from lln.core.table import OURS, human_time, number
-from lln.fit.choice.scores import lead_columns
+from lln.fit.choice.holdout import lead_columns
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.layout import Layout, TrainingFingerprint
 

@@ -17,11 +17,9 @@ import numpy as np
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.histories import seasons, slow_season
-from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks, rows_before
-from lln.fit.choice.scores import LEAST, WORST, lead_times
-from lln.fit.closed.linear import spectral_radius
-from lln.fit.closed.naive import lags_of
+from lln.fit.choice.holdout import LEAST, WORST, Fold, Windows, lead_times, load, origin_blocks, rows_before
+from lln.fit.choice.traits import seasons, slow_season
+from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array, Frame

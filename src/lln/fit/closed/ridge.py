@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from lln.fit.closed.linear import singular_values
 from lln.step.frame import Array
 
 # Ridges that are tried, relative to the largest squared singular value of the normalised columns.
@@ -16,20 +17,6 @@ FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)  # of convolutions
 _POWER = 30  # steps of the power method; a ridge need not be exact
 _LEAST_SQUARE = 1e-13  # of the largest: smaller squares of singular values are rounding of sums of products
 _TALL = 1.5  # with this many rows to a column, a triangular factor comes first
-
-
-def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
-    """The thin singular value decomposition.
-
-    LAPACK's quicker routine does not converge for some matrices of low rank, on some processors; then the other serves.
-    """
-    try:
-        return np.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError:
-        from scipy.linalg import svd
-
-        left, singular, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
-        return left, singular, right
 
 
 class RidgePath:

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.histories import seasons
-from lln.fit.choice.holdout import Fold, Windows, load, rolling
-from lln.fit.choice.noise import Noise
-from lln.fit.choice.scores import LOST, RolloutErrors
-from lln.fit.closed.choices import ClosedChoice
+from lln.fit.choice.holdout import LOST, Fold, RolloutErrors, Windows, load, rolling
+from lln.fit.choice.traits import Noise, seasons
+from lln.fit.closed.bases import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import FrameChoice, PreparedData
