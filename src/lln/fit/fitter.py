@@ -28,6 +28,7 @@ from lln.fit.choice.models import (
     ALIKE,
     Choice,
     LinearChoice,
+    Work,
     best_form,
     choose_linear,
     network_candidates,
@@ -43,7 +44,7 @@ from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import measure_skill, report_of
-from lln.fit.trials import Progress, Stage, Trials, Work, check_device, say_nothing
+from lln.fit.trials import Progress, Stage, Trials, check_device, say_nothing
 from lln.step.base import AnyStep
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
@@ -434,7 +435,7 @@ class DenseFitting:
             decision, used, among = decisions[group], work, trained
             setting = decision.setting
             assert setting is not None
-            now = work.judged(windows, len(trained), [setting])
+            now = work.judge(windows, len(trained), setting)
             if now.errors[setting][trained.index(group)] > decision.error + _WORSE:
                 used, among = self._chosen(candidate), chosen
             surrogate = used.step(setting, among, group)

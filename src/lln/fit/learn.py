@@ -1,4 +1,4 @@
-"""Which trainer serves a dataset: the one seam between dense states and fields on a grid."""
+"""A fit of any dataset, the one seam between dense states and fields on a grid; and a fit continued on new data."""
 
 from __future__ import annotations
 

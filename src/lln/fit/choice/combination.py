@@ -192,14 +192,10 @@ def rollout_scores(
     totals: dict[FrameChoice, Array] = {}
     for piece, errors in zip(pieces, mapper(_errors, preparer, pieces), strict=True):
         for one, error in zip(piece.candidates, errors, strict=True):
-            totals[one] = totals.get(one, 0.0) + _rows(piece.fold) * error
-    counts = [np.where(np.asarray(leads) <= fold.steps, _rows(fold) * len(fold.windows), 0) for fold in folds]
+            totals[one] = totals.get(one, 0.0) + piece.fold.training_rows * error
+    counts = [np.where(np.asarray(leads) <= fold.steps, fold.training_rows * len(fold.windows), 0) for fold in folds]
     count = np.sum(counts, axis=0)
     return {one: float(np.log(np.maximum(total / count, LEAST)).mean()) for one, total in totals.items()}
-
-
-def _rows(fold: Fold) -> int:
-    return sum(last - first for _, first, last in fold.train)
 
 
 def _errors(preparer: Preparer, piece: _Piece) -> Array:

@@ -82,18 +82,15 @@ class RolloutErrors:
         """Mean over lead times of the log error; lower is better."""
         return float(np.log(self.by_lead(noisy=noisy)).mean())
 
-    def valid_steps(self) -> int:
+    def valid_steps(self, *, noisy: bool = False) -> int:
         """The longest lead time at which the model still forecasts; 0 if it never does."""
-        fine = np.flatnonzero(self.by_lead() < LOST)
+        fine = np.flatnonzero(self.by_lead(noisy=noisy) < LOST)
         return int(self.leads[fine[-1]]) if len(fine) else 0
 
 
 def horizon_of(errors: Sequence[RolloutErrors]) -> int:
     """Where the best model loses the truth, in steps: one lead time beyond its last good one."""
-    longest = 0
-    leads = errors[0].leads
-    for one in errors:
-        longest = max(longest, one.valid_steps())
+    leads, longest = errors[0].leads, max(one.valid_steps() for one in errors)
     beyond = [lead for lead in leads if lead > longest]
     return beyond[0] if beyond else leads[-1]
 
@@ -241,8 +238,8 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
             "longer trajectories",
             topic="too-few",
         )
-    cut = _whole_trajectories if len(whole) >= 3 else _ends
-    made = cut(dataset, whole, validation, history)
+    several = len(whole) >= 3
+    made = _whole_trajectories(dataset, whole, validation, history) if several else _ends(dataset, validation, history)
     found = [fold for fold in made if fold is not None]
     if not found:
         raise InputError(
@@ -265,8 +262,7 @@ def _whole_trajectories(dataset: Dataset, whole: list[int], validation: float, h
     return made
 
 
-def _ends(dataset: Dataset, whole: list[int], validation: float, history: int) -> list[Fold | None]:
-    del whole
+def _ends(dataset: Dataset, validation: float, history: int) -> list[Fold | None]:
     made = []
     for share in (1.0,) if dataset.lazy else (0.25, 0.5, 0.75, 1.0):
         train, out = [], []

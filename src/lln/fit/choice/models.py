@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import Fold, Windows, better_by, lead_times, load, roll_linear
+from lln.fit.choice.holdout import FAR, Fold, Windows, better_by, lead_times, load, roll_linear
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.closed.linear import EXACT_BELOW
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import CORRECTION_WEIGHTS
-from lln.fit.prepare import FrameChoice, Preparer
+from lln.fit.prepare import FrameChoice, PreparedData, Preparer
 from lln.models.stacked import Ensemble
 from lln.step.base import roll
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches
-from lln.train.ensemble import ReadoutFit, Trained, join
+from lln.train.ensemble import ReadoutFit, Shape, Trained, join
 
 RADII = (1, 2, 3)
 _LEAST_POINTS = 12
@@ -105,7 +105,9 @@ class LinearChoice:
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        rows = [[*_values(c), self.geometric[c], self.arithmetic[c]] for c in self.geometric]
+        rows = [
+            [c.history, c.radius, c.ridge, c.blended, self.geometric[c], self.arithmetic[c]] for c in self.geometric
+        ]
         return {"leads": [list(one) for one in self.leads], "rows": rows}
 
     @classmethod
@@ -206,10 +208,6 @@ def network_candidates(
     return list(dict.fromkeys(chosen))
 
 
-def _values(candidate: FrameChoice) -> list[Any]:
-    return [candidate.history, candidate.radius, candidate.ridge, candidate.blended]
-
-
 def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:
     """What to try for a given wish."""
     if ridge == "auto":
@@ -217,6 +215,7 @@ def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:
     return (None,) if ridge is None else (float(ridge),)
 
 
+STOPS = (0.6, 0.8, 1.0)  # parts of a training behind which networks are kept
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 _EARLY = math.log(2.0)
 _RAW = math.log(2.0)
@@ -293,7 +292,7 @@ class Judgement:
         errors: log error of each setting, (G,).
     """
 
-    errors: dict[NetworkChoice, Array] = field(default_factory=dict)
+    errors: dict[NetworkChoice, Array]
 
     def best(self, group: int) -> tuple[NetworkChoice, float]:
         """The best setting of one group, and its log error.
@@ -311,55 +310,71 @@ class Judgement:
         return setting, float(self.errors[setting][group])
 
 
-def judge(
-    trained: Trained,
-    frame: Frame,
-    windows: Windows,
-    source: Batches,
-    allowed: torch.Tensor | None,
-    groups: int,
-    settings: Sequence[NetworkChoice] | None = None,
-) -> Judgement:
-    """Roll every group out at every stop, readout and correction_weight (or at the given settings)."""
-    weights = (
-        CORRECTION_WEIGHTS if settings is None else tuple(sorted({setting.correction_weight for setting in settings}))
-    )
-    wanted = None if settings is None else {(setting.stop, setting.readout) for setting in settings}
-    uses: list[tuple[int, float | None]] = []
-    states: list[dict[str, torch.Tensor]] = []
-    model = trained.model
-    for stop, snapshot in enumerate(trained.snapshots):
-        # What was trained over several steps, behind the last stop, would be undone by another readout.
-        readouts = READOUTS if stop < trained.stops else (None,)
-        readouts = tuple(one for one in readouts if wanted is None or (stop, one) in wanted)
-        if not readouts:
-            continue
-        model.load_state_dict(snapshot)
-        fit = ReadoutFit(model, *source.some(_READOUT_ROWS), allowed)
-        for readout in readouts:
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A trained candidate with all that was used."""
+
+    ready: PreparedData
+    frame: Frame
+    shape: Shape
+    source: Batches
+    trained: Trained
+    allowed: Tensor | None
+    unroll: int
+
+    @property
+    def unexplained(self) -> float:
+        """Root mean square of one-step errors against that of the change."""
+        return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
+
+    def judge(self, windows: Windows, groups: int, only: NetworkChoice | None = None) -> Judgement:
+        """Roll every group out at every stop, readout and correction_weight (or at one setting alone)."""
+        weights = CORRECTION_WEIGHTS if only is None else (only.correction_weight,)
+        uses: list[tuple[int, float | None]] = []
+        states: list[dict[str, Tensor]] = []
+        model = self.trained.model
+        for stop, snapshot in enumerate(self.trained.snapshots):
+            # What was trained over several steps, behind the last stop, would be undone by another readout.
+            readouts = READOUTS if stop < self.trained.stops else (None,)
+            if only is not None:
+                readouts = tuple(one for one in readouts if (stop, one) == (only.stop, only.readout))
+            if not readouts:
+                continue
             model.load_state_dict(snapshot)
-            if readout is not None:
-                fit.apply(readout)
-            uses.append((stop, readout))
-            states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
-    # All of them go through one rollout side by side: its length, not its width, is what takes time.
-    rolled = roll_groups(join(model, states), frame, windows, len(uses) * groups, weights)
-    errors = windows.log_error(rolled).reshape(len(uses), groups, len(weights))
-    found = {
-        NetworkChoice(stop, readout, correction_weight): errors[index, :, place]
-        for index, (stop, readout) in enumerate(uses)
-        for place, correction_weight in enumerate(weights)
-    }
-    return Judgement(found)
+            fit = ReadoutFit(model, *self.source.some(_READOUT_ROWS), self.allowed)
+            for readout in readouts:
+                model.load_state_dict(snapshot)
+                if readout is not None:
+                    fit.apply(readout)
+                uses.append((stop, readout))
+                states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        # All of them go through one rollout side by side: its length, not its width, is what takes time.
+        rolled = roll_groups(join(model, states), self.frame, windows, len(uses) * groups, weights)
+        errors = windows.log_error(rolled).reshape(len(uses), groups, len(weights))
+        found = {
+            NetworkChoice(stop, readout, correction_weight): errors[index, :, place]
+            for index, (stop, readout) in enumerate(uses)
+            for place, correction_weight in enumerate(weights)
+        }
+        return Judgement(found)
 
+    def step(self, setting: NetworkChoice, groups: Sequence[int], group: int) -> DenseStep:
+        """The step of one of the groups that were trained, with the networks as `setting` uses them."""
+        model = self.trained.model
+        model.load_state_dict(self.trained.snapshots[setting.stop])
+        if setting.readout is not None:
+            ReadoutFit(model, *self.source.some(_READOUT_ROWS), self.allowed).apply(setting.readout)
+        each = len(model) // len(groups)
+        first = groups.index(group) * each
+        members = tuple(model.member(first + index) for index in range(each))
+        frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
+        if not frame.matrix.any():  # nothing holds a network that stands alone
+            frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
+        return DenseStep(frame, members)
 
-def adopt(trained: Trained, setting: NetworkChoice, source: Batches, allowed: torch.Tensor | None) -> Ensemble:
-    """The ensemble as `setting` uses it."""
-    model = trained.model
-    model.load_state_dict(trained.snapshots[setting.stop])
-    if setting.readout is not None:
-        ReadoutFit(model, *source.some(_READOUT_ROWS), allowed).apply(setting.readout)
-    return model
+    def unrolled_by(self, setting: NetworkChoice | None) -> int:
+        """Steps of the fine-tuning that this setting has had."""
+        return self.unroll if setting is not None and setting.stop >= len(STOPS) else 0
 
 
 def roll_groups(model: Ensemble, frame: Frame, windows: Windows, groups: int, weights: Sequence[float]) -> Array:

@@ -293,7 +293,6 @@ def spectral_radius(frame: Frame) -> float:
     n, history = frame.size, frame.history
     matrix = frame.matrix[:, : n * history]
     step = np.zeros((n * history, n * history))
-    step[:, : n * history] = np.tile(np.zeros_like(matrix), (history, 1))
     present = np.eye(n) + matrix[:, :n]
     change = [matrix[:, j * n : (j + 1) * n] / frame.difference_scale[j - 1] for j in range(1, history)]
     # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
@@ -315,7 +314,7 @@ def _inverse(squares: Array, ridge: float) -> Array:
 
 
 def _mean_and_scale(values: Array, weights: Array | None) -> tuple[Array, Array]:
-    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
+    share = shares(len(values), weights)
     mean = share @ values
     scale = np.sqrt(share @ (values - mean) ** 2)
     # Twelve digits: below that a spread is what rounding left of a constant.
@@ -335,12 +334,14 @@ def wide_enough(extent: Array, scale: Array) -> None:
 
 
 def _root_mean_square(values: Array, weights: Array | None) -> Array:
-    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
+    share = shares(len(values), weights)
     return _ones_for_zeros(np.sqrt(share @ values**2))
 
 
-def shares(count: int, weights: Array | None, total: float) -> Array:
-    """Parts of the total weight, (count,)."""
+def shares(count: int, weights: Array | None, total: float | None = None) -> Array:
+    """Parts of the total weight, (count,); None for the weight of these rows."""
+    if total is None:
+        total = count if weights is None else float(weights.sum())
     return np.full(count, 1.0 / total) if weights is None else weights / total
 
 
