@@ -25,9 +25,8 @@ from benchmarks.forecast.data import NONLINEAR, Problem, noisy_problem, problem_
 from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
 from lln.core.workers.local import LocalPool, Task
-from lln.fit.choice.holdout import folds
-from lln.fit.choice.linear_choice import LinearChoice, choose_linear
-from lln.fit.choice.scores import bounded
+from lln.fit.choice.holdout import bounded, folds
+from lln.fit.choice.models import LinearChoice, choose_linear
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.fitter import Fit, Recipe, fit_many, linear_choice

@@ -23,22 +23,28 @@ from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
-from lln.fit.choice.histories import linear_histories, nonlinear_histories
-from lln.fit.choice.holdout import Fold, Part, folds, load, roll_linear
-from lln.fit.choice.input_lags import fit_with_input_lags
-from lln.fit.choice.linear_choice import ALIKE, LinearChoice, choose_linear, network_candidates, radii_of, ridges_of
-from lln.fit.choice.logarithms import seen_by_fit
-from lln.fit.choice.network_choice import Choice, best_form, judge, overlap
-from lln.fit.choice.noise import estimate_noise, unexplained
-from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, settled
-from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.choice.holdout import Fold, Part, RolloutErrors, better_by, folds, horizon_of, load, roll_linear, settled
+from lln.fit.choice.models import (
+    ALIKE,
+    Choice,
+    LinearChoice,
+    Work,
+    best_form,
+    choose_linear,
+    network_candidates,
+    radii_of,
+    ridges_of,
+)
+from lln.fit.choice.representation import fit_with_input_lags, seen_by_fit
+from lln.fit.choice.traits import estimate_noise, linear_histories, nonlinear_histories, unexplained
+from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
 from lln.fit.defaults import VALIDATION
 from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import measure_skill, report_of
-from lln.fit.trials import Progress, Stage, Trials, Work, check_device
+from lln.fit.trials import Progress, Stage, Trials, check_device, say_nothing
 from lln.step.base import AnyStep
 from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
@@ -118,7 +124,7 @@ def fit_many(
     else:
         identity = identity_of({"data": dataset.digest(), "recipe": recipe.record(), "seeds": list(seeds)})
         kept = Checkpoint(checkpoint, identity)
-    tell = progress or _quiet
+    tell = progress or say_nothing
     if recipe.recipe == "paper":
         fits = fit_paper(dataset, recipe, seeds, tell, kept)
     else:
@@ -134,7 +140,7 @@ def fit_many(
 
 def linear_choice(dataset: Dataset, recipe: Recipe) -> LinearChoice:
     """How every linear map does on held-out rollouts, and which is used: the same for every network and seed."""
-    return DenseFitting(dataset, recipe, (recipe.seed,), _quiet, Checkpoint(None, ""), None).linear()
+    return DenseFitting(dataset, recipe, (recipe.seed,), say_nothing, Checkpoint(None, ""), None).linear()
 
 
 class DenseFitting:
@@ -166,13 +172,13 @@ class DenseFitting:
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
+        self.looks_noisy = self.noise.matters  # before any model has shown what can be foreseen
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
         self.tried: list[dict[str, Any]] = []
         self.least = math.inf  # log error of the closed form that does best over all lead times
         self.picked: dict[FrameChoice, list[int]] = {}
-        self.closed = self._forms(self.fold)
 
     @cached_property
     def chosen(self) -> tuple[LinearChoice, list[Choice]]:
@@ -211,9 +217,13 @@ class DenseFitting:
         self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
         return choice
 
+    @property
+    def _closed_kinds(self) -> list[str]:
+        return [kind for kind in self.recipe.tried_parts if kind in CLOSED_FORMS or kind in PARTS]
+
     def _closed_forms(self, linear: LinearChoice) -> list[Scored]:
         """Polynomials, vector fields and drawn lens networks, rolled out over the last fold."""
-        kinds = [kind for kind in self.recipe.tried_parts if kind in CLOSED_FORMS or kind in PARTS]
+        kinds = self._closed_kinds
         if not kinds or linear.best_error < _PERFECT:
             return []
         asked = self.recipe.history
@@ -231,19 +241,23 @@ class DenseFitting:
         # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
         return [self.closed.judge(one.choice, self.fold.steps) for one in best[:_LONGER]]
 
+    @cached_property
+    def closed(self) -> ClosedForms:
+        """The closed forms, judged on the last fold."""
+        return self._forms(self.ways[-1])
+
     def _forms(self, fold: Fold) -> ClosedForms:
-        noisy = estimate_noise(self.dataset).matters if fold is not self.fold else self.noise.matters
+        def say(done: int, total: int, text: str) -> None:
+            self.progress(Event(Phase.CLOSED, done, total, text))
+
         return ClosedForms(
-            self.preparer, fold, self.scale, self.seeds[0], self._say_closed, noisy=noisy, mapper=self.mapper,
+            self.preparer, fold, self.scale, self.seeds[0], say, noisy=self.looks_noisy, mapper=self.mapper,
             limit=self.limit,
         )  # fmt: skip
 
-    def _say_closed(self, done: int, total: int, text: str) -> None:
-        self.progress(Event(Phase.CLOSED, done, total, text))
-
     def _settle(self, linear: LinearChoice, closed: Sequence[Scored]) -> LinearChoice:
         """Find up to which lead time models differ, and how noisy the data is; both decide how scores are taken."""
-        best = self._linear_errors(linear.best)
+        best = self._linear_errors(linear.best, self.fold)
         horizon = max(horizon_of([one]) for one in (best, *(scored.errors for scored in closed)))
         self.noise = self.noise.at_most(self._unexplained(linear, closed))
         if self.noise.matters and self.closed.learns_with_more_rows():
@@ -263,7 +277,7 @@ class DenseFitting:
         )
         limit = self.limit.first(_COMBINED_BY)
         chosen = combine(self.preparer, self.origins or self.ways, tried, self.scale, self.mapper, limit)
-        error = self._linear_errors(chosen).until(self.fold.steps).score(noisy=True)
+        error = self._linear_errors(chosen, self.fold).until(self.fold.steps).score(noisy=True)
         return replace(linear, chosen=chosen, chosen_error=error)
 
     def _unexplained(self, linear: LinearChoice, closed: Sequence[Scored]) -> float:
@@ -273,15 +287,15 @@ class DenseFitting:
             steps += self.closed.known(best.choice, [best.choice.ridge])
         return unexplained(self.dataset, self.fold, steps)
 
-    def _linear_errors(self, candidate: FrameChoice) -> RolloutErrors:
-        windows = load(self.dataset, self.fold, candidate.history, self.scale)
-        return windows.errors(roll_linear([self.preparer.linear(self.fold.train, candidate)], windows)[0])
+    def _linear_errors(self, candidate: FrameChoice, fold: Fold) -> RolloutErrors:
+        windows = load(self.dataset, fold, candidate.history, self.scale)
+        return windows.errors(roll_linear([self.preparer.linear(fold.train, candidate)], windows)[0])
 
     def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Choice:
         """The best model without a trained network."""
         alone = self._alone(linear)
         noisy, steps = self.noise.matters, self.fold.steps
-        plain = self._linear_errors(alone.candidate).until(steps)
+        plain = self._linear_errors(alone.candidate, self.fold).until(steps)
         scored = [Scored(one.choice, one.errors.until(steps)) for one in closed]
         scored = sorted(scored, key=lambda one: one.errors.score(noisy=noisy))
         if any(one.errors.leads != plain.leads for one in scored):
@@ -293,7 +307,7 @@ class DenseFitting:
         self.least, whole = min(every.values()), {one.choice: one.errors for one in scored}
         best = best_form(scored, steps, noisy=noisy)
         gain, error = better_by(whole[best], plain, noisy=noisy)
-        sure = gain > max(ALIKE, _SURE[noisy] * error * overlap(self.fold))
+        sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
         sure |= not noisy and whole[best].valid_steps() >= _LASTS * plain.valid_steps()
         if not (self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure):
             return alone
@@ -308,9 +322,8 @@ class DenseFitting:
             if fold.training_rows < _TAUGHT * self.fold.training_rows:
                 continue
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
-            windows = load(self.dataset, fold, linear.history, self.scale)
-            plain = windows.errors(roll_linear([self.preparer.linear(fold.train, linear)], windows)[0])
-            gains.append(plain.score(noisy=True) - self._forms(fold).judge(closed, fold.steps).errors.score(noisy=True))
+            plain, bent = self._linear_errors(linear, fold), self._forms(fold).judge(closed, fold.steps).errors
+            gains.append(plain.score(noisy=True) - bent.score(noisy=True))
         every = np.array([gain, *gains])
         far = len(every) > _OTHERS and every.mean() - 2.0 * every.std(ddof=1) / math.sqrt(len(every)) > _FAR
         return far or (sure and (not gains or min(gains) > 0))
@@ -352,8 +365,7 @@ class DenseFitting:
         """Whether networks may find what closed forms left: neither noise nor rounding is all that remains."""
         if simple.error < _PERFECT:
             return False
-        tried = self.recipe.tried_parts
-        if not any(kind in CLOSED_FORMS or kind in PARTS for kind in tried):
+        if not self._closed_kinds:
             return True
         # In noisy data and with many pairs, a linear map of many lags that beat drawn lenses leaves nothing to networks
         # of few lags.
@@ -376,9 +388,7 @@ class DenseFitting:
         blended, errors = replace(best, blended=True), []
         for fold in self.ways:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
-            windows = load(self.dataset, fold, best.history, self.scale)
-            frame = self.preparer.prepare(fold.train, best.history).linear(blended)
-            errors.append(float(windows.log_error(roll_linear([frame], windows))[0]))
+            errors.append(self._linear_errors(blended, fold).score())
         if sum(errors) / len(errors) > linear.errors[best] + ALIKE:
             return plain
         self.tried.append({**blended.record(), "correction_weight": 0.0, "nmse": math.exp(errors[-1])})
@@ -425,24 +435,21 @@ class DenseFitting:
             decision, used, among = decisions[group], work, trained
             setting = decision.setting
             assert setting is not None
-            now = judge(work.trained, work.frame, windows, work.source, work.allowed, len(trained), [setting])
+            now = work.judge(windows, len(trained), setting)
             if now.errors[setting][trained.index(group)] > decision.error + _WORSE:
                 used, among = self._chosen(candidate), chosen
-            step = used.step(setting, among, group)
-            surrogate, weight = settled(
-                step, setting.correction_weight, self._last_window(candidate), self.noise.matters
-            )
-            decision = replace(decision, setting=replace(setting, correction_weight=weight))
+            surrogate = used.step(setting, among, group)
+            if self.noise.matters:  # which is what makes rollouts grow without bound
+                index, _, last = self.dataset.stretches(candidate.history)[-1]
+                window = self.dataset.series[index].rows(last - candidate.history, last).astype("float64")
+                surrogate, weight = settled(surrogate, setting.correction_weight, window)
+                decision = replace(decision, setting=replace(setting, correction_weight=weight))
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
         return fits
 
     def _chosen(self, candidate: FrameChoice) -> Work:
         """What was trained for choosing: for every seed that tried this frame, whether it uses it or not."""
         return self.trials.train(self.fold.train, candidate, Stage(Phase.CHOOSING), self.picked[candidate])
-
-    def _last_window(self, candidate: FrameChoice) -> Any:
-        index, _, last = self.dataset.stretches(candidate.history)[-1]
-        return self.dataset.series[index].rows(last - candidate.history, last).astype("float64")
 
     def _report(
         self, surrogate: DenseStep, ready: Any, decision: Choice, linear: LinearChoice, work: Any, group: int
@@ -460,7 +467,8 @@ class DenseFitting:
             seconds=time.perf_counter() - self.began, closed=decision.closed,
         )  # fmt: skip
         fit, seen, fold = self.seen.fit(fit), self.seen, replace(self.fold, steps=self.longest)
-        learned = seen.step(self._before_refit(surrogate, decision, group))
+        # Only the model as it was before the held-out rows trained it can be judged by them.
+        learned = seen.step(self._choosing_step(decision, group) if self.recipe.refit else surrogate)
         plain = seen.step(DenseStep(self.preparer.linear(self.fold.train, linear.best)))
         earlier = [(other, seen.step(step)) for other, step in self._earlier(decision, group)]
         final = None if fit.report.held_out_rows else fit.surrogate
@@ -468,10 +476,6 @@ class DenseFitting:
         report = seen.errors(skill.into(fit.report, noisy=self.noise.matters), skill, self.fold.steps)
         notes = (*report.notes, *self.limit.notes())
         return replace(fit, report=replace(report, notes=notes, seconds=time.perf_counter() - self.began))
-
-    def _before_refit(self, surrogate: DenseStep, decision: Choice, group: int) -> DenseStep:
-        """The model as it was before the held-out rows trained it, which only they can judge."""
-        return self._choosing_step(decision, group) if self.recipe.refit else surrogate
 
     def _choosing_step(self, decision: Choice, group: int) -> DenseStep:
         """The model of the rows that train, by which it was chosen."""
@@ -492,7 +496,3 @@ class DenseFitting:
         if decision.closed is not None:
             return replace_seed(self.closed, self.seeds[group]).step(decision.closed, train)
         return DenseStep(self.preparer.linear(train, decision.candidate))
-
-
-def _quiet(event: Event) -> None:
-    del event

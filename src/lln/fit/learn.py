@@ -1,4 +1,4 @@
-"""Which trainer serves a dataset: the one seam between dense states and fields on a grid."""
+"""A fit of any dataset, the one seam between dense states and fields on a grid; and a fit continued on new data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ from lln.core.errors import InputError, did_you_mean
 from lln.core.threads import one_thread
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
 from lln.data.series import Dataset
+from lln.data.stream import with_input_lags
+from lln.fit.choice.holdout import folds
+from lln.fit.choice.representation import Logarithms, States
+from lln.fit.closed.bases import ClosedChoice
+from lln.fit.closed.flow_search import FlowChoice
+from lln.fit.closed.forms import DRAWS, ClosedForms
+from lln.fit.defaults import VALIDATION
 from lln.fit.fields.contest import Contest, contest, held_out_error
 from lln.fit.fields.recipe import FieldFitting, FieldOptions, field_identity, fit_field_surrogate
 from lln.fit.fitter import DenseFitting, fit_surrogate
-from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit
+from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.base import AnyStep
+from lln.step.dense import DenseStep
 from lln.train.checkpoint import Checkpoint, identity_of
 
 # Beyond so many coordinates a matrix over the grid is not even tried.
@@ -207,3 +216,58 @@ def _piece(shared: Any, piece: tuple[Callable[[Any, Any], Any], int, Any]) -> An
             return function(shared, item)
         finally:
             torch.set_num_threads(before)
+
+
+@one_thread
+def continue_fit(
+    dataset: Dataset,
+    recipe: Recipe,
+    report: FitReport,
+    *,
+    field: Field = "auto",
+    progress: Callable[[Any], None] | None = None,
+) -> Fit:
+    """Fit the structure of an earlier fit to other data.
+
+    A closed form is solved again, with the lags, degree and ridge that were chosen; scores and intervals stay those of
+    the earlier fit. A trained network is trained again in the frame and with the sizes that were chosen.
+
+    Args:
+        dataset: all rows to learn from, the earlier ones included if they still count.
+        recipe: of the earlier fit, filled in.
+        report: of the earlier fit.
+        field: how grids are treated.
+        progress: callback that receives an Event.
+    """
+    if not report.structure:
+        return learn(dataset, recipe, field=field, progress=progress)
+    given, dataset = dataset, with_input_lags(dataset, report.input_lags)
+    seen = Logarithms(dataset) if report.logarithms else States(dataset)
+    dataset = seen.dataset
+    began, preparer = time.perf_counter(), Preparer(dataset)
+    ready = preparer.prepare(None, report.history)
+    if "kind" in report.structure:
+        choice = ClosedChoice(**{**report.structure, "factors": tuple(report.structure.get("factors", ()))})
+        if report.structure.get("flow"):
+            choice = replace(choice, flow=FlowChoice(**report.structure["flow"]))
+        fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]
+        forms = ClosedForms(preparer, fold, ready.units.scale, recipe.seed, noisy=report.noisy)
+        step = forms.step(choice, None, draws=DRAWS)
+    else:
+        step = DenseStep(preparer.linear(None, FrameChoice.from_structure(report.structure)))
+    low, high = ((side - step.frame.mean) / step.frame.scale for side in (ready.low, ready.high))
+    note = f"Solved again on {ready.pairs:,} pairs; scores and intervals are those of the earlier fit."
+    notes = [one for one in report.notes if not one.startswith("Solved again")]
+    report = replace(
+        report,
+        trajectories=len(dataset.series),
+        pairs=ready.pairs,
+        left_out=ready.left_out,
+        region=(low.tolist(), high.tolist()),
+        training_rows=tuple((index, 0, len(one)) for index, one in enumerate(dataset.series)),
+        held_out_rows=(),
+        source=dataset.source,
+        notes=(*notes, note),
+    )
+    fit = seen.fit(Fit(step, recipe, report))
+    return replace(fit, report=replace(fit.report, dataset=given.digest(), seconds=time.perf_counter() - began))

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 
 from lln.data.series import Dataset
-from lln.data.stream import Pairs, moments, pair_batches, pairs, rows_in_batch
+from lln.data.stream import Pairs, check_range, moments, pair_batches, pairs, rows_in_batch, span_batches, span_weights
 from lln.fit.choice.holdout import Part
 from lln.fit.closed.linear import (
     Block,
@@ -20,6 +21,7 @@ from lln.fit.closed.linear import (
     Regression,
     Units,
     allowed_features,
+    lag_weights,
     neighbours,
     regression_of_block,
     regression_of_moments,
@@ -27,9 +29,7 @@ from lln.fit.closed.linear import (
     units_of_moments,
     units_of_pairs,
 )
-from lln.fit.closed.naive import lag_weights
 from lln.fit.closed.ridge import RIDGES
-from lln.fit.closed.rows import evenly_spread, feature_blocks
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
@@ -48,7 +48,7 @@ class FrameChoice:
         ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
             offset, None for the naive forecast alone.
         blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
-        naive: the naive forecast, as `lln.fit.closed.naive.lag_weights` names it.
+        naive: the naive forecast, as `lln.fit.closed.linear.lag_weights` names it.
         season: in steps; 0 for none.
         level: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
         smoothing: constants of the naive forecast.
@@ -137,7 +137,17 @@ class PreparedData:
 
     def some(self, units: Units, most: int) -> Block:
         """Features in `units`, increments and weights of up to `most` pairs, evenly spread."""
-        return evenly_spread(self.dataset, units, most)
+        count, at, found = self.dataset.transitions(units.history), 0, []
+        keep = np.linspace(0, count - 1, min(most, count)).round().astype(int)
+        for block in feature_blocks(self.dataset, units):
+            if count <= len(block[0]) and count <= most:
+                return block
+            rows = keep[(keep >= at) & (keep < at + len(block[0]))] - at
+            found.append(tuple(None if part is None else part[rows] for part in block))
+            at += len(block[0])
+        features, increments, weights = zip(*found, strict=True)
+        weight = None if weights[0] is None else np.concatenate(weights)
+        return np.concatenate(features), np.concatenate(increments), weight
 
     def near(self, radius: int | None) -> Mask | None:
         """Which coordinates are neighbours, (n, n); None for all."""
@@ -221,10 +231,6 @@ class Preparer:
             self._parts[parts] = self.dataset.select(parts or ())
         return self._parts[parts]
 
-    def forget(self) -> None:
-        """Let go of what was prepared."""
-        self._made.clear()
-
     def __getstate__(self) -> dict[str, Any]:
         return {"dataset": self.dataset, "_parts": {None: self.dataset}, "_made": {}}
 
@@ -295,3 +301,30 @@ def residuals(frame: Frame, batch: Pairs) -> tuple[Array, Array]:
     known = DenseStep(frame).closed_form(torch.from_numpy(features)).numpy()
     rest = (batch.increments - known) / frame.scale
     return features, rest / np.where(frame.gain > 0, frame.gain, 1.0)
+
+
+def feature_blocks(dataset: Dataset, units: Units) -> Iterator[Block]:
+    """Features (P, F), increments (P, n) and weights (P,) or None of all pairs in order.
+
+    Features are those of `Frame.feature_rows`, bit for bit; increments are in the units of the data.
+    """
+    history, n, m = units.history, len(units.mean), len(units.input_mean)
+    for spans in span_batches(dataset, history):
+        count = sum(b - a for _, a, b in spans)
+        features, increments, at = np.empty((count, n * history + m)), np.empty((count, n)), 0
+        for i, a, b in spans:
+            here = slice(at, at + b - a)
+            states = np.asarray(dataset.series[i].rows(a - history + 1, b + 1), dtype=np.float64)
+            known = dataset.series[i].input_rows(a, b)
+            check_range(dataset, states, known)
+            increments[here] = states[history:] - states[history - 1 : -1]
+            z = (states[:-1] - units.mean) / units.scale
+            features[here, :n] = z[history - 1 :]
+            if history > 1:
+                past = sliding_window_view(np.diff(z, axis=0), history - 1, axis=0)[..., ::-1].swapaxes(1, 2)
+                out = features[here, n : n * history].reshape(b - a, history - 1, n)
+                np.divide(past, units.difference_scale, out=out)
+            if known is not None:
+                features[here, n * history :] = (known - units.input_mean) / units.input_scale
+            at += b - a
+        yield features, increments, span_weights(dataset, history, spans)

@@ -5,10 +5,9 @@ Sizes follow from the shape of the data. Fine-tuning over several steps makes er
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,17 @@ from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.network_choice import Judgement, NetworkChoice, adopt, judge
-from lln.fit.choice.scores import FAR
+from lln.fit.choice.models import STOPS, Judgement, NetworkChoice, Work
 from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.options import Event, Phase, Recipe
-from lln.fit.prepare import FrameChoice, PreparedData, Preparer
+from lln.fit.prepare import FrameChoice, Preparer
 from lln.models.factory import options_of
 from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
-from lln.train.batches import Batches
 from lln.train.checkpoint import Checkpoint
-from lln.train.ensemble import CLIP, LocalityMask, ReadoutFit, Shape, Trained, gradient_mask, train_ensemble
+from lln.train.ensemble import CLIP, LocalityMask, ReadoutFit, Shape, gradient_mask, train_ensemble
 from lln.train.loop import WARM_UP, Schedule, Trainer, UpdateOptions
 from lln.train.unrolled import Stretches, Unroll, unrolled_loss
 
@@ -127,7 +124,6 @@ Progress = Callable[[Event], None]
 BATCH = 256
 LENS_RATE = 1e-2
 COMPARATOR_RATE = 2e-3
-STOPS = (0.6, 0.8, 1.0)
 # Of the time that is left when each begins. Judging takes some too, and fine-tuning about as much as training.
 _SHARE_OF_TIME = {Phase.SCREENING: 0.25, Phase.CHOOSING: 0.4, Phase.REFIT: 0.65}
 _JUDGING = 0.3
@@ -153,39 +149,6 @@ class Stage:
     def screening(self) -> bool:
         """Whether it is short, to see which candidates are worth more."""
         return self.phase is Phase.SCREENING
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """A trained candidate with all that was used."""
-
-    ready: PreparedData
-    frame: Frame
-    shape: Shape
-    source: Batches
-    trained: Trained
-    allowed: Tensor | None
-    unroll: int
-
-    @property
-    def unexplained(self) -> float:
-        """Root mean square of one-step errors against that of the change."""
-        return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
-
-    def step(self, setting: NetworkChoice, groups: Sequence[int], group: int) -> DenseStep:
-        """The step of one of the groups that were trained, with the networks as `setting` uses them."""
-        model = adopt(self.trained, setting, self.source, self.allowed)
-        each = len(model) // len(groups)
-        first = groups.index(group) * each
-        members = tuple(model.member(first + index) for index in range(each))
-        frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
-        if not frame.matrix.any():  # nothing holds a network that stands alone
-            frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
-        return DenseStep(frame, members)
-
-    def unrolled_by(self, setting: NetworkChoice | None) -> int:
-        """Steps of the fine-tuning that this setting has had."""
-        return self.unroll if setting is not None and setting.stop >= len(STOPS) else 0
 
 
 class Trials:
@@ -223,38 +186,38 @@ class Trials:
         self, fold: Fold, candidates: Sequence[FrameChoice], scale: Array, groups: Sequence[int]
     ) -> Iterator[Judgement]:
         """Judge every candidate after a short training; what the checkpoint knows is not trained again."""
-        every = [
-            _Screening(fold, candidate, scale, Stage(Phase.SCREENING, index + 1, len(candidates)), groups)
-            for index, candidate in enumerate(candidates)
-        ]
-        found = self.mapper(_screen, self, [one for one in every if self._known(one.stage, one.candidate) is None])
-        for one in every:
-            judgement = self._known(one.stage, one.candidate) or next(found)
-            self._keep(one.stage, one.candidate, judgement)
+        stages = [Stage(Phase.SCREENING, index + 1, len(candidates)) for index in range(len(candidates))]
+        names = [_name(*one) for one in zip(stages, candidates, strict=True)]
+        pieces = [(fold, candidate, scale, stage, groups) for candidate, stage in zip(candidates, stages, strict=True)]
+        unknown = [piece for name, piece in zip(names, pieces, strict=True) if self._known(name) is None]
+        found = self.mapper(_screen, self, unknown)
+        for name in names:
+            judgement = self._known(name) or next(found)
+            self._keep(name, judgement)
             yield judgement
 
-    def _known(self, stage: Stage, candidate: FrameChoice) -> Judgement | None:
-        kept = self.kept.get(f"{stage.phase} {_title(candidate)} judged")
+    def _known(self, name: str) -> Judgement | None:
+        kept = self.kept.get(f"{name} judged")
         return None if kept is None else Judgement({NetworkChoice(*row[0]): np.asarray(row[1]) for row in kept[0]})
 
-    def _keep(self, stage: Stage, candidate: FrameChoice, found: Judgement) -> None:
+    def _keep(self, name: str, found: Judgement) -> None:
         """Write a judgement to the checkpoint."""
-        name = f"{stage.phase} {_title(candidate)}"
         if self.kept.get(f"{name} judged") is None:
             rows = [[[s.stop, s.readout, s.correction_weight], errors.tolist()] for s, errors in found.errors.items()]
             self.kept.put(f"{name} judged", rows)
 
     def judge(self, fold: Fold, candidate: FrameChoice, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
         """Train on what `fold` leaves, and judge on what it holds out."""
-        known = self._known(stage, candidate)
+        name = _name(stage, candidate)
+        known = self._known(name)
         if known is not None:
             return known
         work = self.train(fold.train, candidate, stage, groups)
         windows = load(self.preparer.dataset, fold, candidate.history, scale)
-        found = judge(work.trained, work.frame, windows, work.source, work.allowed, len(groups))
+        found = work.judge(windows, len(groups))
         if stage.screening:
-            self.kept.drop(f"{stage.phase} {_title(candidate)}")
-        self._keep(stage, candidate, found)
+            self.kept.drop(name)
+        self._keep(name, found)
         return found
 
     def train(
@@ -275,7 +238,7 @@ class Trials:
             which = (stage.index, stage.total) if stage.total > 1 else (0, 0)
             self.progress(Event(stage.phase, done, total, f"loss {loss:.2e}", *which))
 
-        name = f"{stage.phase} {_title(candidate)}"
+        name = _name(stage, candidate)
         trained = train_ensemble(
             shape, source, seeds, schedule, recipe.device, size=batch, checkpoint=self.kept, phase=name, progress=say
         )
@@ -335,7 +298,7 @@ class Trials:
     def __getstate__(self) -> dict[str, Any]:
         left = None if self.deadline is None else self.deadline - time.monotonic()  # clocks of machines differ
         state = {**self.__dict__, "deadline": left, "screened_by": None}
-        return {**state, "progress": _say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+        return {**state, "progress": say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -343,22 +306,12 @@ class Trials:
             self.deadline += time.monotonic()
 
 
-@dataclass(frozen=True, eq=False)
-class _Screening:
-    """One short training, to see what a candidate is worth."""
-
-    fold: Fold
-    candidate: FrameChoice
-    scale: Array
-    stage: Stage
-    groups: Sequence[int]
+def _screen(trials: Trials, piece: tuple[Fold, FrameChoice, Array, Stage, Sequence[int]]) -> Judgement:
+    return trials.judge(*piece)
 
 
-def _screen(trials: Trials, one: _Screening) -> Judgement:
-    return trials.judge(one.fold, one.candidate, one.scale, one.stage, one.groups)
-
-
-def _say_nothing(event: Event) -> None:
+def say_nothing(event: Event) -> None:
+    """Progress that nobody hears."""
     del event
 
 
@@ -367,10 +320,11 @@ def rate_of(model: str) -> float:
     return LENS_RATE if model == "lens" else COMPARATOR_RATE
 
 
-def _title(candidate: FrameChoice) -> str:
+def _name(stage: Stage, candidate: FrameChoice) -> str:
+    """Of a training, in the checkpoint."""
     naive = "" if candidate.naive == "last" else f" {candidate.naive} {candidate.season}"
     level = "" if candidate.level else " changes"
-    return f"H{candidate.history} reach {candidate.radius} ridge {candidate.ridge}{naive}{level}"
+    return f"{stage.phase} H{candidate.history} reach {candidate.radius} ridge {candidate.ridge}{naive}{level}"
 
 
 def check_device(device: str) -> None:

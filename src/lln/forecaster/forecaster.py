@@ -232,7 +232,7 @@ class LensForecaster(FittedForecaster):
             progress: callback that receives an Event; None shows progress as `verbose` says.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.
         """
-        from lln.fit.continued import continue_fit
+        from lln.fit.learn import continue_fit
 
         self._fitted()
         dataset = self.layout_.read(trajectories, **data)

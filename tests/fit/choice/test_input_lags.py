@@ -6,7 +6,7 @@ from forcing import delayed
 from forecasters import forced_data
 
 from lln.data.series import Dataset, Series
-from lln.fit.choice.input_lags import choose_input_lags
+from lln.fit.choice.representation import choose_input_lags
 from lln.fit.fitter import fit_many
 from lln.fit.options import Recipe
 

@@ -6,8 +6,8 @@ import pytest
 import lln
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
-from lln.fit.choice import logarithms
-from lln.fit.choice.logarithms import grow_with_level
+from lln.fit.choice import representation
+from lln.fit.choice.representation import grow_with_level
 
 
 def seasonal(rows=144, *, grows=True, seed=0):
@@ -66,9 +66,9 @@ def model():
 def test_forecasts_are_better_and_the_report_says_why(model, monkeypatch):
     states = seasonal()
     assert model.report_.logarithms
-    assert logarithms.NOTE in model.report_.notes
+    assert representation.NOTE in model.report_.notes
     assert "logarithms of the last" in str(model.summary())
-    monkeypatch.setattr(logarithms, "grow_with_level", lambda _: False)
+    monkeypatch.setattr(representation, "grow_with_level", lambda _: False)
     plain = lln.LensForecaster().fit(states[:120], dt=1.0)
     assert not plain.report_.logarithms
     errors = [np.mean((one.rollout(steps=24).array[1:] - states[120:]) ** 2) for one in (model, plain)]
@@ -105,7 +105,7 @@ def test_a_fit_goes_on_in_logarithms(tmp_path, model):
     again, states = lln.load(tmp_path / "m.lln"), seasonal()
     again.update(states)
     assert again.report_.logarithms
-    assert again.report_.notes.count(logarithms.NOTE) == 1
+    assert again.report_.notes.count(representation.NOTE) == 1
     before = again.rollout(steps=12).array
     assert before[0] == pytest.approx(states[-1])
     with pytest.raises(InputError, match="needs states above zero"):

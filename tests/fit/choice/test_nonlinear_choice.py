@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from lln.data.series import Dataset, Series
-from lln.fit.choice.holdout import folds
-from lln.fit.choice.network_choice import Choice, best_form, where_it_counts
-from lln.fit.choice.scores import RolloutErrors
-from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.choice.holdout import RolloutErrors, folds
+from lln.fit.choice.models import Choice, best_form, where_it_counts
+from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
 from lln.train.checkpoint import Checkpoint
@@ -55,6 +54,6 @@ def test_a_closed_form_of_clean_data_that_is_right_for_much_longer_is_used(lost,
     leads = tuple(2**k for k in range(7))
     lens, plain = np.full((5, 7), 0.2), np.where(np.array(leads) < lost, 1e-9, 1.0) * np.ones((5, 1))
     monkeypatch.setattr(fitting, "_alone", lambda _: Choice(FrameChoice(1, None, 1e-6), None, 0.0))
-    monkeypatch.setattr(fitting, "_linear_errors", lambda _: RolloutErrors(leads, plain))
+    monkeypatch.setattr(fitting, "_linear_errors", lambda *_: RolloutErrors(leads, plain))
     chosen = fitting._simple(None, [Scored(ClosedChoice("lens", 1, 1e-6, width=9), RolloutErrors(leads, lens))])
     assert (None if chosen.closed is None else chosen.closed.kind) == part

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_times
+from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_times
 
 RNG = np.random.default_rng(0)
 

@@ -9,10 +9,9 @@ import lln
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
-from lln.fit.choice.histories import seasons, slow_season
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
-from lln.fit.closed.linear import spectral_radius
-from lln.fit.closed.naive import lags_of
+from lln.fit.choice.traits import seasons, slow_season
+from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep

@@ -6,10 +6,9 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
-from lln.fit.choice.histories import linear_histories, seasons
-from lln.fit.choice.scores import RolloutErrors
-from lln.fit.closed.bases import PolynomialBasis, drawn_lenses
-from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.choice.holdout import RolloutErrors
+from lln.fit.choice.traits import linear_histories, seasons
+from lln.fit.closed.bases import ClosedChoice, PolynomialBasis, Scored, drawn_lenses
 from lln.fit.closed.forms import ClosedForms, _safe_margin
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.options import TimeLimit

@@ -7,15 +7,22 @@ import torch
 
 from lln import LensForecaster, load
 from lln.data.series import Dataset, Series
-from lln.fit.choice.scores import RolloutErrors
-from lln.fit.closed.bases import LensBasis, drawn_lenses
-from lln.fit.closed.choices import ClosedChoice, Scored
+from lln.fit.choice.holdout import RolloutErrors
+from lln.fit.closed.bases import (
+    ClosedChoice,
+    FeatureRows,
+    LensBasis,
+    Projection,
+    Scored,
+    drawn_lenses,
+    factor_count,
+    rays,
+    with_factors,
+)
 from lln.fit.closed.forms import ClosedForms
-from lln.fit.closed.projection import Projection, factor_count, rays, with_factors
 from lln.fit.closed.ridge import RidgePath
-from lln.fit.closed.rows import Pairs
-from lln.fit.continued import continue_fit
 from lln.fit.fitter import Recipe, fit_surrogate
+from lln.fit.learn import continue_fit
 from lln.fit.options import TimeLimit
 
 
@@ -23,7 +30,7 @@ def bends_along_one_feature(rows, seed=0):
     """Features of which the first alone bends the increments, and sharply."""
     features = np.random.default_rng(seed).standard_normal((rows, 3))
     bent = np.tanh(3 * features[:, 0])
-    return Pairs(features, np.stack([bent, features[:, 1] - bent**2], axis=1), None)
+    return FeatureRows(features, np.stack([bent, features[:, 1] - bent**2], axis=1), None)
 
 
 def lenses(width=40, features=3, seed=3):
@@ -64,7 +71,7 @@ def test_the_loss_is_that_of_the_solved_readout_and_the_volume():
     pairs, ridge = bends_along_one_feature(60), 1e-4
     projection = Projection(lenses(), pairs, ridge)
     loss, _ = projection.value(np.zeros(factor_count(projection.network)))
-    columns = np.concatenate([pairs.features, LensBasis(lenses(), 0.4).columns(pairs.features)], axis=1)
+    columns = np.concatenate([pairs.features, LensBasis(lenses()).columns(pairs.features)], axis=1)
     weights, offset = RidgePath([(columns, pairs.increments, None)]).solve(ridge)
     left = pairs.increments - columns @ weights.T - offset
     size = pairs.increments.std(axis=0)
@@ -79,7 +86,7 @@ def test_a_network_with_factors_has_the_rays_that_were_trained():
     network, rows = lenses(), np.random.default_rng(2).standard_normal((7, 3))
     factors = tuple(np.linspace(0.5, 1.8, factor_count(network)).tolist())
     expected = rays(network, torch.from_numpy(rows), torch.tensor(factors, dtype=torch.float64))
-    np.testing.assert_allclose(LensBasis(with_factors(network, factors), 0.4).columns(rows), expected, rtol=1e-12)
+    np.testing.assert_allclose(LensBasis(with_factors(network, factors)).columns(rows), expected, rtol=1e-12)
     assert with_factors(network, factors).config()["optical_length"] != network.config()["optical_length"]
 
 
@@ -89,7 +96,7 @@ def test_training_lowers_the_error_on_other_rows_and_for_other_draws():
     assert factors is not None
 
     def error(network):
-        basis = LensBasis(network, 0.4)
+        basis = LensBasis(network)
         columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
         return RidgePath(train.blocks(basis)).one_step(columns, held.increments, (1e-10, 1e-8, 1e-6, 1e-4)).min()
 

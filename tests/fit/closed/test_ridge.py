@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from lln.fit.closed.ridge import RidgePath, singular_values
+from lln.fit.closed.linear import singular_values
+from lln.fit.closed.ridge import RidgePath
 
 RNG = np.random.default_rng(1)
 

@@ -4,8 +4,7 @@ import pytest
 from lln.data import stream
 from lln.data.series import Dataset, Series
 from lln.data.stream import pairs
-from lln.fit.closed.rows import evenly_spread, feature_blocks
-from lln.fit.prepare import FrameChoice, prepare
+from lln.fit.prepare import FrameChoice, feature_blocks, prepare
 
 
 def data(weights=True, dtype="float64"):
@@ -40,13 +39,14 @@ def test_blocks_hold_the_features_of_the_windows_bit_for_bit(history, dtype):
 @pytest.mark.usefixtures("small_blocks")
 def test_evenly_spread_rows_are_those_of_all_rows():
     given = data(weights=False)
-    units, held = prepare(given, 3).units, pairs(given, 3)
+    ready, held = prepare(given, 3), pairs(given, 3)
+    units = ready.units
     rows = np.linspace(0, len(held) - 1, 50).round().astype(int)
-    features, increments, weights = evenly_spread(given, units, 50)
+    features, increments, weights = ready.some(units, 50)
     np.testing.assert_array_equal(features, units.frame().feature_rows(held.window[rows], held.inputs[rows]))
     np.testing.assert_array_equal(increments, held.increments[rows])
     assert weights is None
-    assert len(evenly_spread(given, units, 10**6)[0]) == len(held)
+    assert len(ready.some(units, 10**6)[0]) == len(held)
 
 
 @pytest.mark.parametrize("weights", [False, True])

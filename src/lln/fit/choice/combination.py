@@ -17,11 +17,9 @@ import numpy as np
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.histories import seasons, slow_season
-from lln.fit.choice.holdout import Fold, Windows, load, origin_blocks, rows_before
-from lln.fit.choice.scores import LEAST, WORST, lead_times
-from lln.fit.closed.linear import spectral_radius
-from lln.fit.closed.naive import lags_of
+from lln.fit.choice.holdout import LEAST, WORST, Fold, Windows, lead_times, load, origin_blocks, rows_before
+from lln.fit.choice.traits import seasons, slow_season
+from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array, Frame
@@ -194,14 +192,10 @@ def rollout_scores(
     totals: dict[FrameChoice, Array] = {}
     for piece, errors in zip(pieces, mapper(_errors, preparer, pieces), strict=True):
         for one, error in zip(piece.candidates, errors, strict=True):
-            totals[one] = totals.get(one, 0.0) + _rows(piece.fold) * error
-    counts = [np.where(np.asarray(leads) <= fold.steps, _rows(fold) * len(fold.windows), 0) for fold in folds]
+            totals[one] = totals.get(one, 0.0) + piece.fold.training_rows * error
+    counts = [np.where(np.asarray(leads) <= fold.steps, fold.training_rows * len(fold.windows), 0) for fold in folds]
     count = np.sum(counts, axis=0)
     return {one: float(np.log(np.maximum(total / count, LEAST)).mean()) for one, total in totals.items()}
-
-
-def _rows(fold: Fold) -> int:
-    return sum(last - first for _, first, last in fold.train)
 
 
 def _errors(preparer: Preparer, piece: _Piece) -> Array:

@@ -13,16 +13,26 @@ import torch
 
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
-from lln.fit.choice.holdout import Fold, Part, load
-from lln.fit.choice.noise import typical_square
-from lln.fit.choice.scores import horizon_of
-from lln.fit.closed.bases import Basis, LensBasis, PolynomialBasis, drawn_lenses, lag_space, monomial_count
-from lln.fit.closed.choices import WIDEST, ClosedChoice, Scored
-from lln.fit.closed.linear import best as best_of
-from lln.fit.closed.projection import RAYS, Projection, with_factors
+from lln.fit.choice.holdout import Fold, Part, horizon_of, load
+from lln.fit.choice.traits import typical_square
+from lln.fit.closed.bases import (
+    MOST_ROWS,
+    RAYS,
+    WIDEST,
+    Basis,
+    ClosedChoice,
+    FeatureRows,
+    LensBasis,
+    PolynomialBasis,
+    Projection,
+    Scored,
+    drawn_lenses,
+    lag_space,
+    with_factors,
+)
+from lln.fit.closed.flow_search import FlowForms
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
-from lln.fit.closed.rows import ROWS, Pairs, pairs_of
-from lln.fit.flows.search import FlowForms
+from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer
 from lln.step.dense import DenseStep
@@ -55,6 +65,13 @@ _LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
 
 
+Screened = tuple[float, ClosedChoice, list[float]]  # one-step error, setting, ridges to try
+
+
+def _say_nothing(done: int, total: int, text: str) -> None:
+    del done, total, text
+
+
 class ClosedForms:
     """Solves and judges the closed forms of one dataset.
 
@@ -75,7 +92,7 @@ class ClosedForms:
         fold: Fold,
         scale: Array,
         seed: int,
-        say: Callable[[int, int, str], None],
+        say: Callable[[int, int, str], None] = _say_nothing,
         *,
         noisy: bool = False,
         mapper: Mapper = serial,
@@ -83,7 +100,7 @@ class ClosedForms:
     ) -> None:
         self.mapper, self.limit = mapper, limit or TimeLimit()
         self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
-        self._rows: dict[tuple[tuple[Part, ...] | None, int], Pairs] = {}
+        self._rows: dict[tuple[tuple[Part, ...] | None, int], FeatureRows] = {}
         self._best: ClosedChoice | None = None
         self._exact = True  # whether rounding of sums of products counts
         self._at_noise = False  # whether noise is most of what screened settings left over
@@ -178,9 +195,8 @@ class ClosedForms:
         """Ridges near that of the least one-step error on held-out rows."""
         _, basis, path = self._path(choice)
         held = self._held_out(choice.history)
-        columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
         ridges = [ridge for ridge in RIDGES if self._exact or ridge > _LEAST_RIDGE]
-        return _around(ridges[best_of(path.one_step(columns, held.increments, ridges).tolist())])
+        return _around(ridges[_lowest(path.one_step(held.columns(basis), held.increments, ridges))])
 
     @cached_property
     def flows(self) -> FlowForms:
@@ -228,8 +244,8 @@ class ClosedForms:
         """Held-out rollouts of one closed form over `steps`."""
         return self._roll(choice, [choice.ridge], steps)[0]
 
-    def _screen(self, histories: Sequence[int], kinds: Sequence[str]) -> list[tuple[float, ClosedChoice, list[float]]]:
-        """One-step error, setting and ridges to try of every setting, the best first."""
+    def _screen(self, histories: Sequence[int], kinds: Sequence[str]) -> list[Screened]:
+        """Every setting with its one-step error, the best first."""
         change = float(np.mean(self._held_out(histories[0]).increments ** 2))
         settings = [one for history in histories for one in self._settings(history, kinds)]
         self._exact = False
@@ -241,9 +257,7 @@ class ClosedForms:
         self._at_noise = self.noisy and bool(screened) and screened[0][0] > _NOISE_LEFT * change
         return screened
 
-    def _screen_in_stages(
-        self, settings: Sequence[ClosedChoice], change: float
-    ) -> list[tuple[float, ClosedChoice, list[float]]]:
+    def _screen_in_stages(self, settings: Sequence[ClosedChoice], change: float) -> list[Screened]:
         """Two settings of each history, which tell the histories that are worth the others."""
         # Differences of past states hold more noise than the states do.
         lens = [one for one in settings if one.scale == SCALES[1] and one.lags == (self.noisy and one.history > 1)]
@@ -257,10 +271,8 @@ class ClosedForms:
         rest = [one for one in settings if one not in first and (one.history in worth or one.kind in PARTS)]
         return sorted([*screened, *self._screen_settings(rest, change)], key=lambda one: one[0])
 
-    def _screen_settings(
-        self, settings: Sequence[ClosedChoice], change: float
-    ) -> list[tuple[float, ClosedChoice, list[float]]]:
-        screened: list[tuple[float, ClosedChoice, list[float]]] = []
+    def _screen_settings(self, settings: Sequence[ClosedChoice], change: float) -> list[Screened]:
+        screened: list[Screened] = []
         enough = (_ENOUGH if self._exact else _PRECISE) * change
         for choice, error, ridge in self.mapper(_screened, self, [(one, self._exact) for one in settings]):
             if math.isfinite(error):
@@ -277,7 +289,7 @@ class ClosedForms:
 
     def _settings(self, history: int, kinds: Sequence[str]) -> Iterator[ClosedChoice]:
         ready = self.preparer.prepare(self.fold.train, history)
-        rows, factors = min(ready.pairs, ROWS), len(self._active(ready))
+        rows, factors = min(ready.pairs, MOST_ROWS), len(self._active(ready))
         for degree in DEGREES if "polynomial" in kinds else ():
             if monomial_count(factors, degree) <= min(_MOST_MONOMIALS, 0.8 * rows):
                 yield ClosedChoice("polynomial", history, 0.0, degree=degree)
@@ -287,10 +299,10 @@ class ClosedForms:
                 yield ClosedChoice("lens", history, 0.0, scale=scale, width=width, lags=lags)
         yield from (ClosedChoice(kind, history, 0.0) for kind in kinds if kind in PARTS)
 
-    def _one_step(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> tuple[float, float]:
-        """The least one-step error on held-out rows, and the ridge that has it; from a quarter of the rows if None."""
-        errors = [float(np.mean(rest**2)) for rest in self._residuals(choice, rows)]
-        best = best_of(errors)
+    def _one_step(self, choice: ClosedChoice) -> tuple[float, float]:
+        """The least one-step error on held-out rows, and the ridge that has it."""
+        errors = [float(np.mean(rest**2)) for rest in self._residuals(choice)]
+        best = _lowest(errors)
         return errors[best], 0.0 if choice.kind in PARTS else RIDGES[best]
 
     def _residuals(self, choice: ClosedChoice, rows: int | None = _SCREENING_ROWS) -> Iterator[Array]:
@@ -307,8 +319,7 @@ class ClosedForms:
         data = self._data(self.fold.train, choice.history)
         some = data.some(len(data.features) // 4 if rows is None else rows)
         path = RidgePath(some.blocks(basis), exact=self._exact)
-        columns = np.concatenate([held.features, basis.columns(held.features)], axis=1)
-        yield from path.residuals(columns, held.increments, RIDGES)
+        yield from path.residuals(held.columns(basis), held.increments, RIDGES)
 
     def _roll(self, choice: ClosedChoice, ridges: Sequence[float], steps: int) -> list[Scored]:
         windows = load(self.preparer.dataset, self.fold, choice.history, self.scale, steps)
@@ -346,7 +357,9 @@ class ClosedForms:
             self._last[key] = (ready, basis, path)
         return self._last[key]
 
-    def _part(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = ROWS) -> ClosedFormPart:
+    def _part(
+        self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = MOST_ROWS
+    ) -> ClosedFormPart:
         """A part of another package, solved on at most `rows` rows, or on a quarter of them if None."""
         data = self._data(parts, choice.history)
         data = data.some(len(data.features) // 4 if rows is None else rows)
@@ -361,7 +374,7 @@ class ClosedForms:
         seed = subseed(self.seed, "lenses", draw)
         mixing = lag_space(units) if choice.lags else None
         drawn = drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
-        return LensBasis(with_factors(drawn.network, choice.factors), choice.scale) if choice.factors else drawn
+        return LensBasis(with_factors(drawn.network, choice.factors)) if choice.factors else drawn
 
     def _assembled(self, ready: PreparedData, basis: Basis, weights: Array, offset: Array) -> DenseStep:
         count = ready.units.history * self.preparer.dataset.size + len(ready.units.input_mean)
@@ -369,20 +382,16 @@ class ClosedForms:
         return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
 
     def _bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
-        low, high = self._bounds(ready, margin)
-        return DenseStep(replace(made.frame, low=low, high=high), made.members)
-
-    def _bounds(self, ready: PreparedData, share: float) -> tuple[Array, Array]:
-        """Where rollouts of a nonlinear part are kept: near all rows, also those that judge, but for what drifts.
+        """The step whose rollouts are kept near all rows, also those that judge, but for what drifts.
 
         The final model knows all rows. Bounds of fewer would judge it by where it may not go.
         """
         held = self.preparer.prepare(self.fold.held_out, 1)
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        margin, far, drifts = share * (most - least), _FREE * ready.units.scale, self._drifting
-        low = np.where(drifts, ready.units.mean - far, least - margin)
-        high = np.where(drifts, ready.units.mean + far, most + margin)
-        return low, high
+        room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting
+        low = np.where(drifts, ready.units.mean - far, least - room)
+        high = np.where(drifts, ready.units.mean + far, most + room)
+        return DenseStep(replace(made.frame, low=low, high=high), made.members)
 
     @cached_property
     def _drifting(self) -> Any:
@@ -407,17 +416,17 @@ class ClosedForms:
         every = range(count + len(ready.units.input_mean))
         return tuple(index for index in every if index >= n or drifts.all() or not drifts[index])
 
-    def _data(self, parts: tuple[Part, ...] | None, history: int) -> Pairs:
+    def _data(self, parts: tuple[Part, ...] | None, history: int) -> FeatureRows:
         key = (parts, history)
         if key not in self._rows:
             ready = self.preparer.prepare(parts, history)
-            self._rows[key] = pairs_of(ready, ready.units)
+            self._rows[key] = FeatureRows.of(ready, ready.units)
         return self._rows[key]
 
-    def _held_out(self, history: int) -> Pairs:
+    def _held_out(self, history: int) -> FeatureRows:
         ready = self.preparer.prepare(self.fold.train, history)
         held = self.preparer.prepare(self.fold.held_out, history)
-        return pairs_of(held, ready.units).some(_SCREENING_ROWS)
+        return FeatureRows.of(held, ready.units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
         kept: dict[str, Any] = {"_rows": {}, "_best": None, "_steps": {}, "_last": {}}
@@ -468,14 +477,15 @@ def _around(ridge: float) -> list[float]:
     return [one for one in near if one <= RIDGES[-1]]
 
 
+def _lowest(scores: Sequence[float] | Array) -> int:
+    """Index of the lowest finite score; the first if there is none."""
+    return int(np.argmin(np.where(np.isfinite(scores), scores, np.inf)))
+
+
 def _near(lens: ClosedChoice) -> list[ClosedChoice]:
     """Drawn lenses that differ in one setting."""
     scales = [replace(lens, scale=factor * lens.scale) for factor in (2.0, 0.5)]
     return [*scales, replace(lens, lags=not lens.lags)] if lens.history > 1 else scales
-
-
-def _say_nothing(done: int, total: int, text: str) -> None:
-    del done, total, text
 
 
 def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:

@@ -1,4 +1,8 @@
-"""The linear part of a step in closed form, in float64: units, ridge, and, on a grid, its radius."""
+"""The linear part of a step in closed form, in float64: units, ridge, naive forecasts and, on a grid, its radius.
+
+A naive forecast (the mean, the last state, the last season, exponential smoothing) is a linear map without fitted
+coefficients, given as weights of past states. A ridge shrinks fitted maps towards it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import Moments, Pairs, moments
-from lln.fit.closed.ridge import singular_values
 from lln.step.frame import Array, Frame
 
 Mask = NDArray[np.bool_]
@@ -229,6 +232,20 @@ class Regression:
         return known[key]
 
 
+def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition.
+
+    LAPACK's quicker routine does not converge for some matrices of low rank, on some processors; then the other serves.
+    """
+    try:
+        return np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import svd
+
+        left, singular, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        return left, singular, right
+
+
 def regression_of_block(units: Units, block: Block) -> Regression:
     """From features (P, F), increments (P, n) and weights (P,) or None of all rows at once."""
     features, increments, weights = block
@@ -276,7 +293,6 @@ def spectral_radius(frame: Frame) -> float:
     n, history = frame.size, frame.history
     matrix = frame.matrix[:, : n * history]
     step = np.zeros((n * history, n * history))
-    step[:, : n * history] = np.tile(np.zeros_like(matrix), (history, 1))
     present = np.eye(n) + matrix[:, :n]
     change = [matrix[:, j * n : (j + 1) * n] / frame.difference_scale[j - 1] for j in range(1, history)]
     # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
@@ -298,7 +314,7 @@ def _inverse(squares: Array, ridge: float) -> Array:
 
 
 def _mean_and_scale(values: Array, weights: Array | None) -> tuple[Array, Array]:
-    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
+    share = shares(len(values), weights)
     mean = share @ values
     scale = np.sqrt(share @ (values - mean) ** 2)
     # Twelve digits: below that a spread is what rounding left of a constant.
@@ -318,12 +334,14 @@ def wide_enough(extent: Array, scale: Array) -> None:
 
 
 def _root_mean_square(values: Array, weights: Array | None) -> Array:
-    share = shares(len(values), weights, len(values) if weights is None else float(weights.sum()))
+    share = shares(len(values), weights)
     return _ones_for_zeros(np.sqrt(share @ values**2))
 
 
-def shares(count: int, weights: Array | None, total: float) -> Array:
-    """Parts of the total weight, (count,)."""
+def shares(count: int, weights: Array | None, total: float | None = None) -> Array:
+    """Parts of the total weight, (count,); None for the weight of these rows."""
+    if total is None:
+        total = count if weights is None else float(weights.sum())
     return np.full(count, 1.0 / total) if weights is None else weights / total
 
 
@@ -331,7 +349,80 @@ def _ones_for_zeros(values: Array) -> Array:
     return np.where(values > 0, values, 1.0)
 
 
-def best(scores: Sequence[float]) -> int:
-    """Index of the lowest finite score; the first if there is none."""
-    finite = [score if np.isfinite(score) else np.inf for score in scores]
-    return int(np.argmin(finite))
+_WEIGHTS_PER_LEVEL = 3.0  # lags of a smoothed level, times its weight of the newest state
+_WEIGHTS_PER_TREND = 6.0
+
+
+def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) -> Array:
+    """The weights (H,) of past states in the next one, the newest first.
+
+    Args:
+        naive: "mean" (no past state; the offset is the mean), "last" (the last state), "season" (the state one season
+            before the next one), "change" (the last state plus the change of one season ago), "level" (exponential
+            smoothing), "trend" (exponential smoothing with a damped trend), "smooth" (the smoothed state one season
+            before the next one, plus a part of what the last state differs from the one before it).
+        season: in steps; "level" and a season smooth the difference to the season before.
+        smoothing: of "season" and "change" the number of seasons that are averaged, (count,); of "level" the weight of
+            the newest state and the number of seasons, (alpha,) or (alpha, count); of "trend" the weights of level and
+            trend and the factor of the trend at each step, (alpha, beta, phi); of "smooth" the steps on both sides that
+            are averaged and that part, (width, rho).
+    """
+    if naive == "mean":
+        return np.zeros(1)
+    if naive in ("season", "change"):
+        return _seasonal(np.ones(1) if naive == "change" else np.zeros(0), season, _count(smoothing))
+    if naive == "level":
+        level = _level(smoothing[0])
+        return level if not season else _seasonal(level, season, _count(smoothing[1:]))
+    if naive == "trend":
+        alpha, beta, phi = smoothing
+        return _trend(alpha, beta, phi)
+    if naive == "smooth":
+        return _smooth_season(season, int(smoothing[0]), smoothing[1])
+    return np.ones(1)
+
+
+def lags_of(naive: str, season: int = 0, smoothing: Sequence[float] = ()) -> int:
+    """How many past states a naive forecast looks at."""
+    return len(lag_weights(naive, season, smoothing))
+
+
+def _count(smoothing: Sequence[float]) -> int:
+    return int(smoothing[0]) if smoothing else 1
+
+
+def _level(alpha: float) -> Array:
+    weights = alpha * (1 - alpha) ** np.arange(max(2, int(_WEIGHTS_PER_LEVEL / alpha)))
+    return np.asarray(weights / weights.sum())
+
+
+def _seasonal(level: Array, season: int, count: int) -> Array:
+    """The mean of the last seasons, plus the level of what differs from it."""
+    weights = np.zeros(count * season + len(level))
+    weights[: len(level)] += level
+    for k in range(1, count + 1):
+        weights[k * season - 1] += 1 / count
+        weights[k * season : k * season + len(level)] -= level / count
+    return weights
+
+
+def _trend(alpha: float, beta: float, phi: float) -> Array:
+    """Weights of damped Holt smoothing; the oldest lag takes what the truncation leaves."""
+    count = max(4, int(_WEIGHTS_PER_TREND / alpha))
+    weights = np.zeros(count)
+    level, slope = alpha, alpha * beta  # response to a unit at the newest state
+    for lag in range(count):
+        weights[lag] = level + phi * slope
+        level, slope = (1 - alpha) * (level + phi * slope), phi * slope - alpha * beta * (level + phi * slope)
+    weights[-1] += 1 - weights.sum()
+    return weights
+
+
+def _smooth_season(season: int, width: int, rho: float) -> Array:
+    """The mean of the states around one season ago, plus `rho` times the difference to the mean around that before."""
+    weights = np.zeros(season + width + 1)
+    part = 1.0 / (2 * width + 1)
+    weights[season - 1 - width : season + width] += part
+    weights[season - width : season + width + 1] -= rho * part
+    weights[0] += rho
+    return weights

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from lln.fit.closed.linear import Block, singular_values
 from lln.step.frame import Array
 
 # Ridges that are tried, relative to the largest squared singular value of the normalised columns.
@@ -16,20 +17,6 @@ FIELD_RIDGES = (1e-14, 1e-11, 1e-8, 1e-5, 1e-3)  # of convolutions
 _POWER = 30  # steps of the power method; a ridge need not be exact
 _LEAST_SQUARE = 1e-13  # of the largest: smaller squares of singular values are rounding of sums of products
 _TALL = 1.5  # with this many rows to a column, a triangular factor comes first
-
-
-def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
-    """The thin singular value decomposition.
-
-    LAPACK's quicker routine does not converge for some matrices of low rank, on some processors; then the other serves.
-    """
-    try:
-        return np.linalg.svd(matrix, full_matrices=False)
-    except np.linalg.LinAlgError:
-        from scipy.linalg import svd
-
-        left, singular, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
-        return left, singular, right
 
 
 class RidgePath:
@@ -42,7 +29,7 @@ class RidgePath:
             fraction of the time, and ridges below 1e-12 make no difference.
     """
 
-    def __init__(self, blocks: Iterable[tuple[Array, Array, Array | None]], *, exact: bool = True) -> None:
+    def __init__(self, blocks: Iterable[Block], *, exact: bool = True) -> None:
         if not exact:
             self._sum(blocks)
             return
@@ -51,7 +38,7 @@ class RidgePath:
         self.directions, self.along = right.T, left.T @ self._values
 
     @classmethod
-    def solved(cls, blocks: Iterable[tuple[Array, Array, Array | None]], ridge: float) -> tuple[Array, Array]:
+    def solved(cls, blocks: Iterable[Block], ridge: float) -> tuple[Array, Array]:
         """Weights and offset at one ridge alone, by a triangular factor: a fraction of the time of all ridges."""
         from scipy.linalg import solve_triangular
 
@@ -69,7 +56,7 @@ class RidgePath:
         weights = (solve_triangular(factor, along) / path.scale[:, None]).T
         return weights, path.mean - weights @ path.centre
 
-    def _sum(self, blocks: Iterable[tuple[Array, Array, Array | None]]) -> None:
+    def _sum(self, blocks: Iterable[Block]) -> None:
         """Singular values and directions from sums of products."""
         held, total = self._normalised(blocks)
         gram, cross = 0.0, 0.0
@@ -87,15 +74,26 @@ class RidgePath:
         else:
             self.directions, self.along = vectors, inverse[:, None] * (vectors.T @ cross)
 
-    def _fold(self, blocks: Iterable[tuple[Array, Array, Array | None]]) -> None:
+    def _fold(self, blocks: Iterable[Block]) -> None:
+        """The normalised rows, or a triangular factor of them, and the targets along it."""
         held, total = self._normalised(blocks)
-        self._rows, self._values = _folded(held, self.centre, self.mean, self.scale, total)
+        self._rows, self._values = np.zeros((0, len(self.centre))), np.zeros((0, len(self.mean)))
+        for columns, targets, weights in held:
+            root = np.sqrt(weights / total)[:, None]
+            rows, rest = (columns - self.centre) / self.scale * root, (targets - self.mean) * root
+            if len(self._rows):
+                rows, rest = np.concatenate([self._rows, rows]), np.concatenate([self._values, rest])
+            if len(rows) > _TALL * rows.shape[1]:
+                basis, rows = np.linalg.qr(rows)
+                rest = basis.T @ rest
+            self._rows, self._values = rows, rest
 
-    def _normalised(
-        self, blocks: Iterable[tuple[Array, Array, Array | None]]
-    ) -> tuple[list[tuple[Array, Array, Array]], float]:
+    def _normalised(self, blocks: Iterable[Block]) -> tuple[list[tuple[Array, Array, Array]], float]:
         """The blocks with their weights and the total weight; centre, mean and scale are set."""
-        held = [(columns, targets, _weights(len(columns), weights)) for columns, targets, weights in blocks]
+        held = [
+            (columns, targets, np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64))
+            for columns, targets, weights in blocks
+        ]
         total = sum(float(weights.sum()) for _, _, weights in held)
         self.centre = np.sum([weights @ columns for columns, _, weights in held], axis=0) / total
         self.mean = np.sum([weights @ targets for _, targets, weights in held], axis=0) / total
@@ -107,10 +105,7 @@ class RidgePath:
 
     def solve(self, ridge: float) -> tuple[Array, Array]:
         """Weights (n, M) and offset (n,) at `ridge`, relative to the largest squared singular value."""
-        squares = self.singular**2
-        top = squares.max(initial=0.0)
-        shrink = np.divide(self.singular, squares + ridge * top, out=np.zeros_like(squares), where=squares > 0)
-        weights = ((self.directions @ (shrink[:, None] * self.along)) / self.scale[:, None]).T
+        weights = ((self.directions @ self._shrunk(ridge)) / self.scale[:, None]).T
         return weights, self.mean - weights @ self.centre
 
     def one_step(self, columns: Array, targets: Array, ridges: Sequence[float]) -> Array:
@@ -120,11 +115,16 @@ class RidgePath:
     def residuals(self, columns: Array, targets: Array, ridges: Sequence[float]) -> Iterator[Array]:
         """What every ridge errs by on other rows, (P, n)."""
         rows = (columns - self.centre) / self.scale @ self.directions
-        rest, squares = targets - self.mean, self.singular**2
-        top = squares.max(initial=0.0)
+        rest = targets - self.mean
         for ridge in ridges:
-            shrink = np.divide(self.singular, squares + ridge * top, out=np.zeros_like(squares), where=squares > 0)
-            yield rows @ (shrink[:, None] * self.along) - rest
+            yield rows @ self._shrunk(ridge) - rest
+
+    def _shrunk(self, ridge: float) -> Array:
+        """Weights along each direction, (r, n)."""
+        squares = self.singular**2
+        held = squares + ridge * squares.max(initial=0.0)
+        shrink = np.divide(self.singular, held, out=np.zeros_like(squares), where=squares > 0)
+        return np.asarray(shrink[:, None] * self.along)
 
 
 def _largest(rows: Array) -> float:
@@ -137,27 +137,3 @@ def _largest(rows: Array) -> float:
             return 0.0
         vector = after / size
     return float(np.linalg.norm(rows @ vector) ** 2)
-
-
-def _weights(count: int, weights: Array | None) -> Array:
-    return np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-
-
-def _folded(
-    held: list[tuple[Array, Array, Array]], centre: Array, mean: Array, scale: Array, total: float
-) -> tuple[Array, Array]:
-    """The normalised rows, or a triangular factor of them, and the targets along it."""
-    factor: Array | None = None
-    values: Array | None = None
-    for columns, targets, weights in held:
-        root = np.sqrt(weights / total)[:, None]
-        rows, rest = (columns - centre) / scale * root, (targets - mean) * root
-        if factor is not None and values is not None:
-            rows, rest = np.concatenate([factor, rows]), np.concatenate([values, rest])
-        if len(rows) > _TALL * rows.shape[1]:
-            basis, rows = np.linalg.qr(rows)
-            rest = basis.T @ rest
-        factor, values = rows, rest
-    assert factor is not None
-    assert values is not None
-    return factor, values

@@ -20,8 +20,8 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.closed.bases import monomial_count
 from lln.fit.closed.ridge import FIELD_RIDGES
+from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.fields.data import Grid, empty_frame, linear_batches, with_closed
 from lln.fit.fields.judge import FieldJudge
 from lln.fit.fields.report import ENOUGH, Linear

@@ -16,7 +16,7 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, folds, load, roll_linear
-from lln.fit.choice.linear_choice import choose_linear, ridges_of
+from lln.fit.choice.models import choose_linear, ridges_of
 from lln.fit.defaults import VALIDATION
 from lln.fit.fields.data import Grid
 from lln.fit.fields.report import Linear

@@ -28,7 +28,7 @@ from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
-from lln.fit.choice.noise import estimate_noise
+from lln.fit.choice.traits import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ClosedParts, say_nothing
 from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.noise import Noise
+from lln.fit.choice.traits import Noise
 from lln.fit.fields.data import Grid, channel_range, spectral_radius
 from lln.fit.options import FitReport
 from lln.step.field import FieldStep

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.histories import seasons
-from lln.fit.choice.holdout import Fold, Windows, load, rolling
-from lln.fit.choice.noise import Noise
-from lln.fit.choice.scores import LOST, RolloutErrors
-from lln.fit.closed.choices import ClosedChoice
+from lln.fit.choice.holdout import Fold, RolloutErrors, Windows, load, rolling
+from lln.fit.choice.traits import Noise, seasons
+from lln.fit.closed.bases import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import FrameChoice, PreparedData
@@ -51,9 +49,7 @@ class Skill:
         """The report with these results, and with a sentence where the model has no skill or is beaten."""
         table = {name: one.by_lead(noisy=noisy).tolist() for name, one in self.errors.items()}
         own = self.errors[MODEL]
-        by_lead = own.by_lead(noisy=noisy)
-        good = np.flatnonzero(by_lead < LOST)
-        valid = int(own.leads[good[-1]]) if len(good) else 0
+        valid = own.valid_steps(noisy=noisy)
         return replace(
             report,
             lead_times=own.leads,
@@ -266,10 +262,7 @@ def report_of(
     if closed is not None and closed.kind == "lens":
         first = surrogate.members[0]
         config = first.config()
-        options = {
-            "optical_length": config["optical_length"],
-            **{name: config[name] for name in ("width", "depth", "basis")},
-        }
+        options = {name: config[name] for name in ("width", "depth", "basis", "optical_length")}
         each, correction_weight = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if correction_weight else "linear"
     if part == "linear" and (candidate.is_naive or not frame.matrix.any()):

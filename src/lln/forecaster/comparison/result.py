@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
 from lln.core.table import OURS, Table, human_time, number
-from lln.fit.choice.scores import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
+from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
 

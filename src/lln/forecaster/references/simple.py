@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError, check_int, choice, finite
 from lln.data.series import Dataset
 from lln.data.stream import pair_batches
-from lln.fit.choice.histories import linear_histories, seasons
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
-from lln.fit.choice.linear_choice import choose_linear, radii_of
+from lln.fit.choice.models import choose_linear, radii_of
+from lln.fit.choice.traits import linear_histories, seasons
 from lln.fit.closed.linear import units_of
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION

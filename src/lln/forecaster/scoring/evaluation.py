@@ -17,7 +17,7 @@ from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import mse_by_step, valid_prediction_steps
 from lln.evaluate.registry import Metric, apply_metric, named_metrics
 from lln.evaluate.rollout import Ending, Outcome, judge
-from lln.fit.choice.scores import LOST
+from lln.fit.choice.holdout import LOST
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill

@@ -13,8 +13,18 @@ from lln.core.errors import InputError
 from lln.core.table import OURS, Table, number
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
-from lln.fit.choice.holdout import Part, Windows, load
-from lln.fit.choice.scores import LEAST, LOST, WORST, RolloutErrors, better_by, horizon_of, lead_columns
+from lln.fit.choice.holdout import (
+    LEAST,
+    LOST,
+    WORST,
+    Part,
+    RolloutErrors,
+    Windows,
+    better_by,
+    horizon_of,
+    lead_columns,
+    load,
+)
 from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too_large
 from lln.forecaster.references.simple import Persistence, SeasonalNaive

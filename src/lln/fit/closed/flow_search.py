@@ -14,11 +14,9 @@ import numpy as np
 
 from lln.data.stream import pair_batches
 from lln.fit.choice.holdout import Part
-from lln.fit.closed.bases import monomial_count
 from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
-from lln.fit.flows.library import MonomialLibrary
-from lln.fit.flows.solve import Pieces, VectorField, errors, fitted, pruned
+from lln.fit.closed.vector_fields import MonomialLibrary, Pieces, VectorField, errors, fitted, monomial_count, pruned
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
 from lln.step.frame import Array, Frame

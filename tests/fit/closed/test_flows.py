@@ -7,10 +7,9 @@ import pytest
 
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
+from lln.fit.closed.flow_search import FlowForms
+from lln.fit.closed.vector_fields import MonomialLibrary, Pieces, VectorField, errors, first_weights, fitted, pruned
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.fit.flows.library import MonomialLibrary
-from lln.fit.flows.search import FlowForms
-from lln.fit.flows.solve import Pieces, VectorField, errors, first_weights, fitted, pruned
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
 

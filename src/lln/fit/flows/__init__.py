@@ -1,1 +1,0 @@
-"""Polynomial vector fields, fitted so that their flow over one step of data gives the increments."""
