@@ -301,7 +301,8 @@ def _ablation_claims(evidence: Evidence) -> list[Claim]:
     printed = {row.system: row.scores() for row in ablation()}
 
     def explain(system: str) -> str:
-        return ", ".join(f"{VARIANT_NAMES[name].lower()} {_mean(summary)}" for name, summary in scores[system].items())
+        labels = {name: label[0].lower() + label[1:] for name, label in VARIANT_NAMES.items()}
+        return ", ".join(f"{labels[name]} {_mean(summary)}" for name, summary in scores[system].items())
 
     def compare(
         text: str,
