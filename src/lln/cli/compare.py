@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, Seeds, Selection, renamed, several
+from lln.cli.options import (
+    AsJson,
+    Choices,
+    DataFiles,
+    ErrorPlot,
+    Seeds,
+    Selection,
+    Threshold,
+    Windows,
+    recipe_choices,
+    renamed,
+    several,
+)
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison.result import Comparison
@@ -50,18 +62,14 @@ def compare(
             show_default="500, or six tenths of the unseen rows",
         ),
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
-    threshold: Annotated[
-        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
-    ] = 0.4,
+    windows: Windows = 64,
+    threshold: Threshold = 0.4,
     exponent: Annotated[
         float | None,
         typer.Option(help="The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
     ] = None,
     choices: Choices = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")
-    ] = None,
+    plot: ErrorPlot = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
     ] = False,
@@ -78,8 +86,7 @@ def compare(
     Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume continues
     with the others.
     """
-    from lln.cli.console import interrupted, output_file, picture_file, progress_bars, read_data, say
-    from lln.cli.options import recipe_choices
+    from lln.cli.console import output_file, picture_file, read_data, resumable
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 
@@ -95,31 +102,21 @@ def compare(
     names = several(models) or ALL
     asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
     checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-    elif not checkpoint.exists():
-        say(f"{checkpoint} does not exist, so the comparison starts from the beginning")
-    try:
-        with progress_bars() as progress:
-            found = run(
-                train,
-                unseen,
-                models=[names] if isinstance(names, str) else names,
-                recipe=options,
-                seeds=seeds or (0,),
-                depths=depths or None,
-                steps=steps,
-                windows=windows,
-                threshold=threshold,
-                exponent=exponent,
-                progress=progress,
-                checkpoint=checkpoint,
-            )
-    except KeyboardInterrupt:
-        interrupted(
-            f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
-            if checkpoint.exists()
-            else "there was nothing to keep yet"
+    kept = f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
+    with resumable(checkpoint, resume, "comparison", kept) as progress:
+        found = run(
+            train,
+            unseen,
+            models=[names] if isinstance(names, str) else names,
+            recipe=options,
+            seeds=seeds or (0,),
+            depths=depths or None,
+            steps=steps,
+            windows=windows,
+            threshold=threshold,
+            exponent=exponent,
+            progress=progress,
+            checkpoint=checkpoint,
         )
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
@@ -172,17 +169,15 @@ def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path 
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
+    from lln.cli.console import echo, show_json, show_table
+
     if plot is not None:
         from lln.plots.style import save_figure
 
         save_figure(found.figure(), plot)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.record(), indent=2))
+        show_json(found.record())
         return
-    from lln.cli.console import echo, show_table
-
     show_table(found.table)
     show_table(found.leads)
     for remark in found.remarks:

@@ -11,6 +11,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from lln.cli.options import AsJson
+
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
 OPTIONAL = {
     "onnx": "lln[export]",
@@ -22,17 +24,13 @@ OPTIONAL = {
 }
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Show which backend is used here, why the others are not, and what is missing."""
-    import json
-
-    from lln.cli.console import echo
+    from lln.cli.console import echo, show_json
 
     facts = examine()
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        show_json(facts)
     else:
         echo(to_text(facts), indent=2)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Selection
+from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -44,9 +44,7 @@ def fit(
         int | None,
         typer.Option(min=1, help="CPU threads for training networks.", show_default="1, and all for large states"),
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
-    ] = None,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a surrogate from trajectories and write it to one file.
@@ -88,10 +86,8 @@ def _threads(wanted: int | None, size: int) -> Iterator[None]:
     """Set the threads of torch; by default one for small states, where more would wait for each other."""
     import torch
 
-    from lln.ops import checked_threads
-
     before = torch.get_num_threads()
-    torch.set_num_threads(checked_threads(wanted) if wanted else (1 if size <= SMALL else before))
+    torch.set_num_threads(wanted or (1 if size <= SMALL else before))
     try:
         yield
     finally:
@@ -106,35 +102,25 @@ def train(
     forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bool = False, scheduler: str | None = None
 ) -> None:
     """Fit with progress and a checkpoint beside `out`, and save the model there."""
-    from lln.cli.console import interrupted, progress_bars, say
+    from lln.cli.console import resumable
 
     checkpoint = _checkpoint(out)
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-    elif not checkpoint.exists():
-        say(f"{checkpoint} does not exist, so the fit starts from the beginning")
-    try:
-        with progress_bars() as progress:
-            forecaster.fit(dataset, progress=progress, checkpoint=checkpoint, scheduler=scheduler)
-    except KeyboardInterrupt:
-        interrupted(
-            f"{checkpoint} is kept, and the same command with --resume continues from it"
-            if checkpoint.exists()
-            else "there was nothing to keep yet"
-        )
+    kept = f"{checkpoint} is kept, and the same command with --resume continues from it"
+    with resumable(checkpoint, resume, "fit", kept) as progress:
+        forecaster.fit(dataset, progress=progress, checkpoint=checkpoint, scheduler=scheduler)
     forecaster.save(out)
     checkpoint.unlink(missing_ok=True)
 
 
 def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, as_json: bool) -> None:
     """Print the details dim, one coloured sentence, and the next commands."""
+    from lln.cli.console import echo, say, show_json, text_width
+
     if as_json:
-        from lln.cli.inspect_model import describe, to_json
+        from lln.cli.model import describe
 
-        typer.echo(to_json(describe(forecaster, out)))
+        show_json(describe(forecaster, out))
         return
-    from lln.cli.console import echo, say, text_width
-
     if not sys.stdout.isatty():  # on a terminal the summary below shows them
         for note in dataset.notes:
             say(note)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import Seeds, preset_names, renamed
+from lln.cli.options import DataOut, Seeds, preset_names, renamed
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -18,7 +17,7 @@ def simulate(
     preset: Annotated[
         str, typer.Argument(help="Name of a system, as in lorenz-28 or ks-128.", autocompletion=preset_names)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
+    out: DataOut,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Steps to write, after the burn-in.", show_default="3500; fields: their own number"),

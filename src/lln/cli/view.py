@@ -50,9 +50,6 @@ def page(
         typer.launch(target.resolve().as_uri())
 
 
-SUFFIXES = (".svg", ".png", ".pdf")
-
-
 def draw(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: .svg, .png or .pdf.")],
@@ -60,16 +57,13 @@ def draw(
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
     """Draw a lens network at the last training state: embedding, rays, lenses with their strength, readout."""
-    from lln.cli.console import echo, output_file, read_model
+    from lln.cli.console import echo, picture_file, read_model
     from lln.core.errors import InputError
-    from lln.core.safe_files import whole_file
-    from lln.plots.style import DPI, house_style
+    from lln.plots.style import save_figure
     from lln.view.drawing import architecture_figure
     from lln.view.rays import bench_of
 
-    if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{out}: a drawing is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {out.suffix!r}")
-    output_file(out, model)
+    picture_file(out, model, what="drawing", suffixes=(".svg", ".png", ".pdf"))
     forecaster = read_model(model)
     count = len(forecaster.surrogate_.members)
     if count and member >= count:
@@ -81,8 +75,7 @@ def draw(
             f"the first of {len(forecaster.surrogate_.members[0].blocks)} blocks of lenses, at one point of the grid"
         )
     figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: {inside}")
-    with house_style(), whole_file(out) as partial:
-        figure.savefig(partial, dpi=DPI, format=out.suffix[1:].lower())
+    save_figure(figure, out)
     echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")
 
 

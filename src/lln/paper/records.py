@@ -52,11 +52,6 @@ class Record:
         return digest(self.spec)
 
     @property
-    def kind(self) -> str:
-        """Which sort of run it is."""
-        return str(self.spec["kind"])
-
-    @property
     def done(self) -> bool:
         """Whether it has a result."""
         return self.status == DONE
@@ -200,8 +195,7 @@ class RecordStore:
 
     def set_blocks(self, blocks: Mapping[str, Sequence[Entry]]) -> None:
         """Replace what `blocks.json` says about these blocks and keep the others."""
-        known: dict[str, Any] = {name: _plain(runs) for name, runs in read_blocks(self.folder).items()}
-        known |= {name: _plain(runs) for name, runs in blocks.items()}
+        known = {name: _plain(runs) for name, runs in {**read_blocks(self.folder), **blocks}.items()}
         lines = [f"{json.dumps(name)}:{canonical(known[name])}" for name in sorted(known)]
         lines.append(f'"{SUM}":"{digest(known)}"')
         _replace(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from lln.core.table import Table
+from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE
 from lln.paper.report.compare import Verdict
 from lln.paper.report.document import Document, Picture, Section
 from lln.paper.report.names import MISSING, SYSTEM_NAMES
@@ -19,11 +20,11 @@ _MARKS = {
     Verdict.OTHER_SIZE.value: "other",
     Verdict.DIFFER.value: "differ",
     Verdict.NOT_COMPARABLE.value: "open",
-    "holds": "agree",
-    "holds within noise": "agree",
-    "order holds, size differs": "other",
-    "fails": "differ",
-    "not run": "open",
+    HOLDS: "agree",
+    IN_NOISE: "agree",
+    OTHER_SIZE: "other",
+    FAILS: "differ",
+    NOT_RUN: "open",
 }
 LONG = 24
 MANY = 9  # columns from which on a table is set tightly
