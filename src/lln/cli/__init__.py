@@ -45,10 +45,9 @@ def main(*, last: bool = False) -> None:
                     raise
                 fail(f"lln: {sentence}\n".encode(errors="replace"), last=last)
             run(last=last)
-    except MemoryError:
-        fail(_NO_MEMORY, last=last)
-    except SystemError as error:
-        if "without" not in str(error):  # "error return without exception set": no memory was left for the exception
+    except (MemoryError, SystemError) as error:
+        # "error return without exception set": no memory was left for the exception
+        if isinstance(error, SystemError) and "without" not in str(error):
             raise
         fail(_NO_MEMORY, last=last)
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lln.cli.console import echo, output_file, picture_file, read_data, resumable, show_json, show_table
 from lln.cli.options import (
     AsJson,
     Choices,
@@ -21,6 +22,7 @@ from lln.cli.options import (
     renamed,
     several,
 )
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison.result import Comparison
@@ -86,7 +88,6 @@ def compare(
     Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume continues
     with the others.
     """
-    from lln.cli.console import output_file, picture_file, read_data, resumable
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 
@@ -124,8 +125,6 @@ def compare(
 
 def _refuse_own(options: Mapping[str, Any]) -> None:
     """Refuse `--set` of what a comparison sets for each model; it would have no effect."""
-    from lln.core.errors import InputError
-
     for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
         if key in options:
             raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
@@ -133,8 +132,6 @@ def _refuse_own(options: Mapping[str, Any]) -> None:
 
 def _former_exponent(text: str | None) -> float | None:
     """The number of `--lyapunov`, which `lln evaluate` takes as a switch."""
-    from lln.core.errors import InputError
-
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -153,8 +150,6 @@ def _digest(*asked: object) -> str:
 
 def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path | None]:
     """What to score on: a fraction of the data or a file; `--test FILE` is the older form of `--test-data FILE`."""
-    from lln.core.errors import InputError
-
     if test is None:
         return None, test_data
     if test_data is not None:
@@ -169,8 +164,6 @@ def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path 
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
-    from lln.cli.console import echo, show_json, show_table
-
     if plot is not None:
         from lln.plots.style import save_figure
 

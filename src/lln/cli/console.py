@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from lln.cli import INTERRUPTED
+from lln.cli.options import MODEL_SUFFIX, Selection
 from lln.core.errors import InputError, printable
 from lln.forecaster.progress import bars_on
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lln.cli.options import Selection
     from lln.core.table import Table
     from lln.data.dataset import Dataset
     from lln.forecaster.forecaster import LensForecaster
@@ -75,7 +75,6 @@ def data_file(path: Path, *sources: Path | None) -> Path:
 
 def model_file(path: Path, *sources: Path | None) -> Path:
     """Check a model file to write: a suffix of data is refused, because data might be overwritten."""
-    from lln.cli.options import MODEL_SUFFIX
     from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() in FORMATS:

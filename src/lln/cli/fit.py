@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lln.cli.console import echo, model_file, output_file, read_data, resumable, say, show_json, text_width
 from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -52,7 +54,6 @@ def fit(
     Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrides one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
-    from lln.cli.console import echo, model_file, output_file, read_data
     from lln.forecaster.forecaster import LensForecaster
 
     _check_threads(threads)
@@ -74,8 +75,6 @@ def fit(
 
 def _check_threads(wanted: int | None) -> None:
     """Refuse a number of threads that no machine can start; the libraries crash on it."""
-    from lln.core.errors import InputError
-
     most = 4 * (os.cpu_count() or 1)
     if wanted is not None and wanted > most:
         raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {wanted}")
@@ -102,8 +101,6 @@ def train(
     forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bool = False, scheduler: str | None = None
 ) -> None:
     """Fit with progress and a checkpoint beside `out`, and save the model there."""
-    from lln.cli.console import resumable
-
     checkpoint = _checkpoint(out)
     kept = f"{checkpoint} is kept, and the same command with --resume continues from it"
     with resumable(checkpoint, resume, "fit", kept) as progress:
@@ -114,8 +111,6 @@ def train(
 
 def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, as_json: bool) -> None:
     """Print the details dim, one coloured sentence, and the next commands."""
-    from lln.cli.console import echo, say, show_json, text_width
-
     if as_json:
         from lln.cli.model import describe
 

@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lln.cli.console import (
+    data_file,
+    echo,
+    facts,
+    output_file,
+    picture_file,
+    read_for,
+    read_model,
+    say,
+    show_json,
+    show_table,
+    stopwatch,
+    text_width,
+)
 from lln.cli.options import (
     AsJson,
     DataFile,
@@ -20,6 +34,7 @@ from lln.cli.options import (
     preset_names,
     several,
 )
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
@@ -53,7 +68,6 @@ def rollout(
     --from, a model with a history of H states starts from the first H states of each trajectory and writes them first.
     Rows after a divergence are NaN.
     """
-    from lln.cli.console import data_file, echo, picture_file, read_for, read_model, say, stopwatch
     from lln.data.read.formats import write
     from lln.forecaster.results import rollout_data
 
@@ -120,8 +134,6 @@ def evaluate(
     Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
     and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
-    from lln.cli.console import echo, picture_file, read_for, read_model, show_json
-
     if plot is not None:
         picture_file(plot, model, data)
     forecaster = read_model(model)
@@ -155,7 +167,6 @@ def _baselines(names: list[str] | None) -> Any:
 
 def _show(found: Evaluation, plot: Path | None) -> None:
     """Print the scores, the errors by lead time, and what follows from them."""
-    from lln.cli.console import echo, facts, say, show_table
     from lln.forecaster.comparison.result import left_out_words
     from lln.forecaster.scoring.scored_rows import CHOOSING, TRAINING
 
@@ -188,7 +199,6 @@ def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | N
 
 
 def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> None:
-    from lln.cli.console import say, show_table
     from lln.forecaster.scoring.lyapunov import lyapunov_table
 
     times = _times(found, spectra)
@@ -201,8 +211,6 @@ def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: 
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show what a model is: sizes, parameters, coverage, versions, and how it was trained."""
-    from lln.cli.console import echo, facts, read_model, show_json, text_width
-
     forecaster = read_model(model)
     found = describe(forecaster, model)
     if as_json:
@@ -267,8 +275,6 @@ def export(
     An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
     one header and a self-test, without dependencies or allocation.
     """
-    from lln.cli.console import echo, output_file, read_model
-    from lln.core.errors import InputError
     from lln.forecaster.forecaster import export_format
 
     kind = export_format(out, format)

@@ -6,12 +6,15 @@ Options that belong together are fields of a dataclass. A command takes the data
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+
+from lln.core.errors import InputError
 
 MODEL_SUFFIX = ".lln"
 
@@ -185,8 +188,6 @@ class FitOptions:
 
     def _field(self) -> bool | dict[str, str] | None:
         """What the options say about fields; None leaves it to the recipe."""
-        from lln.core.errors import InputError
-
         given = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         if given and self.field is False:
             raise InputError(f"--{next(iter(given))} is about fields, so it does not go with --no-field")
@@ -195,8 +196,6 @@ class FitOptions:
 
 def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
     """The value of an option that has a former name; None where neither name is given."""
-    from lln.core.errors import InputError
-
     given = [one for one in (value, old) if one is not None and one != []]
     if len(given) == 2:
         raise InputError(f"--{former} is the old name of --{name}; give one of the two")
@@ -205,8 +204,6 @@ def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
 
 def number(what: str, text: str, kind: type[int] | type[float], *words: str) -> Any:
     """A number, or one of the words; "none" means None."""
-    from lln.core.errors import InputError
-
     if text.lower() in words:
         return None if text.lower() == "none" else text.lower()
     try:
@@ -225,10 +222,6 @@ def several(names: list[str] | None) -> Any:
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
     """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
-    import json
-
-    from lln.core.errors import InputError
-
     chosen = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")

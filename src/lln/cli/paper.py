@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lln.cli.console import console, show_json
 from lln.cli.options import Scheduler
+from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
     from lln.core.table import Table
@@ -53,7 +55,6 @@ def audit(
 
     Exits with code 1 if one of the 100 ratios differs from the printed one in a printed digit.
     """
-    from lln.cli.console import show_json
     from lln.paper.theory.audit import audit_ratios
 
     ratios = audit_ratios()
@@ -93,8 +94,6 @@ def verdict(ratios: list[Ratio]) -> str:
 
 
 def _show(ratios: list[Ratio]) -> None:
-    from lln.cli.console import console
-
     screen = console()
     for (table, depth), group in groupby(ratios, key=lambda r: (r.table, r.depth)):
         screen.print(_table(TITLES[table].format(depth=depth), group).to_rich())
@@ -194,7 +193,6 @@ def reproduce(
 
 def _studies(names: list[str], file: Path | None) -> list[Study]:
     """Every study is read and checked before the first run."""
-    from lln.core.errors import InputError, choice
     from lln.paper.spec import load_study, paper_studies
 
     if file is not None:
@@ -230,8 +228,6 @@ def _nothing_run(folder: Path) -> str:
 @contextmanager
 def _shown() -> Iterator[Listener]:
     """A live line on a terminal, a line now and then in a pipe."""
-    from lln.cli.console import console
-
     screen = console(stderr=True)
     if screen.is_terminal:
         with screen.status("") as status:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lln.cli.console import echo, interrupted, model_file, progress_bars, say, show_json, show_table
 from lln.cli.options import (
     AsJson,
     Choices,
@@ -18,6 +19,7 @@ from lln.cli.options import (
     recipe_choices,
     renamed,
 )
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.tuning.results import SearchResult
@@ -54,8 +56,6 @@ def search(
     Every trial is stored when it ends: after Ctrl-C or a kill, --resume continues. Options given by --set are not
     searched; trials that fall behind are stopped.
     """
-    from lln.cli.console import interrupted, model_file, progress_bars, say
-    from lln.core.errors import InputError
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
 
@@ -103,8 +103,6 @@ def _objectives(names: list[str] | None) -> tuple[str, ...]:
 
 
 def _show(found: SearchResult, as_json: bool) -> None:
-    from lln.cli.console import echo, show_json, show_table
-
     if as_json:
         show_json(found.record())
         return

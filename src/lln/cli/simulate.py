@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lln.cli.console import data_file, stopwatch
 from lln.cli.options import DataOut, Seeds, preset_names, renamed
+from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -42,8 +44,6 @@ def simulate(
     The file has STEPS + 1 states: the end of the burn-in, and one after each step. With the default numbers the first
     3000 steps are the paper's training pairs and the last 500 its test window.
     """
-    from lln.cli.console import data_file, stopwatch
-    from lln.core.errors import choice
     from lln.data.read.formats import write
     from lln.systems import SYSTEMS, SpectralField
 
@@ -66,7 +66,6 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     import numpy as np
 
-    from lln.core.errors import InputError
     from lln.data.dataset import Dataset, Series
     from lln.systems import SYSTEMS, SpectralField, seeded_start
     from lln.systems import simulate as advance

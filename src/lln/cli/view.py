@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from lln.cli.console import echo, output_file, picture_file, read_data, read_for, read_model
 from lln.cli.options import MODEL_SUFFIX, ModelFile, Selection
+from lln.core.errors import InputError
 
 
 def page(
@@ -35,7 +37,6 @@ def page(
     other rows if there are any. Without --data a rollout starts where the training data ends, and there is no truth to
     compare it with.
     """
-    from lln.cli.console import echo, output_file, read_for, read_model
     from lln.core.safe_files import whole_file
     from lln.view.page import forecaster_page
 
@@ -57,8 +58,6 @@ def draw(
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
     """Draw a lens network at the last training state: embedding, rays, lenses with their strength, readout."""
-    from lln.cli.console import echo, picture_file, read_model
-    from lln.core.errors import InputError
     from lln.plots.style import save_figure
     from lln.view.drawing import architecture_figure
     from lln.view.rays import bench_of
@@ -91,8 +90,6 @@ def animate(
     fps: Annotated[int, typer.Option(min=1, max=100, help="Pictures a second.")] = 25,
 ) -> None:
     """Make a film of a rollout: a curve in phase space or over time, or a field as a curve or an image."""
-    from lln.cli.console import echo, output_file, read_data, read_for, read_model
-    from lln.core.errors import InputError
     from lln.core.safe_files import whole_file
     from lln.plots.animate import draw_frames, film_bytes, no_film
     from lln.view.scenes import data_scene, model_scene
