@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,10 +58,6 @@ class RunSpec:
         passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
         updates = passes / content["recipe"]["batch_size"]
         return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)
-
-    def again(self, seeds: Iterable[int], *, curve: bool, role: str) -> RunSpec:
-        """The same configuration on other seeds."""
-        return RunSpec({**self.content, "seeds": list(seeds), "curve": curve}, role)
 
 
 def expand(study: Study) -> list[RunSpec]:

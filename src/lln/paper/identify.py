@@ -18,13 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lln.paper.printed_values import all_depths, gradient_transport
+from lln.paper.printed_values import FIELDS, all_depths, gradient_transport
 from lln.systems import rk4_step
 from lln.systems.base import Array
 
 BURN_IN, PAIRS, STEPS = 500, 3000, 500
 SIZES = (32, 48)
-FAMILIES = ("springchain", "burgers", "advecdiff", "reactiondiff")
 LENGTHS = (1.0, 2.0, 2.0 * math.pi, 10.0)
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 1.0)
 STEP_SIZES = (5e-4, 1e-3, 2e-3, 2.5e-3, 4e-3, 5e-3, 1e-2, 2e-2, 5e-2)
@@ -194,7 +193,7 @@ def check(name: str) -> Iterator[tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m lln.paper.identify", description=__doc__)
-    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("family", choices=FIELDS)
     parser.add_argument("--tries", type=int, default=2000, help="settings to draw")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--top", type=int, default=10, help="trials to show and store")

@@ -210,13 +210,11 @@ class Evidence:
         for block in blocks:
             for entry in self.blocks.get(block, ()):
                 record = self.records.get(entry.digest)
-                if record is None or not record.done or (role is not None and entry.role != role):
+                if record is None or not record.done:
                     continue
-                spec = record.spec
-                wanted = ((system, spec.get("system")), (model, spec.get("model")))
-                if any(wish is not None and wish != value for wish, value in wanted):
-                    continue
-                if depth is None or spec.get("options", {}).get("depth") == depth:
+                spec, options = record.spec, record.spec.get("options", {})
+                wanted = (role, entry.role), (system, spec.get("system")), (model, spec.get("model"))
+                if all(wish is None or wish == value for wish, value in (*wanted, (depth, options.get("depth")))):
                     found.setdefault(entry.digest, record)
         return list(found.values())
 
