@@ -57,13 +57,13 @@ def work():
         at_work()
     finally:
         print("going on", flush=True)
-        time.sleep(60)
+        rest()
 """
 SLOW_TO_END = """
 @atexit.register
 def end():
     print("going on", flush=True)
-    time.sleep(60)
+    rest()
 def work():
     at_work()
 """
@@ -73,26 +73,32 @@ class Deaf:
         at_work()
 def work():
     Deaf()
-    time.sleep(60)
+    rest()
+"""
+# Short sleeps, because Python handles a signal that arrives just before a sleep when the sleep ends.
+REST = """
+import time
+def rest():
+    for _ in range(6000):
+        time.sleep(0.01)
 """
 COMMAND = """
-import atexit, time
+import atexit
 from lln.cli import app, main
 def at_work():
     print("at work", flush=True)
-    time.sleep(60)
+    rest()
 {work}
 app.app = work
 main()
 """
 
 DONE = """
-import time
 from lln.cli import app, command
 app.app = lambda: None
 command()
 print("done", flush=True)
-time.sleep(60)
+rest()
 """
 
 
@@ -110,7 +116,10 @@ finally:
 
 def interrupted(work):
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND.format(work=work)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", REST + COMMAND.format(work=work)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "at work\n"
     os.kill(process.pid, signal.SIGINT)
@@ -128,7 +137,9 @@ def test_a_second_interrupt_leaves_at_once_and_without_a_traceback(work):
 
 
 def test_an_interrupt_after_the_work_leaves_without_a_traceback():
-    process = subprocess.Popen([sys.executable, "-c", DONE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", REST + DONE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "done\n"
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)

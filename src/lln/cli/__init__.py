@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 INTERRUPTED = 130  # exit code
 _NO_MEMORY = b"lln: out of memory; close other programs, use less data or smaller sizes, or use a larger machine\n"
@@ -42,20 +43,22 @@ def main(*, last: bool = False) -> None:
                 sentence = failure(error)
                 if sentence is None:
                     raise
-                _fail(f"lln: {sentence}\n".encode(errors="replace"), last=last)
+                fail(f"lln: {sentence}\n".encode(errors="replace"), last=last)
             run(last=last)
-    except MemoryError:
-        _fail(_NO_MEMORY, last=last)
-    except SystemError as error:
-        if "without" not in str(error):  # "error return without exception set": no memory was left for the exception
+    except (MemoryError, SystemError) as error:
+        # "error return without exception set": no memory was left for the exception
+        if isinstance(error, SystemError) and "without" not in str(error):
             raise
-        _fail(_NO_MEMORY, last=last)
+        fail(_NO_MEMORY, last=last)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _fail(sentence: bytes, *, last: bool) -> None:
-    """Write a sentence and end with exit code 1; both work without memory, where Python's own ways may not."""
+def fail(sentence: bytes, *, last: bool) -> NoReturn:
+    """Write a sentence and end with exit code 1; both work without memory, where Python's own ways may not.
+
+    If the process ends after it, not even SystemExit is raised; what was open is closed already.
+    """
     os.write(2, sentence)
     if last:
         os._exit(1)

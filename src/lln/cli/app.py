@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -14,15 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lln import __version__
+from lln.cli import fail
 from lln.cli.compare import compare
 from lln.cli.console import echo
 from lln.cli.doctor import doctor, explain
-from lln.cli.evaluate import evaluate
-from lln.cli.export import export
 from lln.cli.fit import fit
-from lln.cli.inspect_model import inspect
+from lln.cli.model import evaluate, export, inspect, rollout
 from lln.cli.paper import audit, report, reproduce
-from lln.cli.rollout import rollout
 from lln.cli.search import search
 from lln.cli.simulate import simulate
 from lln.cli.view import animate, draw, page
@@ -162,8 +159,6 @@ def main(*, last: bool = False) -> None:
         if reason is None:
             raise
         if last and out_of_memory(error) is not None:
-            # Without memory Python may fail to print or to raise even SystemExit; what was open is closed already.
-            os.write(2, f"lln: {printable(reason)}\n".encode(errors="replace"))
-            os._exit(1)
+            fail(f"lln: {printable(reason)}\n".encode(errors="replace"), last=True)
         echo(f"lln: {reason}", err=True)
         sys.exit(1)

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, Seeds, Selection, renamed, several
+from lln.cli.console import echo, output_file, picture_file, read_data, resumable, show_json, show_table
+from lln.cli.options import (
+    AsJson,
+    Choices,
+    DataFiles,
+    ErrorPlot,
+    Seeds,
+    Selection,
+    Threshold,
+    Windows,
+    recipe_choices,
+    renamed,
+    several,
+)
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.forecaster.comparison.result import Comparison
@@ -50,18 +64,14 @@ def compare(
             show_default="500, or six tenths of the unseen rows",
         ),
     ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")] = 64,
-    threshold: Annotated[
-        float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")
-    ] = 0.4,
+    windows: Windows = 64,
+    threshold: Threshold = 0.4,
     exponent: Annotated[
         float | None,
         typer.Option(help="The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
     ] = None,
     choices: Choices = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")
-    ] = None,
+    plot: ErrorPlot = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
     ] = False,
@@ -78,8 +88,6 @@ def compare(
     Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume continues
     with the others.
     """
-    from lln.cli.console import interrupted, output_file, picture_file, progress_bars, read_data, say
-    from lln.cli.options import recipe_choices
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
 
@@ -95,31 +103,21 @@ def compare(
     names = several(models) or ALL
     asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
     checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-    elif not checkpoint.exists():
-        say(f"{checkpoint} does not exist, so the comparison starts from the beginning")
-    try:
-        with progress_bars() as progress:
-            found = run(
-                train,
-                unseen,
-                models=[names] if isinstance(names, str) else names,
-                recipe=options,
-                seeds=seeds or (0,),
-                depths=depths or None,
-                steps=steps,
-                windows=windows,
-                threshold=threshold,
-                exponent=exponent,
-                progress=progress,
-                checkpoint=checkpoint,
-            )
-    except KeyboardInterrupt:
-        interrupted(
-            f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
-            if checkpoint.exists()
-            else "there was nothing to keep yet"
+    kept = f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
+    with resumable(checkpoint, resume, "comparison", kept) as progress:
+        found = run(
+            train,
+            unseen,
+            models=[names] if isinstance(names, str) else names,
+            recipe=options,
+            seeds=seeds or (0,),
+            depths=depths or None,
+            steps=steps,
+            windows=windows,
+            threshold=threshold,
+            exponent=exponent,
+            progress=progress,
+            checkpoint=checkpoint,
         )
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
@@ -127,8 +125,6 @@ def compare(
 
 def _refuse_own(options: Mapping[str, Any]) -> None:
     """Refuse `--set` of what a comparison sets for each model; it would have no effect."""
-    from lln.core.errors import InputError
-
     for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
         if key in options:
             raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
@@ -136,8 +132,6 @@ def _refuse_own(options: Mapping[str, Any]) -> None:
 
 def _former_exponent(text: str | None) -> float | None:
     """The number of `--lyapunov`, which `lln evaluate` takes as a switch."""
-    from lln.core.errors import InputError
-
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -156,8 +150,6 @@ def _digest(*asked: object) -> str:
 
 def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path | None]:
     """What to score on: a fraction of the data or a file; `--test FILE` is the older form of `--test-data FILE`."""
-    from lln.core.errors import InputError
-
     if test is None:
         return None, test_data
     if test_data is not None:
@@ -177,12 +169,8 @@ def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
 
         save_figure(found.figure(), plot)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.record(), indent=2))
+        show_json(found.record())
         return
-    from lln.cli.console import echo, show_table
-
     show_table(found.table)
     show_table(found.leads)
     for remark in found.remarks:

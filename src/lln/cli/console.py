@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import textwrap
@@ -14,19 +15,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from lln.cli import INTERRUPTED
+from lln.cli.options import MODEL_SUFFIX, Selection
 from lln.core.errors import InputError, printable
 from lln.forecaster.progress import bars_on
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lln.cli.options import Selection
     from lln.core.table import Table
     from lln.data.dataset import Dataset
     from lln.forecaster.forecaster import LensForecaster
 
 Listener = Callable[[Any], None]
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -54,10 +54,14 @@ def output_file(path: Path, *sources: Path | None) -> Path:
     return path
 
 
-def picture_file(path: Path, *sources: Path | None) -> Path:
+def picture_file(
+    path: Path, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
+) -> Path:
     """Check before the work that `path` can be written and names a format of pictures."""
-    if path.suffix.lower() not in PICTURES:
-        raise InputError(f"{path}: a plot is a {', '.join(PICTURES[:-1])} or {PICTURES[-1]} file, got {path.suffix!r}")
+    if path.suffix.lower() not in suffixes:
+        raise InputError(
+            f"{path}: a {what} is a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {path.suffix!r}"
+        )
     return output_file(path, *sources)
 
 
@@ -71,7 +75,6 @@ def data_file(path: Path, *sources: Path | None) -> Path:
 
 def model_file(path: Path, *sources: Path | None) -> Path:
     """Check a model file to write: a suffix of data is refused, because data might be overwritten."""
-    from lln.cli.options import MODEL_SUFFIX
     from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() in FORMATS:
@@ -104,6 +107,11 @@ def show_table(table: Table) -> None:
     screen.print(drawn)
 
 
+def show_json(record: Mapping[str, Any]) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(record, indent=2))
+
+
 def facts(rows: Mapping[str, str]) -> None:
     """Print names and their values, one pair a line, wrapped to the width of the terminal."""
     width = max(map(len, rows))
@@ -117,7 +125,7 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
     """
     try:
-        typer.echo(typer.style(wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
+        typer.echo(typer.style(_wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
                                dim=dim or None), err=err)  # fmt: skip
     except MemoryError:
         if not err:
@@ -125,7 +133,7 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
         os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be about to say so
 
 
-def wrapped(text: str, err: bool = False, indent: int = 0) -> str:
+def _wrapped(text: str, err: bool, indent: int) -> str:
     """Lines that fit the terminal, broken between words; unchanged in a pipe."""
     if not (sys.stderr if err else sys.stdout).isatty():
         return text
@@ -169,14 +177,28 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress_bars(quiet: bool = False) -> Iterator[Listener]:
+def progress_bars() -> Iterator[Listener]:
     """A callback that draws a numbered bar for each phase on a terminal, and nothing in a pipe."""
     screen = console(stderr=True)
-    if quiet or not screen.is_terminal or not sys.stderr.isatty():
+    if not screen.is_terminal or not sys.stderr.isatty():
         yield lambda _: None
         return
     with bars_on(screen) as listen:
         yield listen
+
+
+@contextmanager
+def resumable(checkpoint: Path, resume: bool, work: str, kept: str) -> Iterator[Listener]:
+    """Progress bars around work with a checkpoint; after Ctrl-C the command leaves and says what was kept."""
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    elif not checkpoint.exists():
+        say(f"{checkpoint} does not exist, so the {work} starts from the beginning")
+    try:
+        with progress_bars() as progress:
+            yield progress
+    except KeyboardInterrupt:
+        interrupted(kept if checkpoint.exists() else "there was nothing to keep yet")
 
 
 @contextmanager

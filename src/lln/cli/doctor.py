@@ -11,6 +11,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from lln.cli.console import echo, facts, show_json
+from lln.cli.options import AsJson
+from lln.core.errors import choice
+
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
 OPTIONAL = {
     "onnx": "lln[export]",
@@ -22,19 +26,13 @@ OPTIONAL = {
 }
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Show which backend is used here, why the others are not, and what is missing."""
-    import json
-
-    from lln.cli.console import echo
-
-    facts = examine()
+    found = examine()
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        show_json(found)
     else:
-        echo(to_text(facts), indent=2)
+        echo(to_text(found), indent=2)
 
 
 def examine() -> dict[str, Any]:
@@ -51,7 +49,7 @@ def examine() -> dict[str, Any]:
 
         folder = cache.location()
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    facts = {
+    found = {
         "versions": provenance(*PACKAGES, *OPTIONAL),
         "instructions": None if unusable else cpu_backend.level(),
         "threads": torch.get_num_threads(),
@@ -68,7 +66,7 @@ def examine() -> dict[str, Any]:
         for name, extra in OPTIONAL.items()
         if version_of(name) is None
     ]
-    return {**facts, "missing": missing}
+    return {**found, "missing": missing}
 
 
 def checkout() -> Path | None:
@@ -89,20 +87,20 @@ def _backends(device: str) -> dict[str, Any]:
     return {"serves": said.serves, "reasons": said.reasons}
 
 
-def to_text(facts: dict[str, Any]) -> str:
+def to_text(found: dict[str, Any]) -> str:
     """The facts as a page of text."""
-    versions = facts["versions"]
+    versions = found["versions"]
     machine = ("processor", "cores", "system", "python", "commit", "date")
     lines = [f"lln {versions['lln']} on {versions['processor']}, {versions['cores']} cores, {versions['system']}"]
     packages = [f"{name} {version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
     lines.append(f"python {versions['python']}, {', '.join(packages)}")
-    lines.append(f"CPU instructions: {facts['instructions'] or 'no fused kernels'}; threads: {facts['threads']}")
-    lines.append(f"GPU: {facts['gpu'] or 'none'}")
-    lines.append(f"cache of kernels: {facts['cache'] or 'none'}")
-    for device, said in facts["backends"].items():
+    lines.append(f"CPU instructions: {found['instructions'] or 'no fused kernels'}; threads: {found['threads']}")
+    lines.append(f"GPU: {found['gpu'] or 'none'}")
+    lines.append(f"cache of kernels: {found['cache'] or 'none'}")
+    for device, said in found["backends"].items():
         lines.append(f"\nfloat32 on {device}: backend {said['serves']!r} serves")
         lines += [f"  {name:<10} {reason}" for name, reason in said["reasons"].items()]
-    missing = facts["missing"]
+    missing = found["missing"]
     lines.append("\nmissing:" if missing else "\nnothing is missing")
     return "\n".join([*lines, *(f"  {line}" for line in missing)])
 
@@ -146,9 +144,6 @@ def explain(
     Errors end in a line such as "more: lln explain transposed". The same text, with an example of each, is the
     documentation's page on errors.
     """
-    from lln.cli.console import facts
-    from lln.core.errors import choice
-
     known = topics()
     if topic is None:
         typer.echo("lln explain NAME says more about an error that holds these words:")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Selection
+from lln.cli.console import echo, model_file, output_file, read_data, resumable, say, show_json, text_width
+from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -44,9 +46,7 @@ def fit(
         int | None,
         typer.Option(min=1, help="CPU threads for training networks.", show_default="1, and all for large states"),
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
-    ] = None,
+    scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a surrogate from trajectories and write it to one file.
@@ -54,7 +54,6 @@ def fit(
     Sizes, ridge, history and when to stop are chosen on held-out rollouts; every option below overrides one choice.
     Ctrl-C leaves a checkpoint beside the model, and --resume continues from it to the same model.
     """
-    from lln.cli.console import echo, model_file, output_file, read_data
     from lln.forecaster.forecaster import LensForecaster
 
     _check_threads(threads)
@@ -76,8 +75,6 @@ def fit(
 
 def _check_threads(wanted: int | None) -> None:
     """Refuse a number of threads that no machine can start; the libraries crash on it."""
-    from lln.core.errors import InputError
-
     most = 4 * (os.cpu_count() or 1)
     if wanted is not None and wanted > most:
         raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {wanted}")
@@ -88,10 +85,8 @@ def _threads(wanted: int | None, size: int) -> Iterator[None]:
     """Set the threads of torch; by default one for small states, where more would wait for each other."""
     import torch
 
-    from lln.ops import checked_threads
-
     before = torch.get_num_threads()
-    torch.set_num_threads(checked_threads(wanted) if wanted else (1 if size <= SMALL else before))
+    torch.set_num_threads(wanted or (1 if size <= SMALL else before))
     try:
         yield
     finally:
@@ -106,22 +101,10 @@ def train(
     forecaster: LensForecaster, dataset: Dataset, out: Path, *, resume: bool = False, scheduler: str | None = None
 ) -> None:
     """Fit with progress and a checkpoint beside `out`, and save the model there."""
-    from lln.cli.console import interrupted, progress_bars, say
-
     checkpoint = _checkpoint(out)
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-    elif not checkpoint.exists():
-        say(f"{checkpoint} does not exist, so the fit starts from the beginning")
-    try:
-        with progress_bars() as progress:
-            forecaster.fit(dataset, progress=progress, checkpoint=checkpoint, scheduler=scheduler)
-    except KeyboardInterrupt:
-        interrupted(
-            f"{checkpoint} is kept, and the same command with --resume continues from it"
-            if checkpoint.exists()
-            else "there was nothing to keep yet"
-        )
+    kept = f"{checkpoint} is kept, and the same command with --resume continues from it"
+    with resumable(checkpoint, resume, "fit", kept) as progress:
+        forecaster.fit(dataset, progress=progress, checkpoint=checkpoint, scheduler=scheduler)
     forecaster.save(out)
     checkpoint.unlink(missing_ok=True)
 
@@ -129,12 +112,10 @@ def train(
 def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, as_json: bool) -> None:
     """Print the details dim, one coloured sentence, and the next commands."""
     if as_json:
-        from lln.cli.inspect_model import describe, to_json
+        from lln.cli.model import describe
 
-        typer.echo(to_json(describe(forecaster, out)))
+        show_json(describe(forecaster, out))
         return
-    from lln.cli.console import echo, say, text_width
-
     if not sys.stdout.isatty():  # on a terminal the summary below shows them
         for note in dataset.notes:
             say(note)

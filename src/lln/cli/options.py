@@ -6,12 +6,15 @@ Options that belong together are fields of a dataclass. A command takes the data
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+
+from lln.core.errors import InputError
 
 MODEL_SUFFIX = ".lln"
 
@@ -39,10 +42,12 @@ def model_files(incomplete: str) -> Iterator[str]:
             yield f"{path}/" if entry.is_dir() else path
 
 
+_FORMATS = ".npz .npy .csv .h5 .nc .zarr"
 DataFiles = Annotated[
-    list[Path], typer.Argument(help="Trajectories: .npz .npy .csv .h5 .nc .zarr; several files, several trajectories.")
+    list[Path], typer.Argument(help=f"Trajectories: {_FORMATS}; several files, several trajectories.")
 ]
-DataFile = Annotated[Path, typer.Argument(help="Trajectories: .npz .npy .csv .h5 .nc .zarr.")]
+DataFile = Annotated[Path, typer.Argument(help=f"Trajectories: {_FORMATS}.")]
+DataOut = Annotated[Path, typer.Option("--out", "-o", help=f"File to write: {_FORMATS}.")]
 ModelFile = Annotated[
     Path, typer.Argument(help=f"A model that `lln fit` wrote ({MODEL_SUFFIX}).", autocompletion=model_files)
 ]
@@ -54,6 +59,12 @@ RandomState = Annotated[int | None, typer.Option(min=0, help="The same number gi
 Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
+Windows = Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")]
+Threshold = Annotated[float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")]
+ErrorPlot = Annotated[Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
+]
 
 
 _READING = "Reading the data"
@@ -97,14 +108,7 @@ class Selection:
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `lln.as_dataset`."""
-        return {
-            "time": self.time,
-            "states": several(self.states),
-            "trajectory": self.trajectory,
-            "inputs": several(self.inputs),
-            "dt": self.dt,
-            "resample": self.resample,
-        }
+        return {**vars(self), "states": several(self.states), "inputs": several(self.inputs)}
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class FitOptions:
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = dict(vars(self))
         found["history"] = number("history", self.history, int, "auto")
         found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
         found["epochs"] = number("epochs", self.epochs, int, "auto")
@@ -184,8 +188,6 @@ class FitOptions:
 
     def _field(self) -> bool | dict[str, str] | None:
         """What the options say about fields; None leaves it to the recipe."""
-        from lln.core.errors import InputError
-
         given = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         if given and self.field is False:
             raise InputError(f"--{next(iter(given))} is about fields, so it does not go with --no-field")
@@ -194,8 +196,6 @@ class FitOptions:
 
 def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
     """The value of an option that has a former name; None where neither name is given."""
-    from lln.core.errors import InputError
-
     given = [one for one in (value, old) if one is not None and one != []]
     if len(given) == 2:
         raise InputError(f"--{former} is the old name of --{name}; give one of the two")
@@ -204,8 +204,6 @@ def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:
 
 def number(what: str, text: str, kind: type[int] | type[float], *words: str) -> Any:
     """A number, or one of the words; "none" means None."""
-    from lln.core.errors import InputError
-
     if text.lower() in words:
         return None if text.lower() == "none" else text.lower()
     try:
@@ -224,10 +222,6 @@ def several(names: list[str] | None) -> Any:
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
     """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
-    import json
-
-    from lln.core.errors import InputError
-
     chosen = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")

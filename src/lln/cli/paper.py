@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lln.cli.console import console, show_json
+from lln.cli.options import Scheduler
+from lln.core.errors import InputError, choice
+
 if TYPE_CHECKING:
     from lln.core.table import Table
-    from lln.core.workers import Pool
     from lln.paper.reproduce import BlockProgress, Listener
     from lln.paper.spec import Study
     from lln.paper.theory.audit import Ratio
@@ -43,14 +46,6 @@ def render(records: Path, out: Path | None = None) -> list[Path]:
 
 
 TITLES = {"depth 40": "Depth-40 table, percent of the comparator's", "all depths": "All-depth table, D = {depth}"}
-# The paper's names, which also keep the table within 80 columns.
-LABELS = {
-    "mlp": "Plain MLP",
-    "residual": "ResMLP",
-    "scaled-residual": "Scaled ResMLP",
-    "residual-batchnorm": "ResMLP-BN",
-    "layerscale": "LayerScale",
-}
 
 
 def audit(
@@ -64,16 +59,15 @@ def audit(
 
     ratios = audit_ratios()
     if as_json:
-        typer.echo(to_json(ratios))
+        show_json(_record(ratios))
     else:
         _show(ratios)
     if not all(ratio.agrees for ratio in ratios):
         raise typer.Exit(1)
 
 
-def to_json(ratios: list[Ratio]) -> str:
+def _record(ratios: list[Ratio]) -> dict[str, Any]:
     """Every ratio as text with its printed digits, and the count of those that agree."""
-    import json
     from dataclasses import asdict
 
     rows = [
@@ -81,7 +75,7 @@ def to_json(ratios: list[Ratio]) -> str:
         | {"agrees": ratio.agrees, "inferred": ratio.inferred}
         for ratio in ratios
     ]
-    return json.dumps({"agree": sum(r.agrees for r in ratios), "of": len(ratios), "ratios": rows}, indent=2)
+    return {"agree": sum(r.agrees for r in ratios), "of": len(ratios), "ratios": rows}
 
 
 def verdict(ratios: list[Ratio]) -> str:
@@ -100,23 +94,24 @@ def verdict(ratios: list[Ratio]) -> str:
 
 
 def _show(ratios: list[Ratio]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    screen = console()
     for (table, depth), group in groupby(ratios, key=lambda r: (r.table, r.depth)):
-        console.print(_table(TITLES[table].format(depth=depth), group).to_rich())
-        console.print()
+        screen.print(_table(TITLES[table].format(depth=depth), group).to_rich())
+        screen.print()
     typer.echo(verdict(ratios))
 
 
 def _table(title: str, ratios: Iterable[Ratio]) -> Table:
     from lln.core.table import Table
+    from lln.paper.printed_values import COMPARATOR_NAMES  # short enough for 80 columns
 
     rows = []
     for (system, comparator), pair in groupby(ratios, key=lambda r: (r.system, r.comparator)):
         parameters, operations = pair
         cells = [str(value) for r in (parameters, operations) for value in (r.computed, r.printed)]
-        rows.append([system, LABELS[comparator], *cells, "yes" if parameters.agrees and operations.agrees else "NO"])
+        rows.append(
+            [system, COMPARATOR_NAMES[comparator], *cells, "yes" if parameters.agrees and operations.agrees else "NO"]
+        )
     return Table(["system", "comparator", "params", "printed", "FLOPs", "printed", "agree"], rows, title)
 
 
@@ -152,9 +147,7 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
-    ] = None,
+    scheduler: Scheduler = None,
     study: Annotated[Path | None, typer.Option(help="Run this study file in place of the paper's.")] = None,
     report: Annotated[bool, typer.Option(help="Write the report at the end.")] = True,
 ) -> None:
@@ -162,6 +155,7 @@ def reproduce(
 
     Exits with code 1 if a run crashed; the others are kept, and the next call tries it again.
     """
+    from lln.core.workers import DaskPool, LocalPool
     from lln.paper.expand import shortened
     from lln.paper.records import RecordStore
     from lln.paper.reproduce import run_study
@@ -171,7 +165,11 @@ def reproduce(
         studies = [shortened(one) for one in studies]
     folder = out or Path("results/quick" if quick else "results/paper")
     began, failed = time.perf_counter(), 0
-    with RecordStore(folder) as store, _shown() as listener, closing(_pool(jobs, scheduler)) as pool:
+    with (
+        RecordStore(folder) as store,
+        _shown() as listener,
+        closing(LocalPool(jobs) if scheduler is None else DaskPool(scheduler)) as pool,
+    ):
         known = store.done
         for one in studies:
             progress = run_study(one, store, pool, listener)
@@ -183,7 +181,8 @@ def reproduce(
     if idle:
         typer.echo(_nothing_run(folder))
     if report and study is None:
-        _write_report(folder)
+        for path in render(folder):
+            typer.echo(f"wrote {path}")
     if failed:
         typer.echo(
             f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry",
@@ -194,7 +193,6 @@ def reproduce(
 
 def _studies(names: list[str], file: Path | None) -> list[Study]:
     """Every study is read and checked before the first run."""
-    from lln.core.errors import InputError, choice
     from lln.paper.spec import load_study, paper_studies
 
     if file is not None:
@@ -205,12 +203,6 @@ def _studies(names: list[str], file: Path | None) -> list[Study]:
     by_name = {code.lower(): (code,) for code in ORDER} | TABLES
     wanted = {code for name in names for code in by_name[choice("block", name.lower(), by_name)]} or set(ORDER)
     return [known[code] for code in ORDER if code in wanted]
-
-
-def _pool(jobs: int, scheduler: str | None) -> Pool:
-    from lln.core.workers import DaskPool, LocalPool
-
-    return LocalPool(jobs) if scheduler is None else DaskPool(scheduler)
 
 
 def _summary(study: Study, progress: BlockProgress) -> None:
@@ -233,19 +225,12 @@ def _nothing_run(folder: Path) -> str:
     )
 
 
-def _write_report(folder: Path) -> None:
-    for path in render(folder):
-        typer.echo(f"wrote {path}")
-
-
 @contextmanager
 def _shown() -> Iterator[Listener]:
     """A live line on a terminal, a line now and then in a pipe."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status("") as status:
+    screen = console(stderr=True)
+    if screen.is_terminal:
+        with screen.status("") as status:
             yield lambda progress: status.update(_line(progress))
         return
     last = time.monotonic()

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.options import AsJson, Choices, DataFiles, RandomState, Seed, Selection, renamed
+from lln.cli.console import echo, interrupted, model_file, progress_bars, say, show_json, show_table
+from lln.cli.options import (
+    AsJson,
+    Choices,
+    DataFiles,
+    RandomState,
+    Scheduler,
+    Seed,
+    Selection,
+    recipe_choices,
+    renamed,
+)
+from lln.core.errors import InputError
 
 if TYPE_CHECKING:
     from lln.tuning.results import SearchResult
@@ -34,9 +46,7 @@ def search(
     ] = None,
     choices: Choices = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes on this machine.")] = 1,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")
-    ] = None,
+    scheduler: Scheduler = None,
     random_state: RandomState = None,
     seed: Seed = None,
     as_json: AsJson = False,
@@ -46,9 +56,6 @@ def search(
     Every trial is stored when it ends: after Ctrl-C or a kill, --resume continues. Options given by --set are not
     searched; trials that fall behind are stopped.
     """
-    from lln.cli.console import interrupted, model_file, progress_bars, say
-    from lln.cli.options import recipe_choices
-    from lln.core.errors import InputError
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
 
@@ -97,12 +104,8 @@ def _objectives(names: list[str] | None) -> tuple[str, ...]:
 
 def _show(found: SearchResult, as_json: bool) -> None:
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.record(), indent=2))
+        show_json(found.record())
         return
-    from lln.cli.console import echo, show_table
-
     show_table(found.table)
     options = " ".join(f"--{key.replace('_', '-')} {_word(value)}" for key, value in found.options.items())
     echo(f"best: lln fit DATA -o MODEL {options}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.options import Seeds, preset_names, renamed
+from lln.cli.console import data_file, stopwatch
+from lln.cli.options import DataOut, Seeds, preset_names, renamed
+from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
     from lln.data.dataset import Dataset
@@ -18,7 +19,7 @@ def simulate(
     preset: Annotated[
         str, typer.Argument(help="Name of a system, as in lorenz-28 or ks-128.", autocompletion=preset_names)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz .npy .csv .h5 .nc .zarr.")],
+    out: DataOut,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Steps to write, after the burn-in.", show_default="3500; fields: their own number"),
@@ -43,8 +44,6 @@ def simulate(
     The file has STEPS + 1 states: the end of the burn-in, and one after each step. With the default numbers the first
     3000 steps are the paper's training pairs and the last 500 its test window.
     """
-    from lln.cli.console import data_file, stopwatch
-    from lln.core.errors import choice
     from lln.data.read.formats import write
     from lln.systems import SYSTEMS, SpectralField
 
@@ -67,7 +66,6 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     import numpy as np
 
-    from lln.core.errors import InputError
     from lln.data.dataset import Dataset, Series
     from lln.systems import SYSTEMS, SpectralField, seeded_start
     from lln.systems import simulate as advance

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from lln.cli.console import echo, output_file, picture_file, read_data, read_for, read_model
 from lln.cli.options import MODEL_SUFFIX, ModelFile, Selection
+from lln.core.errors import InputError
 
 
 def page(
@@ -35,7 +37,6 @@ def page(
     other rows if there are any. Without --data a rollout starts where the training data ends, and there is no truth to
     compare it with.
     """
-    from lln.cli.console import echo, output_file, read_for, read_model
     from lln.core.safe_files import whole_file
     from lln.view.page import forecaster_page
 
@@ -50,9 +51,6 @@ def page(
         typer.launch(target.resolve().as_uri())
 
 
-SUFFIXES = (".svg", ".png", ".pdf")
-
-
 def draw(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: .svg, .png or .pdf.")],
@@ -60,16 +58,11 @@ def draw(
     member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
 ) -> None:
     """Draw a lens network at the last training state: embedding, rays, lenses with their strength, readout."""
-    from lln.cli.console import echo, output_file, read_model
-    from lln.core.errors import InputError
-    from lln.core.safe_files import whole_file
-    from lln.plots.style import DPI, house_style
+    from lln.plots.style import save_figure
     from lln.view.drawing import architecture_figure
     from lln.view.rays import bench_of
 
-    if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{out}: a drawing is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {out.suffix!r}")
-    output_file(out, model)
+    picture_file(out, model, what="drawing", suffixes=(".svg", ".png", ".pdf"))
     forecaster = read_model(model)
     count = len(forecaster.surrogate_.members)
     if count and member >= count:
@@ -81,8 +74,7 @@ def draw(
             f"the first of {len(forecaster.surrogate_.members[0].blocks)} blocks of lenses, at one point of the grid"
         )
     figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: {inside}")
-    with house_style(), whole_file(out) as partial:
-        figure.savefig(partial, dpi=DPI, format=out.suffix[1:].lower())
+    save_figure(figure, out)
     echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")
 
 
@@ -98,8 +90,6 @@ def animate(
     fps: Annotated[int, typer.Option(min=1, max=100, help="Pictures a second.")] = 25,
 ) -> None:
     """Make a film of a rollout: a curve in phase space or over time, or a field as a curve or an image."""
-    from lln.cli.console import echo, output_file, read_data, read_for, read_model
-    from lln.core.errors import InputError
     from lln.core.safe_files import whole_file
     from lln.plots.animate import draw_frames, film_bytes, no_film
     from lln.view.scenes import data_scene, model_scene

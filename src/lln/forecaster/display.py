@@ -17,7 +17,7 @@ from lln.data.interpret.calendar import dates_of
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
-from lln.fit.choice.scores import lead_columns
+from lln.fit.choice.holdout import lead_columns
 from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.step.frame import Array
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,6 @@ from lln.paper.printed_values import deployments, ratio_rows
 from lln.paper.spec import DEPLOYMENT, REFERENCES, ROW, SELECTED, Data, Runs, Study
 
 SCHEMA = 2
-# Depth of the printed deployments.
-DEPLOYED_DEPTH = 40
 # Control points linspace(-R, R, K), width of the Gaussians 4 R / K, standard deviation of the initial coefficients:
 # the only ones tried that give the printed LLN rows of Lorenz-24 in every digit.
 LENS_CONSTANTS = {"range": 5.0, "sigma_factor": 4.0, "deviation": 0.05}
@@ -60,10 +58,6 @@ class RunSpec:
         passes, per_unit = pairs * content["recipe"]["epochs"], 3e-10 if model == "lens" else 1.9e-10
         updates = passes / content["recipe"]["batch_size"]
         return float(0.2 + updates * 2e-3 + members * passes * size * per_unit)
-
-    def again(self, seeds: Iterable[int], *, curve: bool, role: str) -> RunSpec:
-        """The same configuration on other seeds."""
-        return RunSpec({**self.content, "seeds": list(seeds), "curve": curve}, role)
 
 
 def expand(study: Study) -> list[RunSpec]:
@@ -120,9 +114,9 @@ def _printed(value: Any, key: str, system: str, depth: int) -> Any:
     return value
 
 
-def selected_comparator(system: str, depth: int = DEPLOYED_DEPTH) -> str:
+def selected_comparator(system: str, depth: int) -> str:
     """The comparator that the paper sets against the lens network in the row of `system` and `depth`."""
-    return next(row.comparator for row in ratio_rows() if (row.system, row.depth) == (system, depth))
+    return str(_printed(ROW, "comparator", system, depth))
 
 
 def _content(study: Study, entry: Runs, system: str, model: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,14 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lln.paper.printed_values import all_depths, gradient_transport
-from lln.paper.simulators import simulator
+from lln.paper.printed_values import FIELDS, all_depths, gradient_transport
 from lln.systems import rk4_step
 from lln.systems.base import Array
 
 BURN_IN, PAIRS, STEPS = 500, 3000, 500
 SIZES = (32, 48)
-FAMILIES = ("springchain", "burgers", "advecdiff", "reactiondiff")
 LENGTHS = (1.0, 2.0, 2.0 * math.pi, 10.0)
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 1.0)
 STEP_SIZES = (5e-4, 1e-3, 2e-3, 2.5e-3, 4e-3, 5e-3, 1e-2, 2e-2, 5e-2)
@@ -150,12 +148,8 @@ def _rhs(settings: Sequence[Setting], n: int) -> Callable[[Array], Array]:
 
 def printed_means(family: str) -> dict[int, float]:
     """The printed score of a network that predicts a constant, by size: the plain MLP's mean at D = 20 and 40."""
-    found: dict[int, list[float]] = {n: [] for n in SIZES}
-    for row in all_depths():
-        for n in SIZES:
-            if row.system == f"{family}-{n}" and row.depth in (20, 40):
-                found[n].append(float(row.scores()["mlp"].mean))
-    return {n: sum(values) / len(values) for n, values in found.items()}
+    scores = {(row.system, row.depth): float(row.scores()["mlp"].mean) for row in all_depths()}
+    return {n: (scores[f"{family}-{n}", 20] + scores[f"{family}-{n}", 40]) / 2 for n in SIZES}
 
 
 def search(family: str, tries: int, seed: int) -> list[tuple[float, Setting, list[float]]]:
@@ -199,7 +193,7 @@ def check(name: str) -> Iterator[tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m lln.paper.identify", description=__doc__)
-    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("family", choices=FIELDS)
     parser.add_argument("--tries", type=int, default=2000, help="settings to draw")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--top", type=int, default=10, help="trials to show and store")
@@ -207,9 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="measure the simulators of the studies instead")
     options = parser.parse_args(arguments)
     if options.check:
-        for n in SIZES:
-            for name, text in check(f"{options.family}-{n}"):
-                print(f"{simulator(f'{options.family}-{n}').name:<16} {name:<16} {text}", flush=True)
+        for system in (f"{options.family}-{n}" for n in SIZES):
+            for name, text in check(system):
+                print(f"{system:<16} {name:<16} {text}", flush=True)
         return
     best = search(options.family, options.tries, options.seed)[: options.top]
     print(f"printed: {printed_means(options.family)}")

@@ -18,10 +18,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from lln.core.errors import InputError
 
-FOLDER = "paper"
 # A mean above this counts as diverged: infinity in the all-depth table, a power of ten in the ablation table.
 DIVERGED = 100
 FIELDS = ("springchain", "burgers", "advecdiff", "reactiondiff")
+COMPARATOR_NAMES = {
+    "mlp": "Plain MLP",
+    "residual": "ResMLP",
+    "scaled-residual": "Scaled ResMLP",
+    "residual-batchnorm": "ResMLP-BN",
+    "layerscale": "LayerScale",
+}
 SYSTEMS = ("lorenz-24", "lorenz-28", *(f"{family}-{size}" for family in FIELDS for size in (32, 48)))
 
 
@@ -176,7 +182,7 @@ def _table(path: str, kind: type[AnyRow]) -> Callable[[], tuple[AnyRow, ...]]:
 
     @cache
     def rows() -> tuple[AnyRow, ...]:
-        text = importlib.resources.files("lln").joinpath(FOLDER, path).read_text(encoding="utf-8")
+        text = importlib.resources.files("lln.paper").joinpath(path).read_text(encoding="utf-8")
         return parse_rows(text, kind, path)
 
     return rows

@@ -17,8 +17,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,11 +50,6 @@ class Record:
     def digest(self) -> str:
         """The identity of the run."""
         return digest(self.spec)
-
-    @property
-    def kind(self) -> str:
-        """Which sort of run it is."""
-        return str(self.spec["kind"])
 
     @property
     def done(self) -> bool:
@@ -200,8 +195,9 @@ class RecordStore:
 
     def set_blocks(self, blocks: Mapping[str, Sequence[Entry]]) -> None:
         """Replace what `blocks.json` says about these blocks and keep the others."""
-        known: dict[str, Any] = {name: _plain(runs) for name, runs in read_blocks(self.folder).items()}
-        known |= {name: _plain(runs) for name, runs in blocks.items()}
+        known = {
+            name: [asdict(entry) for entry in runs] for name, runs in {**read_blocks(self.folder), **blocks}.items()
+        }
         lines = [f"{json.dumps(name)}:{canonical(known[name])}" for name in sorted(known)]
         lines.append(f'"{SUM}":"{digest(known)}"')
         _replace(self.folder / BLOCKS, "{\n" + ",\n".join(lines) + "\n}\n")
@@ -216,10 +212,6 @@ def _replace(path: Path, text: str) -> None:
     """Write `text` to `path` whole or not at all."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-
-
-def _plain(runs: Iterable[Entry]) -> list[dict[str, str]]:
-    return [{"digest": entry.digest, "role": entry.role} for entry in runs]
 
 
 def _append(path: Path, line: str) -> None:

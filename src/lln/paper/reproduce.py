@@ -54,24 +54,18 @@ def run_study(study: Study, store: RecordStore, pool: Pool, listener: Listener |
     show = listener or (lambda _: None)
     progress, began = BlockProgress(study.block), time.perf_counter()
     runs = expand(study)
-    _run_stage(study.block, runs, store, pool, progress, show, began)
+    _run_stage(runs, store, pool, progress, show, began)
     if study.confirm is not None:
         more = confirmations(runs, read_records(store.folder), study.confirm)
         runs = [*runs, *more]
-        _run_stage(study.block, runs, store, pool, progress, show, began)
+        _run_stage(runs, store, pool, progress, show, began)
     return progress
 
 
 def _run_stage(
-    block: str,
-    runs: Sequence[RunSpec],
-    store: RecordStore,
-    pool: Pool,
-    progress: BlockProgress,
-    show: Listener,
-    began: float,
+    runs: Sequence[RunSpec], store: RecordStore, pool: Pool, progress: BlockProgress, show: Listener, began: float
 ) -> None:
-    store.set_blocks({block: [Entry(run.digest, run.role) for run in runs]})
+    store.set_blocks({progress.block: [Entry(run.digest, run.role) for run in runs]})
     wanted = {run.digest: run for run in runs}
     todo = longest_first(run for digest, run in wanted.items() if digest not in store.done)
     progress.total, progress.done = len(wanted), len(wanted) - len(todo)
@@ -82,7 +76,9 @@ def _run_stage(
     tasks = [Task(run.digest, run.content) for run in todo]
     for finished in pool.run(execute, tasks) if tasks else ():
         run = wanted[finished.key]
-        store.add(_record(run.content, finished.value, finished.error), Timing(run.digest, finished.seconds, stamp))
+        status = DONE if finished.error is None else FAILED
+        record = Record(run.content, finished.value or {}, status, finished.error)
+        store.add(record, Timing(run.digest, finished.seconds, stamp))
         spent, left = spent + run.cost, left - run.cost
         if finished.error is None:
             progress.done += 1
@@ -95,10 +91,6 @@ def _run_stage(
         show(progress)
     progress.running, progress.seconds_left, progress.seconds = 0, 0.0, time.perf_counter() - began
     show(progress)
-
-
-def _record(spec: Mapping[str, object], result: dict[str, object] | None, error: str | None) -> Record:
-    return Record(spec, result or {}, DONE) if error is None else Record(spec, {}, FAILED, error)
 
 
 def longest_first(runs: Iterable[RunSpec]) -> list[RunSpec]:
@@ -134,7 +126,5 @@ def confirmations(runs: Iterable[RunSpec], records: Mapping[str, Record], confir
         if family_of(run.content["model"]) == "reference":
             continue
         groups.setdefault((run.content["system"], family_of(run.content["model"])), []).append(run)
-    return [
-        lowest(group, records).again(confirm.seeds, curve=confirm.curve, role="confirmation")
-        for group in groups.values()
-    ]
+    other = {"seeds": list(confirm.seeds), "curve": confirm.curve}
+    return [RunSpec({**lowest(group, records).content, **other}, "confirmation") for group in groups.values()]

@@ -9,7 +9,7 @@ table come out in every printed digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -73,7 +73,8 @@ def train_members(
         total.zero_()
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(epoch)
-        for batch in _batches(len(inputs), recipe.batch_size, generators):
+        order = torch.stack([loader_order(len(inputs), one) for one in generators])
+        for batch in torch.split(order, recipe.batch_size, dim=1):  # (S, B)
             optimizer.zero_grad()
             # No parameter is shared, so the gradient of the sum is every member's gradient of its own loss.
             loss = (model(inputs[batch]) - targets[batch]).square().mean(dim=(1, 2))
@@ -84,8 +85,3 @@ def train_members(
             total += loss.detach().double() * batch.shape[1]
     model.eval()
     return total / len(inputs)
-
-
-def _batches(pairs: int, size: int, generators: Sequence[torch.Generator]) -> Iterator[Tensor]:
-    """The indices of one epoch's batches, (S, B) each."""
-    yield from torch.split(torch.stack([loader_order(pairs, one) for one in generators]), size, dim=1)

@@ -54,7 +54,7 @@ def test_a_study_file_runs_and_a_second_call_does_nothing(tmp_path):
     assert f"nothing was run: all of these runs are stored in {tmp_path / 'out'}, made" in said
     assert f"{made}; to run them afresh give another folder, as in --out results/mine" in said
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == lines
-    assert {record.kind for record in read_records(tmp_path / "out").values()} == {"multi-trajectory"}
+    assert {record.spec["kind"] for record in read_records(tmp_path / "out").values()} == {"multi-trajectory"}
     assert times[0]["seconds"] > 0
 
 

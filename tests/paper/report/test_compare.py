@@ -31,17 +31,17 @@ def here(mean, deviation=0.1, count=10):
 
 
 def verdict(lens, other, paper_lens, paper_other):
-    return judge({"lens": lens, "comparator": other}, {"lens": paper_lens, "comparator": paper_other}, count=10)
+    return judge({"lens": lens, "comparator": other}, {"lens": paper_lens, "comparator": paper_other})
 
 
 def test_a_score_agrees_by_its_digits_or_within_noise():
     paper = printed("2.000", "0.000")
     # No spread at all: the printed digits are all that is left.
-    assert scores_agree(here(2.00049, 0.0), paper, 10)
-    assert not scores_agree(here(2.0006, 0.0), paper, 10)
+    assert scores_agree(here(2.00049, 0.0), paper)
+    assert not scores_agree(here(2.0006, 0.0), paper)
     # A spread of 0.1 in ten runs on our side gives two standard errors of 0.0316.
-    assert scores_agree(here(2.063, 0.1), paper, 10)
-    assert not scores_agree(here(2.0637, 0.1), paper, 10)
+    assert scores_agree(here(2.063, 0.1), paper)
+    assert not scores_agree(here(2.0637, 0.1), paper)
 
 
 def test_printed_digits_are_those_of_mean_and_deviation():
@@ -56,14 +56,14 @@ def test_printed_digits_are_those_of_mean_and_deviation():
 
 
 def test_a_wide_spread_alone_is_no_agreement():
-    assert not scores_agree(here(2.6, 50.0), printed("2.000", "50.000"), 10)
-    assert scores_agree(here(2.4, 50.0), printed("2.000", "50.000"), 10)
+    assert not scores_agree(here(2.6, 50.0), printed("2.000", "50.000"))
+    assert scores_agree(here(2.4, 50.0), printed("2.000", "50.000"))
 
 
 @pytest.mark.parametrize(("mean", "agrees"), [(math.inf, True), (101.0, True), (99.0, False)])
 def test_divergence_agrees_with_divergence_only(mean, agrees):
-    assert scores_agree(here(mean), INF, 10) is agrees
-    assert not scores_agree(here(math.inf), printed("2.0", "0.1"), 10)
+    assert scores_agree(here(mean), INF) is agrees
+    assert not scores_agree(here(math.inf), printed("2.0", "0.1"))
 
 
 def test_winner_and_lead():

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import Summary, geometric_mean
-from lln.core.table import INFINITY
 from lln.paper.printed_values import (
     MeanAndDeviation,
     ablation,
@@ -27,7 +26,15 @@ from lln.paper.printed_values import (
     multi_trajectory,
 )
 from lln.paper.report.compare import Evidence, decided, side, table_of
-from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, VARIANT_NAMES, diverged, plain_number
+from lln.paper.report.names import (
+    MISSING,
+    MODEL_NAMES,
+    SYSTEM_NAMES,
+    VARIANT_NAMES,
+    diverged,
+    mean_number,
+    plain_number,
+)
 from lln.paper.report.other_tables import ablation_scores, gradient_scores, multi_trajectory_scores
 from lln.paper.report.rollout_tables import DEPTHS, pair_of
 
@@ -197,7 +204,7 @@ def _gradient_claims(evidence: Evidence) -> list[Claim]:
     claim = counted("LLN's mean log ratio is within 0.01 of zero (printed 0.000 to 0.008)", neutral, near, explain)
     return [
         counted("LLN is closest to neutral gradient transport", printed, here, explain),
-        Claim(claim.text, claim.printed, claim.here + extent, claim.outcome, claim.difference),
+        replace(claim, here=claim.here + extent),
     ]
 
 
@@ -301,7 +308,8 @@ def _ablation_claims(evidence: Evidence) -> list[Claim]:
     printed = {row.system: row.scores() for row in ablation()}
 
     def explain(system: str) -> str:
-        return ", ".join(f"{VARIANT_NAMES[name].lower()} {_mean(summary)}" for name, summary in scores[system].items())
+        labels = {name: label[0].lower() + label[1:] for name, label in VARIANT_NAMES.items()}
+        return ", ".join(f"{labels[name]} {_mean(summary)}" for name, summary in scores[system].items())
 
     def compare(
         text: str,
@@ -331,6 +339,4 @@ def _means(scores: Mapping[str, Summary | None]) -> dict[str, float]:
 
 
 def _mean(value: Summary | MeanAndDeviation | None) -> str:
-    if value is None:
-        return "missing"
-    return INFINITY if diverged(value.mean) else plain_number(float(value.mean))
+    return MISSING if value is None else mean_number(float(value.mean))

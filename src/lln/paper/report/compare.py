@@ -26,6 +26,7 @@ from lln.paper.report.names import diverged
 # A ratio of means beyond this is another size, however wide the spread.
 FACTOR = 1.25
 STANDARD_ERRORS = 2.0
+SEEDS = 10  # behind each printed mean and deviation
 
 RULE = (
     "A score agrees if it shows the printed digits, or if the means differ by at most two standard errors of their "
@@ -59,10 +60,10 @@ class Verdict(Enum):
     NOT_COMPARABLE = "not comparable"
 
 
-def printed_summary(score: MeanAndDeviation, count: int) -> Summary:
-    """A printed score as a summary over `count` runs."""
+def printed_summary(score: MeanAndDeviation) -> Summary:
+    """A printed score as a summary over the paper's seeds."""
     deviation = math.inf if score.deviation is None else float(score.deviation)
-    return Summary(float(score.mean), deviation, count)
+    return Summary(float(score.mean), deviation, SEEDS)
 
 
 def shows(value: float, printed: Decimal) -> bool:
@@ -83,9 +84,9 @@ def digits_met(here: Summary, printed: MeanAndDeviation) -> bool:
     return shows(here.mean, printed.mean) and (printed.deviation is None or shows(here.deviation, printed.deviation))
 
 
-def scores_agree(here: Summary, printed: MeanAndDeviation, count: int) -> bool:
+def scores_agree(here: Summary, printed: MeanAndDeviation) -> bool:
     """Whether one score of ours agrees with the printed one (the first two lines of `RULE`)."""
-    paper = printed_summary(printed, count)
+    paper = printed_summary(printed)
     if diverged(here.mean) or diverged(paper.mean):
         return diverged(here.mean) and diverged(paper.mean)
     if shows(here.mean, printed.mean):
@@ -109,16 +110,16 @@ def decided(scores: Mapping[str, Summary]) -> bool:
     return second.mean - first.mean > STANDARD_ERRORS * math.hypot(first.error, second.error)
 
 
-def judge(here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation], *, count: int) -> Verdict:
-    """The verdict on one row by `RULE`, of scores by name here (None: missing) and in print, there of `count` runs."""
+def judge(here: Mapping[str, Summary | None], printed: Mapping[str, MeanAndDeviation]) -> Verdict:
+    """The verdict on one row by `RULE`, of scores by name here (None: missing) and in print."""
     ours = {name: summary for name, summary in here.items() if summary is not None and summary.count > 1}
     if set(ours) != set(printed):
         return Verdict.NOT_COMPARABLE
-    paper = {name: printed_summary(score, count) for name, score in printed.items()}
+    paper = {name: printed_summary(score) for name, score in printed.items()}
     best, printed_best = winner(ours), winner(paper)
     if best is None or printed_best is None:
         return Verdict.NOT_COMPARABLE
-    agree = all(scores_agree(ours[name], printed[name], count) for name in ours)
+    agree = all(scores_agree(ours[name], printed[name]) for name in ours)
     if agree and best == printed_best:
         return Verdict.AGREE
     if decided(ours):
@@ -209,13 +210,11 @@ class Evidence:
         for block in blocks:
             for entry in self.blocks.get(block, ()):
                 record = self.records.get(entry.digest)
-                if record is None or not record.done or (role is not None and entry.role != role):
+                if record is None or not record.done:
                     continue
-                spec = record.spec
-                wanted = ((system, spec.get("system")), (model, spec.get("model")))
-                if any(wish is not None and wish != value for wish, value in wanted):
-                    continue
-                if depth is None or spec.get("options", {}).get("depth") == depth:
+                spec, options = record.spec, record.spec.get("options", {})
+                wanted = (role, entry.role), (system, spec.get("system")), (model, spec.get("model"))
+                if all(wish is None or wish == value for wish, value in (*wanted, (depth, options.get("depth")))):
                     found.setdefault(entry.digest, record)
         return list(found.values())
 
@@ -247,6 +246,10 @@ class Evidence:
         missing = sum(digest not in self.records for digest in entries)
         failed = sum(digest in self.records and not self.records[digest].done for digest in entries)
         return missing, failed
+
+    def judged(self, verdict: Verdict) -> Verdict:
+        """The verdict on a row; of a trial run none compares."""
+        return Verdict.NOT_COMPARABLE if self.trial else verdict
 
     @cached_property
     def trial(self) -> bool:

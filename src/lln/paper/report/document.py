@@ -6,7 +6,7 @@ Figures are written as SVG for pages and as PNG for LaTeX; the same figure gives
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
@@ -58,7 +58,7 @@ class Document:
     """The whole report."""
 
     title: str
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[Section] = ()
 
     @property
     def pictures(self) -> list[Picture]:

@@ -287,15 +287,8 @@ def _turn_distribution(axis: Axes, largest: NDArray[Any], errors: Sequence[int])
         (largest[wrong], ERROR_COLOUR, "median, errors"),
     ):
         axis.axvline(float(np.median(values)), color=tint, linewidth=1.2, linestyle=(0, (4, 3)), label=name)
-    look: dict[str, Any] = {"color": ERROR_COLOUR, "markersize": 8, "markeredgecolor": BLACK}
-    axis.plot(
-        largest[wrong],
-        np.full(int(wrong.sum()), 0.03),
-        "^",
-        transform=axis.get_xaxis_transform(),
-        **look,
-        label="errors",
-    )
+    look: dict[str, Any] = {"color": ERROR_COLOUR, "markersize": 8, "markeredgecolor": BLACK, "label": "errors"}
+    axis.plot(largest[wrong], np.full(len(errors), 0.03), "^", transform=axis.get_xaxis_transform(), **look)
     axis.set_title("(d) maximum turn of all held-out samples")
     axis.set_xlabel("maximum turn, degrees")
     axis.set_ylabel("number of samples")

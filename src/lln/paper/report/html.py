@@ -10,20 +10,21 @@ from importlib.resources import files
 from pathlib import Path
 
 from lln.core.table import Table
+from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE
 from lln.paper.report.compare import Verdict
 from lln.paper.report.document import Document, Picture, Section
-from lln.paper.report.names import MISSING
+from lln.paper.report.names import MISSING, SYSTEM_NAMES
 
 _MARKS = {
     Verdict.AGREE.value: "agree",
     Verdict.OTHER_SIZE.value: "other",
     Verdict.DIFFER.value: "differ",
     Verdict.NOT_COMPARABLE.value: "open",
-    "holds": "agree",
-    "holds within noise": "agree",
-    "order holds, size differs": "other",
-    "fails": "differ",
-    "not run": "open",
+    HOLDS: "agree",
+    IN_NOISE: "agree",
+    OTHER_SIZE: "other",
+    FAILS: "differ",
+    NOT_RUN: "open",
 }
 LONG = 24
 MANY = 9  # columns from which on a table is set tightly
@@ -62,8 +63,7 @@ def _heading(name: str, text_column: bool) -> str:
     """The head of a column; one without a name is a plain cell, since an empty heading would be read aloud."""
     if not name:
         return "<td></td>"
-    kind = ' class="text"' if text_column else ""
-    return f'<th scope="col"{kind}>{_prose(name)}</th>'
+    return f'<th scope="col"{_kinds(name, ["text"] * text_column)}>{_prose(name)}</th>'
 
 
 def _is_text(cells: Sequence[str]) -> bool:
@@ -80,8 +80,13 @@ def _cell(text: str, label: str, *, text_column: bool, bold: bool, tight: bool) 
     # A line may break between a score and the printed one; inside a score only where there are many columns.
     inner = _prose(text.replace(" ± ", " ±\u00a0" if tight else "\u00a0±\u00a0").replace("] ", "]\u00a0"))
     inner = f"<strong>{inner}</strong>" if bold else inner
-    kind = f' class="{" ".join(kinds)}"' if kinds else ""
-    return f'<td{kind} data-label="{escape(label)}">{inner}</td>'
+    return f'<td{_kinds(text, kinds)} data-label="{escape(label)}">{inner}</td>'
+
+
+def _kinds(text: str, kinds: list[str]) -> str:
+    """The classes of a cell or heading; the name of a system stays on one line where there is room."""
+    kinds = [*kinds, "name"] if text in SYSTEM_NAMES.values() else kinds
+    return f' class="{" ".join(kinds)}"' if kinds else ""
 
 
 def _section(section: Section, figures: Path) -> str:

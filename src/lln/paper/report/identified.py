@@ -7,22 +7,20 @@ import math
 from pathlib import Path
 
 from lln.core.statistics import Summary
-from lln.core.table import INFINITY, Table
-from lln.paper.printed_values import MeanAndDeviation, ablation, all_depths, gradient_transport
+from lln.core.table import Table
+from lln.paper.printed_values import COMPARATOR_NAMES, MeanAndDeviation, ablation, all_depths, gradient_transport
 from lln.paper.report.compare import Evidence, digits_met, scores_agree
 from lln.paper.report.document import Compared
 from lln.paper.report.names import (
-    COMPARATOR_NAMES,
     FAMILY_NAMES,
     MISSING,
     SYSTEM_NAMES,
     as_printed,
-    diverged,
     mean_and_deviation,
-    plain_number,
+    mean_number,
 )
 from lln.paper.report.other_tables import ablation_scores, gradient_scores
-from lln.paper.report.rollout_tables import SEEDS, cells_agreeing
+from lln.paper.report.rollout_tables import cells_agreeing
 
 LORENZ = ("lorenz-24", "lorenz-28")
 SEARCH, SENSITIVITY = "search.json", "batch64.json"
@@ -69,7 +67,7 @@ def _cell(here: Summary | None, printed: MeanAndDeviation, decimals: int = 3) ->
     if here is None:
         return MISSING
     ours = mean_and_deviation(here, decimals, powers=True)
-    mark = " =" if digits_met(here, printed) else (" ≈" if scores_agree(here, printed, SEEDS) else "")
+    mark = " =" if digits_met(here, printed) else (" ≈" if scores_agree(here, printed) else "")
     return f"{ours} [{as_printed(printed)}]{mark}"
 
 
@@ -136,7 +134,7 @@ def sensitivity_table(evidence: Evidence, folder: Path) -> list[Compared]:
             few = {name: math.inf if value is None else value.mean for name, value in ours.items()}
             many = {name: cells[system, depth, name] for name in ("lens", *COMPARATOR_NAMES)}
             for means in (few, many):
-                row += [_number(means["lens"]), _number(min(means[name] for name in COMPARATOR_NAMES))]
+                row += [mean_number(means["lens"]), mean_number(min(means[name] for name in COMPARATOR_NAMES))]
         rows.append(row)
     sides = ("LLN", "best other")
     columns = (
@@ -166,7 +164,3 @@ def _batch64(folder: Path) -> dict[tuple[str, int, str], float]:
     path = folder / SENSITIVITY
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
     return {(system, depth, model): math.inf if mean is None else mean for system, depth, model, mean, _ in cells}
-
-
-def _number(value: float) -> str:
-    return INFINITY if diverged(value) else plain_number(value)

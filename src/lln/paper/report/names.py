@@ -7,20 +7,13 @@ from decimal import Decimal
 
 from lln.core.statistics import Summary
 from lln.core.table import INFINITY
-from lln.paper.printed_values import DIVERGED, FIELDS, SYSTEMS, MeanAndDeviation
+from lln.paper.printed_values import COMPARATOR_NAMES, DIVERGED, FIELDS, SYSTEMS, MeanAndDeviation
 
 FAMILY_NAMES = dict(zip(FIELDS, ("SpringChain", "Burgers", "AdvecDiff", "ReactionDiff"), strict=True))
 SYSTEM_NAMES = {
     name: f"{FAMILY_NAMES.get(family, 'Lorenz')}-{size}"
     for name in SYSTEMS
     for family, _, size in (name.partition("-"),)
-}
-COMPARATOR_NAMES = {
-    "mlp": "Plain MLP",
-    "residual": "ResMLP",
-    "scaled-residual": "Scaled ResMLP",
-    "residual-batchnorm": "ResMLP-BN",
-    "layerscale": "LayerScale",
 }
 MODEL_NAMES = {"lens": "LLN", **COMPARATOR_NAMES}
 SHORT_NAMES = dict(zip(MODEL_NAMES, ("LLN", "MLP", "Res", "Res-S", "Res-BN", "LS"), strict=True))
@@ -90,6 +83,11 @@ def plain_number(value: float) -> str:
     if value != 0 and not 5e-3 <= abs(value) < 1e5:
         return power(value, 3)
     return f"{value:.3f}"
+
+
+def mean_number(value: float) -> str:
+    """A mean as a bare number; a diverged one is infinite."""
+    return INFINITY if diverged(value) else plain_number(value)
 
 
 def quotient(here: float, printed: float | Decimal) -> str:

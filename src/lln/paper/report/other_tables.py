@@ -32,7 +32,7 @@ from lln.paper.report.names import (
     plain_number,
     power,
 )
-from lln.paper.report.rollout_tables import SEEDS, lowest, missing_note, ratio_to
+from lln.paper.report.rollout_tables import lowest, missing_note, ratio_to
 
 GRADIENT_MODELS = ("mlp", "residual", "scaled-residual", "lens")
 
@@ -50,7 +50,7 @@ def gradient_table(evidence: Evidence) -> Compared:
     verdicts = []
     for printed in gradient_transport():
         here, paper = gradient_scores(evidence, printed.system), printed.scores()
-        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else judge_gradients(here, paper))
+        verdicts.append(evidence.judged(judge_gradients(here, paper)))
         known = {name: abs(summary.mean) for name, summary in here.items() if summary is not None}
         if known:
             best.append((len(rows), 2 + GRADIENT_MODELS.index(min(known, key=lambda name: known[name]))))
@@ -90,8 +90,7 @@ def ablation_table(evidence: Evidence) -> Compared:
     verdicts = []
     for printed in ablation():
         here = ablation_scores(evidence, printed.system)
-        verdict = judge(here, printed.scores(), count=SEEDS)
-        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
+        verdicts.append(evidence.judged(judge(here, printed.scores())))
         best += lowest(here, printed.scores(), len(rows))
         rows += _ablation_lines(printed, here, verdicts[-1])
     columns = ("System", "", *VARIANT_NAMES.values(), "Verdict")
@@ -132,7 +131,7 @@ def multi_trajectory_table(evidence: Evidence) -> Compared:
         here = multi_trajectory_scores(evidence, printed.system)
         low, high = (float(value) for value in printed.interval)
         verdict = judge_interval(here, (printed.lens, printed.comparator_mse, printed.mse_ratio), (low, high))
-        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
+        verdicts.append(evidence.judged(verdict))
         rows.append(_multi_trajectory_cells(printed, here, verdicts[-1]))
         best.append((index, 2 if printed.mse_ratio < 1 else 5))
         if side(low, high) < 0:

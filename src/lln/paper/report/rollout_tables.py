@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 
 from lln.core.canonical import numbers
 from lln.core.statistics import Summary, geometric_mean
-from lln.core.table import INFINITY, Table
-from lln.paper.printed_values import AllDepthsRow, Depth40Row, MeanAndDeviation, all_depths, depth40, ratio_rows
+from lln.core.table import Table
+from lln.paper.printed_values import (
+    COMPARATOR_NAMES,
+    AllDepthsRow,
+    Depth40Row,
+    MeanAndDeviation,
+    all_depths,
+    depth40,
+    ratio_rows,
+)
 from lln.paper.records import Record
 from lln.paper.report.compare import ROLLOUTS, Evidence, Verdict, digits_met, judge, score, scores_agree
 from lln.paper.report.document import Compared
 from lln.paper.report.names import (
-    COMPARATOR_NAMES,
     MISSING,
     MODEL_NAMES,
     NOTHING,
@@ -25,6 +32,7 @@ from lln.paper.report.names import (
     as_printed,
     diverged,
     mean_and_deviation,
+    mean_number,
     plain_number,
     quotient,
 )
@@ -33,7 +41,6 @@ if TYPE_CHECKING:
     from lln.paper.theory.audit import Ratio  # whose module needs torch, which a report does not
 
 DEPTHS = (5, 10, 20, 40)
-SEEDS = 10
 
 
 Ratios = Mapping[tuple[str, int, str, str], str]
@@ -84,7 +91,7 @@ def pair_of(evidence: Evidence, system: str, depth: int) -> Pair:
 def judge_pair(pair: Pair, lens: MeanAndDeviation, other: MeanAndDeviation) -> Verdict:
     """The verdict on LLN and its comparator."""
     here = {"lens": pair.lens, "comparator": pair.other if pair.complete else None}
-    return judge(here, {"lens": lens, "comparator": other}, count=SEEDS)
+    return judge(here, {"lens": lens, "comparator": other})
 
 
 def ratio_of(pair: Pair) -> str:
@@ -99,24 +106,15 @@ def depth40_table(evidence: Evidence, ratios: Ratios) -> Compared:
     rows, best, verdicts = [], [], []
     for index, printed in enumerate(depth40()):
         pair = pair_of(evidence, printed.system, 40)
-        verdict = judge_pair(pair, printed.lens, printed.comparator_mse)
-        verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
+        verdicts.append(evidence.judged(judge_pair(pair, printed.lens, printed.comparator_mse)))
         rows.append(_depth40_cells(printed, pair, ratios, verdicts[-1]))
         if pair.lower is not None:
             best.append((index, 2 if pair.lower else 6))
         best.append((index, 3 if printed.mse_ratio < 1 else 7))
     columns = (
-        *(
-            "System",
-            "Family",
-            "LLN MSE",
-            "printed",
-            "factor",
-            "Selected non-LLN (printed)",
-            "Comparator MSE",
-            "printed",
-        ),
-        *("factor", "MSE ratio (printed)", "Param ratio % (printed)", "FLOP ratio % (printed)", "Verdict"),
+        *("System", "Family", "LLN MSE", "printed", "factor"),
+        *("Selected non-LLN (printed)", "Comparator MSE", "printed", "factor"),
+        *("MSE ratio (printed)", "Param ratio % (printed)", "FLOP ratio % (printed)", "Verdict"),
     )
     notes = [
         "Mean ± standard deviation of the normalised MSE over a 500-step free-running rollout, over the seeds. A "
@@ -166,8 +164,7 @@ def all_depths_tables(evidence: Evidence, ratios: Ratios) -> list[Compared]:
             scores = {name: evidence.row_score(printed.system, depth, name) for name in SHORT_NAMES}
             pair = pair_of(evidence, printed.system, depth)
             other = printed.scores()[comparators[depth, printed.system]]
-            verdict = judge_pair(pair, printed.lens, other)
-            verdicts.append(Verdict.NOT_COMPARABLE if evidence.trial else verdict)
+            verdicts.append(evidence.judged(judge_pair(pair, printed.lens, other)))
             best += lowest(scores, printed.scores(), len(rows))
             rows += _all_depths_lines(printed, scores, pair, ratios, verdicts[-1])
         columns = ("System", "", *SHORT_NAMES.values(), "MSE r.", "Param r.", "FLOP r.", "Verdict")
@@ -215,9 +212,8 @@ def _depth_notes(evidence: Evidence, depth: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Cells:
-    """How single scores of the all-depth table fare: how many are printed, were run, agree, show the printed digits."""
+    """How single scores of the all-depth table fare: how many were run, agree, show the printed digits."""
 
-    printed: int
     run: int
     agree: int
     digits: int
@@ -235,9 +231,8 @@ def cells_agreeing(
     ]
     known = [(here, paper) for here, paper in found if here is not None]
     return Cells(
-        len(found),
         len(known),
-        sum(scores_agree(here, paper, SEEDS) for here, paper in known),
+        sum(scores_agree(here, paper) for here, paper in known),
         sum(digits_met(here, paper) for here, paper in known),
     )
 
@@ -261,9 +256,7 @@ def _reference_score(records: Sequence[Record]) -> str:
     if not records:
         return MISSING
     value = records[0].result["mse"][0]
-    windows = numbers(value if isinstance(value, list) else [value])
-    mean = geometric_mean(windows)
-    return INFINITY if diverged(mean) else plain_number(mean)
+    return mean_number(geometric_mean(numbers(value if isinstance(value, list) else [value])))
 
 
 def one_step_table(evidence: Evidence) -> Compared:

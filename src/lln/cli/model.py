@@ -1,0 +1,306 @@
+"""Commands on one model file: `lln rollout`, `lln evaluate`, `lln inspect`, `lln export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lln.cli.console import (
+    data_file,
+    echo,
+    facts,
+    output_file,
+    picture_file,
+    read_for,
+    read_model,
+    say,
+    show_json,
+    show_table,
+    stopwatch,
+    text_width,
+)
+from lln.cli.options import (
+    AsJson,
+    DataFile,
+    DataOut,
+    ErrorPlot,
+    ModelFile,
+    Selection,
+    Threshold,
+    Windows,
+    preset_names,
+    several,
+)
+from lln.core.errors import InputError
+
+if TYPE_CHECKING:
+    from lln.evaluate.chaos import LyapunovSpectrum
+    from lln.forecaster.forecaster import LensForecaster
+    from lln.forecaster.scoring.evaluation import Evaluation
+
+
+def rollout(
+    model: ModelFile,
+    out: DataOut,
+    selection: Selection,
+    steps: Annotated[int, typer.Option(min=1, help="States after the start.")] = 500,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Start at the first state of each trajectory in this file.")
+    ] = None,
+    future: Annotated[
+        Path | None,
+        typer.Option(help="File of known inputs for the steps after the training data."),
+    ] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Roll out each member of the ensemble separately.")] = False,
+    level: Annotated[
+        float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the forecast, with its interval, to this file: .png .svg .pdf.")
+    ] = None,
+) -> None:
+    """Roll a model out and write the start and the STEPS states after it.
+
+    Without --from it starts at the last state of the training data; a model with known inputs then needs --future. With
+    --from, a model with a history of H states starts from the first H states of each trajectory and writes them first.
+    Rows after a divergence are NaN.
+    """
+    from lln.data.read.formats import write
+    from lln.forecaster.results import rollout_data
+
+    data_file(out, model, start, future)
+    if plot is not None:
+        picture_file(plot, model, out)
+    forecaster = read_model(model)
+    given = None if start is None else read_for(forecaster, start, selection)
+    with stopwatch() as taken:
+        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
+        write(out, dataset)
+        if plot is not None:
+            from lln.plots.style import save_figure
+
+            save_figure(run.plot(), plot)
+    count = len(dataset.series)
+    each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
+    echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
+    if plot is not None:
+        echo(f"wrote {plot}")
+    for series, outcome in zip(dataset.series, outcomes, strict=True):
+        if outcome.step is not None:
+            say(f"{series.name} {outcome}" if count > 1 else f"the rollout {outcome}")
+    if any(outcome.step is not None for outcome in outcomes):
+        echo("more: lln explain diverged", err=True)
+
+
+def evaluate(
+    model: ModelFile,
+    data: DataFile,
+    selection: Selection,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
+    ] = None,
+    windows: Windows = 64,
+    threshold: Threshold = 0.4,
+    lyapunov: Annotated[
+        bool,
+        typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
+    ] = False,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="With --lyapunov: the true system, as in lorenz-28.",
+            show_default="what lln simulate noted in the data",
+            autocompletion=preset_names,
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option(help="More metrics, as in spectrum,mae; may be given several times.")
+    ] = None,
+    baselines: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Simple methods to score beside the model, as in persistence,linear, or none.",
+            show_default="all that the data allow",
+        ),
+    ] = None,
+    plot: ErrorPlot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model's rollouts on data; rows that trained it are recognised and left out.
+
+    Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
+    and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
+    """
+    if plot is not None:
+        picture_file(plot, model, data)
+    forecaster = read_model(model)
+    dataset = read_for(forecaster, data, selection)
+    if sys.stderr.isatty() and baselines is None:
+        echo("scoring, with simple methods fitted to the same rows (--baselines none is faster)", dim=True, err=True)
+    found = forecaster.evaluate(
+        dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics),
+        baselines=_baselines(baselines),
+    )  # fmt: skip
+    named = dataset.system if system is None else system.lower()
+    if plot is not None:
+        from lln.plots.style import save_figure
+
+        save_figure(found.plot(), plot)
+    spectra = forecaster.lyapunov(dataset, system=named) if lyapunov or system is not None else {}
+    if as_json:
+        chaos = _chaos(found, spectra, named) if spectra else {}
+        show_json({"model": str(model), "data": str(data), **found.record(), **chaos})
+        return
+    _show(found, plot)
+    if spectra:
+        _show_chaos(found, spectra, named)
+
+
+def _baselines(names: list[str] | None) -> Any:
+    """Names of baselines; all by default, none for the word none."""
+    chosen = several(names)
+    return "all" if chosen is None else () if chosen == "none" else chosen
+
+
+def _show(found: Evaluation, plot: Path | None) -> None:
+    """Print the scores, the errors by lead time, and what follows from them."""
+    from lln.forecaster.comparison.result import left_out_words
+    from lln.forecaster.scoring.scored_rows import CHOOSING, TRAINING
+
+    echo(found.title)
+    if found.warning:
+        echo(found.warning, colour="yellow")
+    facts(found.facts())
+    if found.skill is not None:
+        show_table(found.skill.table())
+    for remark in found.remarks():
+        echo(remark)
+    for line in left_out_words("scored", {} if found.skill is None else found.skill.left_out):
+        echo(line, dim=True)
+    if plot is not None:
+        echo(f"wrote {plot}")
+    if found.scored in (TRAINING, CHOOSING):
+        say("for a score on unseen states give other data, or fit with --test 0.15 to keep some of these unseen")
+
+
+def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
+    """Lyapunov exponents for the JSON document."""
+    record: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
+    return {"lyapunov": {"system": named or None, **record}, "valid_lyapunov_times": _times(found, spectra)}
+
+
+def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | None:
+    """The valid prediction time in Lyapunov times of the true system; None if it is unknown or not chaotic."""
+    true = spectra.get("true")
+    return found.valid_prediction_time * true.largest if true is not None and true.largest > 0 else None
+
+
+def _show_chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> None:
+    from lln.forecaster.scoring.lyapunov import lyapunov_table
+
+    times = _times(found, spectra)
+    if times is not None:
+        typer.echo(f"valid prediction time in Lyapunov times of the true system: {times:.3g}")
+    show_table(lyapunov_table(spectra, f"Lyapunov exponents per unit of time{f', {named}' if named else ''}"))
+    if "true" not in spectra:
+        say("the data does not say what it was simulated from; --system NAME adds the exponents of a known system")
+
+
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Show what a model is: sizes, parameters, coverage, versions, and how it was trained."""
+    forecaster = read_model(model)
+    found = describe(forecaster, model)
+    if as_json:
+        show_json(found)
+        return
+    summary, *rest = forecaster.summary(text_width()).splitlines()
+    echo(summary)
+    facts(_lines(forecaster, found))
+    echo("\n".join(rest))
+
+
+def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:
+    """Everything about a model file as plain values."""
+    from lln.forecaster.fitted import describe as header_of
+
+    header = header_of(path)
+    training = header.pop("training")
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "model_parameters": forecaster.parameters_,
+        "history": forecaster.history_,
+        **header,
+        "training": {key: training[key] for key in ("source", "rows", "held_out", "total")},
+    }
+
+
+def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items() if version)
+    layout = forecaster.layout_
+    lines = {
+        "file": f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}",
+        "written by": f"lln {found['lln']} with {versions}",
+        "states": f"{layout.size} {'coordinate' if layout.size == 1 else 'coordinates'}: {layout.listing()}",
+        "time step": layout.step_length,
+    }
+    if layout.input_names:
+        lags = forecaster.input_lags_
+        early = f" (and {lags} earlier value{'s' if lags > 1 else ''} of each)" if lags else ""
+        lines["inputs"] = ", ".join(layout.input_names) + early
+    return lines
+
+
+def export(
+    model: ModelFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.onnx, .pt2), or a folder for C.")],
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
+    ] = None,
+    rollout: Annotated[
+        bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
+    ] = False,
+    precision: Annotated[
+        str | None, typer.Option(help="C: precision of weights and lenses, float or double.", show_default="as fitted")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
+    ] = None,
+) -> None:
+    """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
+
+    An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
+    one header and a self-test, without dependencies or allocation.
+    """
+    from lln.forecaster.forecaster import export_format
+
+    kind = export_format(out, format)
+    if rollout and kind == "torch":
+        raise InputError("--rollout is for --format onnx; torch.export writes one step, and C holds both")
+    if kind != "c":
+        for option, given in (("--precision", precision), ("--name", name)):
+            if given is not None:
+                raise InputError(f"{option} is for C; leave it out, or give a folder as --out")
+        output_file(out, model)
+    options: dict[str, dict[str, Any]] = {
+        "onnx": {"rollout": rollout},
+        "c": {"precision": precision, "name": name or "model"},
+        "torch": {},
+    }
+    done = read_model(model).export(out, kind, **options[kind])
+    if kind != "c":
+        what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
+        echo(f"wrote {out}: {what}")
+        echo(str(done))
+        return
+    for file in done.files:
+        echo(f"wrote {file}")
+    if done.difference is None:
+        echo("no C compiler was found here, so nothing was compared; elsewhere run:")
+    else:
+        echo(str(done.difference))
+        echo("to compile and test it:")
+    echo(f"  {done.command}")
