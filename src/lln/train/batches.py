@@ -184,9 +184,8 @@ Batches = InMemoryBatches | StreamedBatches
 class Examples(Protocol):
     """A tensor, or an object that reads its rows on request."""
 
-    @property
-    def shape(self) -> Sequence[int]:
-        """(P, rows of one example, ...)."""
+    def __len__(self) -> int:
+        """Number of examples P."""
 
     def __getitem__(self, chosen: Tensor, /) -> Tensor:
         """The examples with these numbers, (B, ...)."""
@@ -235,7 +234,7 @@ class UnrolledBatches:
         seeds: of orders and noise, one for each member.
         noise: standard deviation of the noise on the first H states, in their units. Targets stay clean, so that the
             model learns to correct small errors.
-        inputs: (P, steps, m).
+        inputs: numbers of examples (B,) -> their known inputs (B, steps, m).
         weights: (P,).
         device: where batches are needed.
     """
@@ -248,14 +247,14 @@ class UnrolledBatches:
         seeds: Sequence[int],
         *,
         noise: float = 0.0,
-        inputs: Examples | None = None,
+        inputs: Callable[[Tensor], Tensor] | None = None,
         weights: Tensor | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.examples, self.inputs, self.weights = examples, inputs, weights
         self.history, self.size, self.seeds, self.noise = history, size, seeds, noise
-        self.each = -(-examples.shape[0] // size)
-        self._orders = Orders(examples.shape[0], device)
+        self.each = -(-len(examples) // size)
+        self._orders = Orders(len(examples), device)
 
     def __call__(self, update: int) -> list[Tensor | None]:
         """States, inputs and weights of update number `update`, the members first."""
@@ -266,7 +265,7 @@ class UnrolledBatches:
             start = rows[:, :, : self.history]
             drawn = [self._draw(part, seed, update) for part, seed in zip(start, self.seeds, strict=True)]
             rows = torch.cat((start + self.noise * torch.stack(drawn), rows[:, :, self.history :]), dim=2)
-        known = None if self.inputs is None else self.inputs[chosen.flatten()].unflatten(0, chosen.shape)
+        known = None if self.inputs is None else self.inputs(chosen.flatten()).unflatten(0, chosen.shape)
         return [rows, known, None if self.weights is None else self.weights[chosen]]
 
     def _draw(self, like: Tensor, seed: int, update: int) -> Tensor:

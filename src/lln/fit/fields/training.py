@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -113,7 +113,7 @@ class FieldTrainer:
     options: FieldOptions
     say: Say
     kept: Checkpoint
-    updates: int = field(default=0)
+    updates: int = 0
 
     @property
     def members(self) -> int:
@@ -162,8 +162,8 @@ class FieldTrainer:
         seeds = [subseed(recipe.seed, plan.name, index) >> 32 for index in range(len(ensemble))]
         noise = plan.noise * float(frame.channel_scale.mean())
         batches = UnrolledBatches(
-            examples, frame.history, size, seeds, noise=noise, inputs=examples.inputs(), weights=examples.weights(),
-            device=device,
+            examples, frame.history, size, seeds, noise=noise, inputs=examples.inputs if frame.inputs else None,
+            weights=examples.weights(), device=device,
         )  # fmt: skip
         scale = torch.from_numpy(frame.channel_scale * frame.gain).to(device)
         step = FieldStep(frame, [ensemble])  # type: ignore[list-item]  # an ensemble is a network with members first
