@@ -125,8 +125,8 @@ def _forget_statements(storage: Any) -> None:
 
 def refuse_damaged(url: str) -> None:
     """Refuse a SQLite file whose pages or indices do not agree with each other."""
-    path = Path(url.removeprefix(_SQLITE))
-    if not url.startswith(_SQLITE) or not path.is_file():
+    path = _sqlite_file(url)
+    if path is None or not path.is_file():
         return
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
     try:

@@ -189,6 +189,7 @@ class FieldFitting:
             self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper,
             self.limit.first(_LINEAR_BY),
         )  # fmt: skip
+        self.lenses = LensSearch(self.training, self.judge, recipe.seed, say, self.choosing)
         self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
 
     @cached_property
@@ -232,9 +233,6 @@ class FieldFitting:
                 best, unroll = treated, max(unroll, steps if steps > 1 else 0)
         return FieldDecision(self._better(best, closed), linear, updates, unroll)
 
-    def _lens_search(self) -> LensSearch:
-        return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self.choosing)
-
     def _bare(self, rows: Dataset, history: int) -> FieldFrame:
         """A frame without closed-form parts, whose states are bounded unless held-out rows leave the bounds."""
         frame = replace(empty_frame(rows, self.grid, history, self.conserve), static=self.static)
@@ -250,12 +248,11 @@ class FieldFitting:
         asked = any(getattr(self.options, name) is not None for name in ("kernel", "blocks", "hidden", "noise"))
         if "lens" not in self.recipe.tried_parts or self.conserve == "flux" or (asked and self.recipe.parts == "auto"):
             return alone  # what is asked for is a trained network
-        search = self._lens_search()
         histories = (
             dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
         )
-        found = search.best([self._bare(self.training, history) for history in histories])
-        self.rows += search.tried
+        found = self.lenses.best([self._bare(self.training, history) for history in histories])
+        self.rows += self.lenses.tried
         if found is None:
             return alone
         linear = Linear(found.step.frame.history, found.choice.linear_kernel, found.choice.ridge, alone.error)
@@ -379,7 +376,7 @@ class FieldFitting:
         if best.lenses is not None:
             data = self.dataset if refit else self.training
             frame = self._bare(data, best.step.frame.history)
-            found = self._lens_search().final(data, frame, best.lenses, limit)
+            found = self.lenses.final(data, frame, best.lenses, limit)
             return (best.step, best.stay, False) if found is None else (*found, True)
         what = "the linear part solved again on everything"
         if not best.weight and refit and limit.allows(SLACK * self.solving, what):
