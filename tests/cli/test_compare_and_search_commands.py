@@ -81,6 +81,7 @@ def test_search_then_fit_the_best(lln, data, tmp_path):
     again = lln(*words, "--resume")
     assert again.code == 0, again.err
     assert f"--width {found['options']['width']}" in again.out
+    assert "defaults" in again.out
     assert lln(*words).code == 2
 
 

@@ -10,13 +10,11 @@ import sys
 import numpy as np
 import torch
 from lln.data.series import Dataset, Series
-from lln.fit.fields.data import empty_frame
-from lln.fit.fields.data import grid_of
-from lln.fit.fields.training import FieldOptions
-from lln.fit.fields.training import FieldTrainer, TrainingPlan
+from lln.fit.fields.data import empty_frame, grid_of
+from lln.fit.fields.training import FieldOptions, FieldTrainer, TrainingPlan
 from lln.fit.options import Phase, Recipe
-from lln.train import distributed
 from lln.train.checkpoint import Checkpoint
+from lln.train.loop import processes, rank
 
 torch.set_num_threads(1)
 x = 2 * np.pi * np.arange(16) / 16
@@ -33,7 +31,7 @@ trainer = FieldTrainer(
 ensemble = trainer.ensemble(frame, 1)
 trainer.train(ensemble, frame, TrainingPlan(Phase.TRAINING, "training", 1, 50, 1e-2))
 total = sum(float(p.double().abs().sum()) for p in ensemble.parameters())
-print("rank", distributed.rank(), "of", distributed.processes(), losses[-1].split()[-1], f"{total:.6f}", flush=True)
+print("rank", rank(), "of", processes(), losses[-1].split()[-1], f"{total:.6f}", flush=True)
 """
 
 

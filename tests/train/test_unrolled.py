@@ -3,9 +3,10 @@ import torch
 from torch import nn
 
 from lln.core.errors import InputError
+from lln.fit.fields.training import FieldOptions
 from lln.models import FieldLensNetwork, LensNetwork
+from lln.train.batches import UnrolledBatches, unrolled_loss
 from lln.train.loop import Schedule, Trainer, UpdateOptions
-from lln.train.unrolled import Unroll, UnrolledBatches, rolled_out, unrolled_loss
 
 
 def draw(*shape, seed=0):
@@ -20,11 +21,21 @@ def increments(model):
     return lambda past, _: past[-1] + 0.1 * model(past[-1])
 
 
-def trained(model, step, examples, unroll, *, epochs, size, rate, **options):
-    batches = UnrolledBatches(examples, 1, unroll, size, [5])
-    loss = unrolled_loss(step, 1, unroll)
+def of_one(step):
+    """A step of one model as that of an ensemble of one."""
+    return lambda past, known: step([state[0] for state in past], known)[None]
+
+
+def trained(model, step, examples, steps, *, epochs, size, rate, noise=0.0, **options):
+    batches = UnrolledBatches(examples, 1, size, [5], noise=noise)
+    loss = unrolled_loss(of_one(step), 1, steps)
     schedule = Schedule(epochs * batches.each, rate)
-    return Trainer(model, batches, loss, schedule, UpdateOptions(**options))
+    return Trainer(model, batches, lambda *batch: loss(*batch)[0], schedule, UpdateOptions(**options))
+
+
+def alone(step, steps, rows, weights=None, **options):
+    """The loss of one model."""
+    return unrolled_loss(of_one(step), 1, steps, **options)(rows[None], None, weights)[0]
 
 
 def by_hand(model, examples, steps):
@@ -37,7 +48,7 @@ def by_hand(model, examples, steps):
 
 def test_loss_and_gradient_are_those_of_a_loop_by_hand():
     model, examples = lens(), draw(5, 4, 3)
-    loss = unrolled_loss(increments(model), 1, Unroll(3))(examples, None, None)
+    loss = alone(increments(model), 3, examples)
     mine = torch.autograd.grad(loss, list(model.parameters()))
     truth = by_hand(model, examples, 3)
     theirs = torch.autograd.grad(truth, list(model.parameters()))
@@ -46,32 +57,22 @@ def test_loss_and_gradient_are_those_of_a_loop_by_hand():
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-7)
 
 
-def test_cut_gradients_differ_and_the_loss_does_not():
-    model, examples = lens(), draw(5, 4, 3)
-    whole, cut = (unrolled_loss(increments(model), 1, Unroll(3, cut=c))(examples, None, None) for c in (0, 1))
-    assert torch.equal(whole, cut)
-    slopes = [torch.autograd.grad(one, model.readout.weight)[0] for one in (whole, cut)]
-    assert not torch.allclose(*slopes, rtol=1e-2)
-
-
 def test_history_and_inputs_reach_the_step():
     seen = []
 
     def step(past, inputs):
-        seen.append(len(past))
+        seen.append([float(state) for state in past])
         return past[-1] + past[0] + inputs
 
-    inputs = draw(3, 2, 1)
-    states = rolled_out(step, [torch.ones(2, 1), torch.ones(2, 1)], 3, list(inputs))
-    assert seen == [2, 2, 2]
-    assert torch.allclose(states[0], 2 + inputs[0])
-    assert torch.allclose(states[1], states[0] + 1 + inputs[1])
-    assert torch.allclose(states[2], states[1] + states[0] + inputs[2])
+    rows, inputs = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0]).view(1, 1, 5, 1), torch.tensor([0.5, 0.25, 4.0])
+    loss = unrolled_loss(step, 2, 3)(rows, inputs.view(1, 1, 3, 1), None)
+    assert seen == [[1.0, 1.0], [1.0, 2.5], [2.5, 3.75]]
+    assert loss.item() == pytest.approx((2.5**2 + 3.75**2 + 10.25**2) / 3)
 
 
 def test_noise_falls_on_the_start_alone_and_is_the_same_for_the_same_update():
-    batches = UnrolledBatches(torch.zeros(4000, 2, 1), 1, Unroll(1, noise=0.1), 4000, [3])
-    rows = [batches(update)[0] for update in (0, 0, 1)]
+    batches = UnrolledBatches(torch.zeros(4000, 2, 1), 1, 4000, [3], noise=0.1)
+    rows = [batches(update)[0][0] for update in (0, 0, 1)]
     assert torch.equal(rows[0], rows[1])
     assert not torch.equal(rows[0], rows[2])
     assert not rows[0][:, 1].any()
@@ -81,18 +82,17 @@ def test_noise_falls_on_the_start_alone_and_is_the_same_for_the_same_update():
 
 def test_weights_count():
     model, examples = lens(), draw(4, 2, 3)
-    loss = unrolled_loss(increments(model), 1, Unroll(1))
-    weighted = loss(examples, None, torch.tensor([0.0, 1.0, 0.0, 0.0]))
-    assert torch.allclose(weighted, loss(examples[1:2], None, None))
+    weighted = alone(increments(model), 1, examples, torch.tensor([[0.0, 1.0, 0.0, 0.0]]))
+    assert torch.allclose(weighted, alone(increments(model), 1, examples[1:2]))
 
 
 def test_the_loss_of_an_ensemble_is_that_of_each_member():
     first, second = draw(5, 4, 3), draw(5, 4, 3, seed=1)
     step = lambda past, _: 0.9 * past[-1]  # noqa: E731
-    both = unrolled_loss(step, 1, Unroll(3), members=True, growing=True)(torch.stack((first, second)), None, None)
-    alone = [unrolled_loss(step, 1, Unroll(3), growing=True)(rows, None, None) for rows in (first, second)]
-    assert torch.allclose(both, torch.stack(alone))
-    assert not torch.allclose(alone[0], unrolled_loss(step, 1, Unroll(3))(first, None, None))
+    both = unrolled_loss(step, 1, 3, growing=True)(torch.stack((first, second)), None, None)
+    each = [alone(step, 3, rows, growing=True) for rows in (first, second)]
+    assert torch.allclose(both, torch.stack(each))
+    assert not torch.allclose(each[0], alone(step, 3, first))
 
 
 def test_unrolled_training_learns_a_rotation_that_lasts():
@@ -103,7 +103,7 @@ def test_unrolled_training_learns_a_rotation_that_lasts():
         states.append(states[-1] @ turn.T)
     model = nn.Linear(2, 2, bias=False)
     step = lambda past, _: model(past[-1])  # noqa: E731
-    trainer = trained(model, step, torch.stack(states, 1), Unroll(4), epochs=60, size=16, rate=3e-2)
+    trainer = trained(model, step, torch.stack(states, 1), 4, epochs=60, size=16, rate=3e-2)
     losses = [trainer.advance(4).item() for _ in range(60)]
     assert trainer.done == 240
     assert losses[-1] < 1e-6 < losses[0]
@@ -113,7 +113,7 @@ def test_unrolled_training_learns_a_rotation_that_lasts():
 def test_a_field_network_is_trained_too():
     model = FieldLensNetwork(1, 1, width=4, depth=2, basis=4, kernel=3, blocks=1)
     step = lambda past, _: past[-1] + model(past[-1])  # noqa: E731
-    trainer = trained(model, step, draw(6, 3, 8, 1), Unroll(2), epochs=3, size=3, rate=1e-2)
+    trainer = trained(model, step, draw(6, 3, 8, 1), 2, epochs=3, size=3, rate=1e-2)
     losses = [trainer.advance(2).item() for _ in range(3)]
     assert losses[-1] < losses[0]
 
@@ -122,8 +122,7 @@ def test_training_continues_to_the_same_result():
     examples = draw(5, 3, 3)
 
     def training(model):
-        unroll = Unroll(2, noise=0.1)
-        return trained(model, increments(model), examples, unroll, epochs=4, size=2, rate=1e-2, clip=1.0)
+        return trained(model, increments(model), examples, 2, epochs=4, size=2, rate=1e-2, noise=0.1, clip=1.0)
 
     straight, broken = training(lens()), training(lens())
     assert straight.updates == 4 * 3
@@ -138,8 +137,6 @@ def test_training_continues_to_the_same_result():
         assert torch.equal(a, b)
 
 
-def test_bad_examples_are_named():
-    with pytest.raises(InputError, match="1 \\+ 3 states each"):
-        UnrolledBatches(draw(5, 3, 3), 1, Unroll(3), 2, [0])
+def test_noise_is_not_negative():
     with pytest.raises(InputError, match="noise must not be negative"):
-        Unroll(1, noise=-0.1)
+        FieldOptions(noise=-0.1)

@@ -54,6 +54,54 @@ def test_a_search_finds_and_repeats(tmp_path):
     assert str(found.best.number) in found.table.to_markdown()
 
 
+def test_the_defaults_are_scored_once_beside_the_trials(tmp_path, monkeypatch):
+    seen = []
+    found = small(tmp_path, 2, objectives=("rollout", "parameters"), progress=seen.append)
+    assert [event.message for event in seen][-1] == "scoring the defaults"
+    whole = LensForecaster(random_state=0).fit(pendulum()).report_
+    assert found.defaults == {"rollout": whole.held_out_nmse, "parameters": whole.parameters}
+    assert found.record()["defaults"] == found.defaults
+    assert "defaults" in [row[0] for row in found.table.rows]
+    errors = [row[1] for row in found.table.rows]
+    assert errors == sorted(errors)
+    assert len(found.trials) == 2
+    monkeypatch.setattr(module, "learn", lambda *_, **__: pytest.fail("fitted again"))
+    again = small(tmp_path, 2, objectives=("rollout", "parameters"), resume=True)
+    assert again == found
+
+
+def test_a_stored_search_without_scores_of_the_defaults_gets_them(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise RuntimeError
+
+    monkeypatch.setattr(store, "keep_defaults", refused)
+    with pytest.raises(RuntimeError):
+        small(tmp_path, 1)
+    monkeypatch.undo()
+    first = small(tmp_path, 1, resume=True)
+    assert first.defaults is not None
+    url = store.storage_url(tmp_path / "s.db")
+    with store.open_storage(url) as kept:
+        study = optuna.load_study(study_name="lln", storage=kept)
+        study.set_user_attr(store.DEFAULTS, {"values": {"rollout": 0.0}, store.SUM: "of other scores"})
+    assert small(tmp_path, 1, resume=True).defaults == first.defaults
+
+
+def test_a_search_goes_on_where_the_defaults_cannot_be_fitted(tmp_path, monkeypatch):
+    learn = module.learn
+
+    def fails(dataset, recipe, **options):
+        if recipe.epochs == "auto":
+            raise ArithmeticError
+        return learn(dataset, recipe, **options)
+
+    monkeypatch.setattr(module, "learn", fails)
+    found = small(tmp_path, 1)
+    assert found.defaults is None
+    assert found.record()["defaults"] is None
+    assert [row[0] for row in found.table.rows] == ["0"]
+
+
 def test_trials_of_one_process_share_the_open_storage(tmp_path, monkeypatch):
     opened, kind = [], optuna.storages.RDBStorage
     begin = kind.__init__

@@ -29,10 +29,10 @@ from lln.models.factory import options_of
 from lln.models.stacked import Ensemble
 from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.train.batches import Stretches, unrolled_loss
 from lln.train.checkpoint import Checkpoint
 from lln.train.ensemble import CLIP, LocalityMask, ReadoutFit, Shape, gradient_mask, train_ensemble
 from lln.train.loop import WARM_UP, Schedule, Trainer, UpdateOptions
-from lln.train.unrolled import Stretches, Unroll, unrolled_loss
 
 DEPTH = 3
 BASIS = 12
@@ -377,7 +377,7 @@ def fine_tune(
     def advance(past: Sequence[Tensor], known: Tensor | None) -> Tensor:
         return step.advance(torch.stack(list(past), dim=-2), known)
 
-    loss = unrolled_loss(advance, frame.history, Unroll(data.steps), scale=unit, members=True, growing=True)
+    loss = unrolled_loss(advance, frame.history, data.steps, scale=unit, growing=True)
     options = UpdateOptions(clip=CLIP, members=True, mask=mask)
     Trainer(model, lambda k: data.batch(k, batch, seeds), loss, Schedule(updates, rate), options).run()
     model.eval()

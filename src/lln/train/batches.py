@@ -1,9 +1,15 @@
-"""Batches of examples, gathered on the training device; each depends on the number of its update alone."""
+"""Batches of examples, gathered on the training device, and the loss of examples over several steps.
+
+A batch depends on the number of its update alone. States in examples over several steps are any tensors: rows of
+numbers or fields, in any units. A step is a function of the last H states and of known inputs that returns the next
+state; the model behind it is trained, with gradients through the rollout.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,12 +19,16 @@ from torch import Tensor
 from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.data.stream import Pairs, pair_batches
+from lln.train.loop import Loss
 
 Array = NDArray[np.floating[Any]]
 Convert = Callable[[Pairs], tuple[Array, Array]]
 """Pairs of states -> features (P, F) and targets (P, n)."""
 Triple = tuple[Tensor, Tensor, Tensor | None]
 """Features (S, B, F), targets (S, B, n) and weights (S, B)."""
+
+StepFunction = Callable[[Sequence[Tensor], Tensor | None], Tensor]
+"""H states, oldest first, and the inputs of the present or None -> the next state."""
 
 BLOCK_ROWS = 1 << 16
 _BLOCK_NUMBERS = 1 << 24
@@ -56,27 +66,28 @@ class EpochBatches:
         return [tensor[0] for tensor in self(update)]
 
 
-class Order:
-    """Which examples an update sees: every one once in an epoch, in an order drawn from seed and epoch.
+class Orders:
+    """Orders of examples, drawn from seed and epoch; those of the last epoch are kept.
 
     Args:
         count: number of examples.
-        size: examples in one batch; the last batch of an epoch takes what is left.
-        seeds: one order for each.
         device: where the indices are needed.
     """
 
-    def __init__(self, count: int, size: int, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self.count, self.size, self.seeds, self.device = count, size, seeds, device
-        self.each = -(-count // size)
-        self._known: tuple[int, Tensor] | None = None
+    def __init__(self, count: int, device: torch.device | str) -> None:
+        self.count, self.device = count, device
+        self._known: tuple[tuple[int, tuple[int, ...]], Tensor] | None = None
 
-    def __call__(self, update: int) -> Tensor:
-        """Indices of the examples of update number `update`, (S, B)."""
-        epoch, index = divmod(update, self.each)
-        if self._known is None or self._known[0] != epoch:
-            self._known = (epoch, _orders(self.count, epoch, self.seeds, self.device))
-        return self._known[1][:, index * self.size : (index + 1) * self.size]
+    def __call__(self, epoch: int, seeds: Sequence[int]) -> Tensor:
+        """The order of an epoch for every seed, (S, count)."""
+        key = (epoch, tuple(seeds))
+        if self._known is None or self._known[0] != key:
+            drawn = [
+                torch.randperm(self.count, generator=torch.Generator().manual_seed(subseed(seed, "order", epoch)))
+                for seed in seeds
+            ]
+            self._known = (key, torch.stack(drawn).to(self.device))
+        return self._known[1]
 
 
 class InMemoryBatches:
@@ -93,7 +104,7 @@ class InMemoryBatches:
         self.features = torch.from_numpy(features).to(device, torch.float32)
         self.targets = torch.from_numpy(targets).to(device, torch.float32)
         self.weights = None if weights is None else torch.from_numpy(weights / weights.mean()).to(device, torch.float32)
-        self._order: tuple[tuple[int, tuple[int, ...]], Tensor] | None = None
+        self._orders = Orders(len(features), device)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -103,10 +114,7 @@ class InMemoryBatches:
         size = min(size, len(self))
         each = len(self) // size
         epoch, position = divmod(update, each)
-        key = (epoch, tuple(seeds))
-        if self._order is None or self._order[0] != key:
-            self._order = (key, _orders(len(self), epoch, seeds, self.features.device))
-        chosen = self._order[1][:, position * size : (position + 1) * size]
+        chosen = self._orders(epoch, seeds)[:, position * size : (position + 1) * size]
         weights = None if self.weights is None else self.weights[chosen]
         return self.features[chosen], self.targets[chosen], weights
 
@@ -173,6 +181,123 @@ class StreamedBatches:
 Batches = InMemoryBatches | StreamedBatches
 
 
-def _orders(count: int, epoch: int, seeds: Sequence[int], device: torch.device | str) -> Tensor:
-    drawn = [torch.randperm(count, generator=torch.Generator().manual_seed(subseed(s, "order", epoch))) for s in seeds]
-    return torch.stack(drawn).to(device)
+class Examples(Protocol):
+    """A tensor, or an object that reads its rows on request."""
+
+    def __len__(self) -> int:
+        """Number of examples P."""
+
+    def __getitem__(self, chosen: Tensor, /) -> Tensor:
+        """The examples with these numbers, (B, ...)."""
+
+
+def unrolled_loss(
+    step: StepFunction, history: int, steps: int, *, scale: Tensor | float = 1.0, growing: bool = False
+) -> Loss:
+    """The mean squared error of rollouts as a function of a batch, one for each of S members.
+
+    The batch is: states (S, B, H + steps, ...), inputs (S, B, steps, m) or None, weights (S, B) or None.
+
+    Args:
+        step: one step of the members.
+        history: number of states H that a rollout starts from.
+        steps: length of the rollouts.
+        scale: unit of an error; broadcasts against a state.
+        growing: whether the unit of an error grows with the number of steps, as errors of one sign do.
+    """
+
+    def loss(rows: Tensor, inputs: Tensor | None, weights: Tensor | None) -> Tensor:
+        states = rows.unbind(2)
+        known = None if inputs is None else inputs.unbind(2)
+        window = list(states[:history])
+        total = torch.zeros((), dtype=rows.dtype, device=rows.device)
+        for k in range(steps):
+            after = step(window, None if known is None else known[k])
+            error = (after - states[history + k]) / (scale * (k + 1) if growing else scale)
+            total = total + error.square().flatten(2).mean(dim=2)
+            window = [*window[1:], after]
+        each = total / steps
+        if weights is None:
+            return each.mean(dim=-1)
+        return (each * weights).sum(dim=-1) / weights.sum(dim=-1)
+
+    return loss
+
+
+class UnrolledBatches:
+    """Batches of examples for `unrolled_loss`; every example once in an epoch, the last batch takes what is left.
+
+    Args:
+        examples: (P, H + steps, ...): H states to start from and the states that follow.
+        history: number of states H.
+        size: examples in one batch.
+        seeds: of orders and noise, one for each member.
+        noise: standard deviation of the noise on the first H states, in their units. Targets stay clean, so that the
+            model learns to correct small errors.
+        inputs: numbers of examples (B,) -> their known inputs (B, steps, m).
+        weights: (P,).
+        device: where batches are needed.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        history: int,
+        size: int,
+        seeds: Sequence[int],
+        *,
+        noise: float = 0.0,
+        inputs: Callable[[Tensor], Tensor] | None = None,
+        weights: Tensor | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.examples, self.inputs, self.weights = examples, inputs, weights
+        self.history, self.size, self.seeds, self.noise = history, size, seeds, noise
+        self.each = -(-len(examples) // size)
+        self._orders = Orders(len(examples), device)
+
+    def __call__(self, update: int) -> list[Tensor | None]:
+        """States, inputs and weights of update number `update`, the members first."""
+        epoch, index = divmod(update, self.each)
+        chosen = self._orders(epoch, self.seeds)[:, index * self.size : (index + 1) * self.size]
+        rows = self.examples[chosen.flatten()].unflatten(0, chosen.shape)
+        if self.noise:
+            start = rows[:, :, : self.history]
+            drawn = [self._draw(part, seed, update) for part, seed in zip(start, self.seeds, strict=True)]
+            rows = torch.cat((start + self.noise * torch.stack(drawn), rows[:, :, self.history :]), dim=2)
+        known = None if self.inputs is None else self.inputs(chosen.flatten()).unflatten(0, chosen.shape)
+        return [rows, known, None if self.weights is None else self.weights[chosen]]
+
+    def _draw(self, like: Tensor, seed: int, update: int) -> Tensor:
+        generator = torch.Generator(like.device).manual_seed(subseed(seed, "noise", update))
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Runs of consecutive pairs in memory, from which every member of an ensemble draws its own.
+
+    Attributes:
+        window: the states before each pair, (P, H, n).
+        after: the state that follows each, (P, n).
+        inputs: known inputs of each pair, (P, m), or None.
+        first: pairs from which a run of `steps` continues without a gap.
+        steps: length of a run.
+    """
+
+    window: Tensor
+    after: Tensor
+    inputs: Tensor | None
+    first: Tensor
+    steps: int
+
+    def batch(self, update: int, size: int, seeds: Sequence[int]) -> list[Tensor | None]:
+        """States (S, B, H + steps, n), inputs (S, B, steps, m) and no weights, drawn from seed and update."""
+        rows = []
+        for seed in seeds:
+            generator = torch.Generator().manual_seed(subseed(seed, "stretch", update))
+            rows.append(torch.randint(len(self.first), (size,), generator=generator))
+        chosen = self.first[torch.stack(rows).to(self.first.device)]
+        run = chosen.unsqueeze(-1) + torch.arange(self.steps, device=chosen.device)
+        states = torch.cat((self.window[chosen], self.after[run]), dim=2)
+        return [states, None if self.inputs is None else self.inputs[run], None]

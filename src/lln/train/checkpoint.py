@@ -147,18 +147,17 @@ def training_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 def restore_training(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put model and optimizer back to where `training_state` found them."""
-    prefix = "model."
-    model.load_state_dict({name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)})
+    model.load_state_dict(_under("model.", tensors))
     for index, parameter in enumerate(_parameters(optimizer)):
-        state: dict[str, Tensor] = {}
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            number, _, key = rest.partition(".")
-            if kind == "optimizer" and number == str(index):
-                state[key] = tensor.clone() if tensor.ndim == 0 else tensor.to(parameter.device).clone()
-                if key == "step" and parameter.is_cuda:
-                    state[key] = state[key].to(parameter.device)  # where a fused optimizer keeps it
-        optimizer.state[parameter] = state
+        # Numbers stay where they are, but for the one that a fused optimizer keeps with its parameter.
+        optimizer.state[parameter] = {
+            key: (value.to(parameter.device) if value.ndim or key == "step" else value).clone()
+            for key, value in _under(f"optimizer.{index}.", tensors).items()
+        }
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:

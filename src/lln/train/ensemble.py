@@ -8,7 +8,6 @@ never mix, so a local ray stays local. With the layers before it fixed, the read
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -47,11 +46,6 @@ class LocalityMask:
 
     embedding: Mask
     readout: Mask
-
-    @property
-    def entries(self) -> int:
-        """Weights that may differ from zero, of both embeddings and the readout."""
-        return int(2 * self.embedding.sum() + self.readout.sum())
 
     def apply(self, network: LensNetwork) -> None:
         """Zero the other weights in place, and scale the rest so that the spread of rays and outputs stays."""
@@ -93,7 +87,7 @@ class Shape:
         count = sum(parameter.numel() for parameter in network.parameters())
         if self.mask is None:
             return count
-        return count - 2 * self.mask.embedding.size - self.mask.readout.size + self.mask.entries
+        return count - int(2 * (~self.mask.embedding).sum() + (~self.mask.readout).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +181,10 @@ class EnsembleHistory:
     Attributes:
         losses: mean squared error of each epoch and member, (epochs, S).
         updates: number of optimizer steps.
-        seconds: wall time.
     """
 
     losses: NDArray[np.float64]
     updates: int
-    seconds: float
 
 
 def fit_ensemble(
@@ -209,8 +201,11 @@ def fit_ensemble(
         config: options of the training; its own seed is not used.
         seeds: S of them; member s visits the pairs as `fit` would with ``config.seed = seeds[s]``.
     """
-    _check(model, inputs, targets, seeds)
-    began = time.perf_counter()
+    for name, value in (("inputs", inputs), ("targets", targets)):
+        if not torch.isfinite(value).all():
+            raise InputError(
+                f"{name} must be finite and of shape (pairs, n), got shape {tuple(value.shape)}, not finite"
+            )
     batches = EpochBatches((inputs, targets), config.batch_size, seeds)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
@@ -219,26 +214,7 @@ def fit_ensemble(
 
     trainer = Trainer(model, batches, loss, schedule_of(config, batches.each), options_of(config, members=True))
     losses = torch.stack([trainer.advance(batches.each) for _ in range(config.epochs)])
-    return EnsembleHistory(losses.cpu().numpy(), trainer.done, time.perf_counter() - began)
-
-
-def _check(model: nn.Module, inputs: Tensor, targets: Tensor, seeds: Sequence[int]) -> None:
-    for name, value in (("inputs", inputs), ("targets", targets)):
-        if value.ndim != 2 or len(value) == 0 or not torch.isfinite(value).all():
-            raise InputError(f"{name} must be finite and of shape (pairs, n), got {_described(value)}")
-    if len(inputs) != len(targets):
-        raise InputError(f"inputs and targets must pair up, got {len(inputs)} inputs and {len(targets)} targets")
-    for name, parameter in model.named_parameters():
-        if parameter.ndim < 1 or parameter.shape[0] != len(seeds):
-            raise InputError(
-                f"every parameter must have one entry for each of the {len(seeds)} seeds first, "
-                f"but {name} has shape {tuple(parameter.shape)}"
-            )
-
-
-def _described(value: Tensor) -> str:
-    finite = "finite" if torch.isfinite(value).all() else "not finite"
-    return f"shape {tuple(value.shape)}, {finite}"
+    return EnsembleHistory(losses.cpu().numpy(), trainer.done)
 
 
 def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], None] | None:

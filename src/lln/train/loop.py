@@ -1,21 +1,27 @@
 """The training loop for every model: schedule, batches, updates, snapshots, a time limit, progress, checkpoints.
 
-On a GPU an update is captured once and replayed, since launching its kernels takes longest.
+On a GPU an update is captured once and replayed, since launching its kernels takes longest. Several processes train one
+model through `torch.distributed`: start the same program in each of them with torchrun,
+
+    torchrun --nproc-per-node 2 fit.py
+
+and all draw the same batches, take their part of each, average the gradients and end with the same model.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
-from lln.train import distributed
 from lln.train.checkpoint import Checkpoint, restore_training, training_state
 
 Progress = Callable[[int, int, float], None]
@@ -28,6 +34,7 @@ Loss = Callable[..., Tensor]
 REPORT_EVERY = 25
 _TIMED = 10  # updates after which the time of one is known
 WARM_UP = 0.05
+_TIMEOUT = timedelta(minutes=30)  # of messages between processes
 _EAGER = 3  # steps before a capture, in which kernels compile and the optimizer allocates its state
 
 
@@ -76,7 +83,7 @@ class Trainer:
             for _ in range(min(count, self.updates - self.done)):
                 batch = self.batch(self.done)
                 if self.options.parallel:
-                    batch = [distributed.part(tensor, axis) for tensor in batch]
+                    batch = [_part(tensor, axis) for tensor in batch]
                 self.last = self.update(batch, self.schedule.at(self.done, self.updates))
                 rows = next(tensor.shape[axis] for tensor in batch if tensor is not None)
                 total = self.last.double() * rows + total.to(self.last.device)
@@ -107,9 +114,9 @@ class Trainer:
             self._keep_time()
             if progress is not None and (self.done % REPORT_EVERY == 0 or self.finished):
                 progress(self.done, self.updates, loss)
-            if checkpoint is not None and not self.finished and checkpoint.due and distributed.rank() == 0:
+            if checkpoint is not None and not self.finished and checkpoint.due and rank() == 0:
                 checkpoint.put(phase, *self.state())
-        if checkpoint is not None and fresh and distributed.rank() == 0:
+        if checkpoint is not None and fresh and rank() == 0:
             checkpoint.put(phase, *self.state())
 
     def state(self) -> tuple[dict[str, Any], State]:
@@ -147,7 +154,7 @@ class Trainer:
             return
         left = int(max(0.0, self.schedule.seconds - self._seconds) / self._each)
         planned = min(self.schedule.updates, self.done + left)
-        self.updates = distributed.agreed(planned) if self.options.parallel else planned
+        self.updates = _agreed(planned) if self.options.parallel else planned
         self._snapshot()
 
     def _snapshot(self) -> None:
@@ -257,7 +264,7 @@ class Update:
             self.options.mask()
         loss = loss.detach()
         if self.options.parallel:
-            distributed.average([loss, *self._gradients()])
+            _average([loss, *self._gradients()])
         return loss
 
     def _clip(self, limit: float) -> None:
@@ -323,7 +330,7 @@ class CapturedUpdate(Update):
 
 def make_update(model: nn.Module, loss: Loss, options: UpdateOptions) -> Update:
     """The captured update where the model is on a GPU, the eager one elsewhere."""
-    captures = next(model.parameters()).is_cuda and not (options.parallel and distributed.processes() > 1)
+    captures = next(model.parameters()).is_cuda and not (options.parallel and processes() > 1)
     return CapturedUpdate(model, loss, options) if captures else Update(model, loss, options)
 
 
@@ -343,3 +350,60 @@ def _alike(batch: Batch, given: Batch) -> bool:
         (a is None and b is None) or (a is not None and b is not None and a.shape == b.shape)
         for a, b in zip(batch, given, strict=True)
     )
+
+
+def join_processes(device: str = "cpu") -> bool:
+    """Join the process group that torchrun describes in the environment; whether there is one of several processes.
+
+    Args:
+        device: "cuda" takes NCCL, everything else gloo.
+    """
+    if not distributed.is_available():
+        return False
+    if not distributed.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
+            return False
+        backend = "nccl" if device.startswith("cuda") else "gloo"
+        if backend == "nccl":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        distributed.init_process_group(backend, timeout=_TIMEOUT)
+    return processes() > 1
+
+
+def processes() -> int:
+    """Number of processes that train together; 1 without a process group."""
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """Number of this process, from 0."""
+    return distributed.get_rank() if processes() > 1 else 0
+
+
+def _part(tensor: Tensor | None, axis: int) -> Tensor | None:
+    """This process's rows of a batch; all of them where there are fewer rows than processes."""
+    count = processes()
+    if tensor is None or count == 1 or tensor.shape[axis] < count:
+        return tensor
+    return tensor[(*[slice(None)] * axis, slice(rank(), None, count))].contiguous()
+
+
+def _average(tensors: Sequence[Tensor]) -> None:
+    """Replace every tensor by its mean over all processes, in one message."""
+    if processes() == 1 or not tensors:
+        return
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    distributed.all_reduce(flat)
+    flat /= processes()
+    for tensor, piece in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(piece.view_as(tensor))
+
+
+def _agreed(value: int) -> int:
+    """The value of process 0, for choices that depend on the clock."""
+    if processes() == 1:
+        return value
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    shared = torch.tensor(value, device=device)
+    distributed.broadcast(shared, 0)
+    return int(shared)

@@ -40,6 +40,8 @@ class SearchResult:
         fixed: options that the caller set.
         trials: all trials that ended, in order.
         front: trials that no other beats in every objective, the lowest rollout error first.
+        defaults: score by objective of `LensForecaster` without options, on the same held-out rows; None if it could
+            not be fitted.
     """
 
     name: str
@@ -48,6 +50,7 @@ class SearchResult:
     fixed: Mapping[str, Any]
     trials: tuple[Trial, ...]
     front: tuple[Trial, ...]
+    defaults: Mapping[str, float] | None = None
 
     @property
     def best(self) -> Trial:
@@ -61,14 +64,18 @@ class SearchResult:
 
     @property
     def table(self) -> Table:
-        """The ten best trials, the lowest rollout error first; trials of the front are bold."""
+        """The ten best trials and the defaults, the lowest rollout error first; trials of the front are bold."""
         done = sorted((t for t in self.trials if t.values), key=lambda t: t.values["rollout"])[:_SHOWN]
         keys = sorted({key for trial in done for key in trial.options})
+        shown = [(str(t.number), t.values, t.options, t in self.front) for t in done]
+        if self.defaults is not None:
+            shown.append(("defaults", self.defaults, {}, False))
+            shown.sort(key=lambda row: row[1]["rollout"])
         rows = [
-            [str(t.number), *(t.values[o] for o in self.objectives), *(t.options.get(k, "-") for k in keys)]
-            for t in done
+            [name, *(values[o] for o in self.objectives), *(options.get(k, "-") for k in keys)]
+            for name, values, options, _ in shown
         ]
-        bold = [(i, 1) for i, trial in enumerate(done) if trial in self.front]
+        bold = [(index, 1) for index, row in enumerate(shown) if row[3]]
         heads = {"rollout": "held-out NMSE", "latency": "seconds a step"}
         columns = ["trial", *(heads.get(o, o) for o in self.objectives), *(key.replace("_", " ") for key in keys)]
         return Table(columns, rows, f"Search {self.name!r}: {_counts(self.trials)}", bold)
@@ -76,9 +83,12 @@ class SearchResult:
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; a score that is not finite becomes None."""
 
+        def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+            return {key: value if math.isfinite(value) else None for key, value in values.items()}
+
         def plain(trial: Trial) -> dict[str, Any]:
-            values = {key: value if math.isfinite(value) else None for key, value in trial.values.items()}
-            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": values}
+            scores = finite(trial.values)
+            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": scores}
 
         return {
             "name": self.name,
@@ -86,6 +96,7 @@ class SearchResult:
             "objectives": list(self.objectives),
             "options": self.options,
             "best": plain(self.best),
+            "defaults": None if self.defaults is None else finite(self.defaults),
             "front": [plain(trial) for trial in self.front],
             "trials": [plain(trial) for trial in self.trials],
         }

@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "optical_length": (0.25, 4.0),
     "learning_rate": (1e-3, 1e-2),
 }
+# Options that say what is held out, what kind of step is fitted and where: the defaults share them with the trials.
+SHARED = ("validation", "field", "time_limit", "device")
 # Fractions of the epochs after which a trial with one member is compared with the others and may be stopped.
 RUNGS = (0.1, 0.3)
 _TRIALS_AT_MOST = 1000
@@ -87,7 +89,8 @@ def search(
 ) -> SearchResult:
     """Fit forecasters with different options until the budget is spent, and rank them on held-out rollouts.
 
-    With one objective, trials that are behind the median of the others after a part of their epochs are stopped.
+    With one objective, trials that are behind the median of the others after a part of their epochs are stopped. After
+    the trials `LensForecaster` without options is scored in the same way, once in a study, for comparison.
 
     Args:
         trajectories: data in any form that `LensForecaster.fit` takes. Workers on other machines read paths themselves.
@@ -101,11 +104,11 @@ def search(
         resume: continue the search of that name; interrupted trials are run again.
         fixed: options that are not searched: keyword arguments of `LensForecaster`, as in {"epochs": 30}, or an
             estimator whose options differ from the defaults.
-        progress: callback that receives a `Progress` after every trial.
+        progress: callback that receives a `Progress` after every trial, and before the defaults are scored.
         **data: dt, inputs and the other keyword arguments of `LensForecaster.fit` that describe the data.
 
     Returns:
-        All trials and the best one.
+        All trials, the best one, and what the defaults reach.
     """
     aims = _objectives(objectives)
     trials, seconds = _budget(budget)
@@ -127,12 +130,18 @@ def search(
             Task(str(k), _Job(url, study_name, aims, where, options, seed, k, clock, deadline))
             for k in range(begun, begun + left)
         ]
+        total = None if seconds is not None else trials
         for refusal in _run(tasks, jobs, scheduler, opened):
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
             if progress is not None:
-                progress(_progress(study, None if seconds is not None else trials))
-        return _result(study, url, aims, options)
+                progress(_progress(study, total))
+        found, defaults = _result(study, url, aims, options), store.defaults(study)
+        if defaults is None:
+            if progress is not None:
+                progress(Progress("search", _ended(study), total, "scoring the defaults"))
+            defaults = _defaults(study, dataset, aims, options, seed)
+        return replace(found, defaults=defaults)
 
 
 @dataclass(frozen=True)
@@ -214,9 +223,8 @@ def _told(study: Any, trial: Any, job: _Job) -> tuple[str, ...]:
             study.tell(trial, state=states.FAIL)
         raise
     else:
-        asked = {name: values[name] for name in job.objectives}
-        store.seal(trial, asked)
-        study.tell(trial, list(asked.values()))
+        store.seal(trial, values)
+        study.tell(trial, list(values.values()))
     return ()
 
 
@@ -238,10 +246,31 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
             whole_recipe = {**whole_recipe, "history": fit.recipe.history, "ridge": fit.recipe.ridge}
             field = fit.surrogate.kind == "field" if field == "auto" else field
     fit = learn(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
-    values = {"rollout": _error(fit), "parameters": float(fit.report.parameters)}
-    if "latency" in job.objectives:
-        values["latency"] = latency(fit)
-    return values
+    return _scores(fit, job.objectives)
+
+
+def _defaults(
+    study: Any, dataset: Dataset, objectives: tuple[str, ...], fixed: Mapping[str, Any], seed: int
+) -> dict[str, float] | None:
+    """Score `LensForecaster` without options on the rows that trials hold out; None if it cannot be fitted."""
+    options = {key: fixed[key] for key in SHARED if key in fixed}
+    field = options.pop("field", "auto")
+    try:
+        scores = _scores(learn(dataset, _recipe(options, seed), field=field), objectives)
+    except (InputError, ArithmeticError, RuntimeError, MemoryError):
+        return None
+    store.keep_defaults(study, scores)
+    return scores
+
+
+def _scores(fit: Fit, objectives: tuple[str, ...]) -> dict[str, float]:
+    """What was asked for, by objective."""
+    measures: dict[str, Callable[[Fit], float]] = {
+        "rollout": _error,
+        "parameters": lambda fit: float(fit.report.parameters),
+        "latency": latency,
+    }
+    return {name: measures[name](fit) for name in objectives}
 
 
 def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from lln.core.canonical import digest
 from lln.core.errors import InputError, reason
 from lln.core.safe_files import output_folder
 
-RETRY, INTERRUPTED, SUM = "retry_of", "interrupted", "sum"
+RETRY, INTERRUPTED, SUM, DEFAULTS = "retry_of", "interrupted", "sum", "defaults"
 _SQLITE = "sqlite:///"
 _BUSY_SECONDS = 60
 _MADE_MEANWHILE = ("already exists", "UNIQUE constraint", "duplicate key", "locked")  # in the words of the drivers
@@ -125,8 +125,8 @@ def _forget_statements(storage: Any) -> None:
 
 def refuse_damaged(url: str) -> None:
     """Refuse a SQLite file whose pages or indices do not agree with each other."""
-    path = Path(url.removeprefix(_SQLITE))
-    if not url.startswith(_SQLITE) or not path.is_file():
+    path = _sqlite_file(url)
+    if path is None or not path.is_file():
         return
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
     try:
@@ -173,6 +173,19 @@ def finished(study: Any) -> list[Any]:
             "damaged; restore a copy, or name another storage"
         )
     return trials
+
+
+def keep_defaults(study: Any, values: Mapping[str, float]) -> None:
+    """Store the scores of the default options with the study: a trial of its own would change what is proposed."""
+    study.set_user_attr(DEFAULTS, {"values": dict(values), SUM: digest(dict(values))})
+
+
+def defaults(study: Any) -> dict[str, float] | None:
+    """The stored scores of the default options; None if there are none, or if they do not match their checksum."""
+    kept = study.user_attrs.get(DEFAULTS)
+    if not isinstance(kept, dict) or not isinstance(kept.get("values"), dict):
+        return None
+    return kept["values"] if kept.get(SUM) == digest(kept["values"]) else None
 
 
 def begin(storage: Any, name: str, objectives: Sequence[str], digest: str, resume: bool) -> Any:

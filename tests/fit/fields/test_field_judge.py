@@ -5,7 +5,7 @@ import pytest
 
 from lln.data.dataset import as_dataset
 from lln.fit.choice.holdout import folds
-from lln.fit.fields.data import empty_frame, grid_of, with_closed
+from lln.fit.fields.data import empty_frame, grid_of
 from lln.fit.fields.judge import BEYOND, FieldJudge
 from lln.step.field import FieldStep
 
@@ -20,7 +20,7 @@ def judged(growth):
     data = as_dataset(waves(), grid=(16,), dt=1.0)
     fold = folds(data, 0.2)[-1]
     frame = empty_frame(data.select(fold.train), grid_of(data, "periodic"), 1, "none")
-    step = FieldStep(with_closed(frame, (1,), np.array([[growth]]), np.zeros(1)))
+    step = FieldStep(dataclasses.replace(frame, matrix=np.array([[growth]])))
     return FieldJudge(data, fold).stay(step), fold
 
 

@@ -22,9 +22,8 @@ from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.closed.ridge import FIELD_RIDGES
 from lln.fit.closed.vector_fields import monomial_count
-from lln.fit.fields.data import Grid, empty_frame, linear_batches, with_closed
+from lln.fit.fields.data import Grid, empty_frame, linear_batches
 from lln.fit.fields.judge import FieldJudge
-from lln.fit.fields.report import ENOUGH, Linear
 from lln.fit.fields.training import FieldOptions, Say, odd
 from lln.fit.options import Event, Phase, Recipe, TimeLimit
 from lln.models.convolution import Sides, kernel_shape, patches
@@ -33,6 +32,8 @@ from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array, Polynomial, PolynomialPart, Table, monomial_table
 from lln.train.checkpoint import Checkpoint
 
+# Below this, what is left is the rounding of single precision: nothing is gained, and the simplest that does it wins.
+ENOUGH = math.log(1e-12)
 LINEAR_KERNELS: dict[int, tuple[int, ...]] = {1: (3, 5, 9), 2: (3, 5), 3: (3,)}
 POLYNOMIAL_DEGREES, POLYNOMIAL_RIDGES = (2, 3, 5), (1e-11, 1e-8, 1e-5)
 _PER_STATE = math.log(2.0)  # a longer history must be this much better to be chosen
@@ -41,6 +42,42 @@ _MOST_MONOMIALS = 60
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
 _LONGER = 1.5  # times as long as the last kernel or history, the next one may take
 _AS_GOOD = 1.1  # of what the best kernel leaves over: a smaller kernel may leave so much
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Closed-form parts that were tried.
+
+    Attributes:
+        history: states that a step looks at.
+        kernel: of the linear part; None for no closed-form part.
+        ridge: of all closed-form parts.
+        error: log of the held-out error.
+        degree: of the polynomial; 1 for the linear part alone.
+    """
+
+    history: int
+    kernel: tuple[int, ...] | None
+    ridge: float | None
+    error: float
+    degree: int = 1
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, for the report."""
+        kernel = None if self.kernel is None else list(self.kernel)
+        row = {
+            "history": self.history,
+            "kernel": kernel,
+            "ridge": self.ridge,
+            "correction_weight": 0.0,
+            "nmse": math.exp(self.error),
+        }
+        return row if self.degree == 1 else {**row, "degree": self.degree}
+
+    @property
+    def rank(self) -> float:
+        """Held-out error, and what more states and a polynomial must gain."""
+        return max(self.error, ENOUGH) + _PER_STATE * self.history + _PER_POLYNOMIAL * (self.degree > 1)
 
 
 @dataclass(eq=False)
@@ -69,8 +106,8 @@ class ClosedParts:
     conserve: str
     say: Say
     kept: Checkpoint
-    mapper: Mapper = serial
-    limit: TimeLimit = field(default_factory=TimeLimit)
+    mapper: Mapper
+    limit: TimeLimit
     tried: list[Linear] = field(default_factory=list)
 
     def ranked(self) -> list[Linear]:
@@ -87,7 +124,7 @@ class ClosedParts:
                     self.tried += self._try(history)
             self.kept.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
-        found = sorted(allowed, key=_rank)
+        found = sorted(allowed, key=lambda one: one.rank)
         while found[0].degree > 1 and not self.judge.stay(FieldStep(self.solved(self.training, found[0]))).bounded:
             found = found[1:]
         return found
@@ -97,7 +134,7 @@ class ClosedParts:
         frame = empty_frame(rows, self.grid, linear.history, self.conserve)
         regression = self.regression(rows, frame, linear.kernel or frame.kernel, linear.degree)
         if linear.kernel is not None and linear.ridge is not None:
-            frame = with_closed(frame, linear.kernel, *regression.solve(linear.ridge))
+            frame = regression.into(frame, linear.ridge)
         gain = regression.left_over(frame.matrix, frame.offset, frame.polynomial)
         return replace(frame, gain=np.where(gain > 0, gain, 1e-12))
 
@@ -143,21 +180,20 @@ class ClosedParts:
             return []
         ridges = POLYNOMIAL_RIDGES if self.recipe.ridge == "auto" else (float(self.recipe.ridge or 0.0),)
         self.say(Event(Phase.LINEAR, 0, 1, f"history {frame.history}, polynomials"))
-        left = [self._left(frame, kernel, degrees[-1], ridges[0]).max() for kernel in kernels]
-        kernel = next(one for one, rest in zip(kernels, left, strict=True) if rest <= _AS_GOOD * min(left))
-        least, found = self._left(frame, kernel, 1, ridges[0]), list[Linear]()
-        for degree in degrees:
+
+        def left_over(kernel: tuple[int, ...], degree: int) -> tuple[PatchRegression, Array]:
             regression = self.regression(self.training, frame, kernel, degree)
-            rest = regression.left_over(*regression.solve(ridges[0]))
+            return regression, regression.left_over(*regression.solve(ridges[0]))
+
+        left = [left_over(kernel, degrees[-1])[1].max() for kernel in kernels]
+        kernel = next(one for one, rest in zip(kernels, left, strict=True) if rest <= _AS_GOOD * min(left))
+        least, found = left_over(kernel, 1)[1], list[Linear]()
+        for degree in degrees:
+            regression, rest = left_over(kernel, degree)
             if (rest < _EXPLAINS * least).any():
                 least = rest
                 found += self.scored(regression, frame, ridges, degree)
         return found
-
-    def _left(self, frame: FieldFrame, kernel: tuple[int, ...], degree: int, ridge: float) -> Array:
-        """What closed-form parts leave over, (C,)."""
-        regression = self.regression(self.training, frame, kernel, degree)
-        return regression.left_over(*regression.solve(ridge))
 
     def scored(
         self, regression: PatchRegression, frame: FieldFrame, ridges: Sequence[float], degree: int = 1
@@ -165,8 +201,7 @@ class ClosedParts:
         """What a regression gives at every ridge, with the error of held-out rollouts."""
         found = []
         for ridge in map(float, ridges):
-            solved = with_closed(frame, regression.kernel, *regression.solve(ridge))
-            error = self.judge.error(FieldStep(solved))
+            error = self.judge.error(FieldStep(regression.into(frame, ridge)))
             found.append(Linear(frame.history, regression.kernel, ridge, error, degree))
         return found
 
@@ -195,11 +230,6 @@ def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], 
 def say_nothing(event: Event) -> None:
     """Ignore an event."""
     del event
-
-
-def _rank(one: Linear) -> float:
-    """Held-out error, and what more states and a polynomial must gain."""
-    return max(one.error, ENOUGH) + _PER_STATE * one.history + _PER_POLYNOMIAL * (one.degree > 1)
 
 
 def _named(kernel: Sequence[int]) -> str:
@@ -284,8 +314,6 @@ class PatchRegression:
 
     def solve(self, ridge: float) -> tuple[Array, Array, Polynomial | None]:
         """Convolution (C, kernel points * F), offset (C,), polynomial; the ridge counts beside a row's mean square."""
-        if not ridge >= 0:
-            raise InputError(f"ridge must not be negative, got {ridge}")
         size, patch = self.size, math.prod(self.kernel) * self.block
         known = size + (1 if self.zero_sum is None else 0)  # the offset is not held back
         table, values = self.triangle[:, :known], self.triangle[:, size + 1 :]
@@ -304,6 +332,11 @@ class PatchRegression:
             return weight, offset, None
         terms = np.concatenate([np.zeros((self.targets, self._first)), found[:, patch:size]], axis=1)
         return weight, offset, Polynomial(self.table, terms)
+
+    def into(self, frame: FieldFrame, ridge: float) -> FieldFrame:
+        """The frame with the closed-form parts at this ridge."""
+        matrix, offset, polynomial = self.solve(ridge)
+        return replace(frame, kernel=self.kernel, matrix=matrix, offset=offset, polynomial=polynomial)
 
     def left_over(self, weight: Array, offset: Array, polynomial: Polynomial | None = None) -> Array:
         """Root mean square of what the closed-form parts leave over, (C,)."""

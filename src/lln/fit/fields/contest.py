@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, folds, load, roll_linear
+from lln.fit.choice.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
 from lln.fit.choice.models import choose_linear, ridges_of
 from lln.fit.defaults import VALIDATION
-from lln.fit.fields.data import Grid
-from lln.fit.fields.report import Linear
+from lln.fit.fields.recipe import FieldFitting
 from lln.fit.options import Recipe, TimeLimit
 from lln.fit.prepare import Preparer
 from lln.step.base import AnyStep
 from lln.step.field import FieldStep
-from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array
 
 _HISTORIES = (1, 2)
@@ -113,21 +111,7 @@ class Contest:
         return asdict(self)
 
 
-class Convolutions(Protocol):
-    """The linear parts of a field fit."""
-
-    grid: Grid
-
-    def linear_part(self) -> tuple[Linear, FieldFrame]:
-        """The best on held-out rollouts."""
-        ...
-
-    def solved(self, parts: tuple[Part, ...], linear: Linear) -> FieldFrame:
-        """A linear part solved from some rows of the data."""
-        ...
-
-
-def contest(dataset: Dataset, recipe: Recipe, fitting: Convolutions, limit: TimeLimit | None = None) -> Contest | None:
+def contest(dataset: Dataset, recipe: Recipe, fitting: FieldFitting, limit: TimeLimit | None = None) -> Contest | None:
     """Let both linear parts roll out over everything that is held out; None where there is no time for dense maps.
 
     Args:
@@ -137,18 +121,17 @@ def contest(dataset: Dataset, recipe: Recipe, fitting: Convolutions, limit: Time
         limit: time limit of the contest; with little time the last fold alone decides.
     """
     limit = limit or TimeLimit()
-    linear, _ = fitting.linear_part()
+    linear, ridges = fitting.linear_part()[0], ridges_of(recipe.ridge)
     preparer = Preparer(dataset)
     histories = _HISTORIES if recipe.history == "auto" else (int(recipe.history),)
     ways = _folds(dataset, recipe)
     ways = ways if dataset.size <= _FEW else ways[-1:]
     scale = _scale(preparer, recipe)
     if limit.seconds is not None:
-        expected = len(ridges_of(recipe.ridge)) * _dense_seconds(dataset, ways[-1], histories[0], scale)
+        expected = len(ridges) * _dense_seconds(dataset, ways[-1], histories[0], scale)
         if not limit.allows(expected, "dense maps of all points"):
             return None
     began = time.monotonic()
-    ridges = ridges_of(recipe.ridge)
     best = choose_linear(preparer, ways[-1:], histories, (None,), ridges, scale, late=limit.passed).best
     if not limit.allows((time.monotonic() - began) / len(ridges) * len(ways), "a contest over all folds"):
         ways = ways[-1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from lln.data.stream import pair_batches
 from lln.fit.closed.linear import wide_enough
 from lln.models.convolution import Sides, sides
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Polynomial
+from lln.step.frame import Array
 
 _ROWS = 200  # states that are looked at, spread over the data
 _UNEVEN = 1e-6
@@ -182,6 +182,21 @@ def _mean_and_scale(moments: Array) -> tuple[Array, Array]:
     return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
+def standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
+    """Fixed fields with their mean at zero and their spread at one, (*space, s)."""
+    if static is None:
+        return None
+    values = np.asarray(static, dtype=np.float64)
+    values = values[..., None] if values.shape == space else values
+    if values.shape[:-1] != space or not np.isfinite(values).all():
+        raise InputError(
+            f"static fields must be finite and have shape ({', '.join(map(str, space))}, s), got {np.shape(static)}"
+        )
+    axes = tuple(range(len(space)))
+    spread = values.std(axis=axes)
+    return np.asarray((values - values.mean(axis=axes)) / np.where(spread > 0, spread, 1.0))
+
+
 def channel_range(dataset: Dataset, channels: int) -> tuple[Array, Array]:
     """Smallest and largest value of every channel, (C,) each."""
     low, high = np.full(channels, np.inf), np.full(channels, -np.inf)
@@ -195,11 +210,9 @@ def channel_range(dataset: Dataset, channels: int) -> tuple[Array, Array]:
 
 def linear_batches(dataset: Dataset, frame: FieldFrame) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     """Features, standardised increments and weights of pairs, as `PatchRegression.of` wants them."""
-    points = math.prod(frame.space)
-    total = dataset.transitions(frame.history) * points
-    stride = max(1, -(-total // _MOST_ROWS))
+    total = dataset.transitions(frame.history) * math.prod(frame.space)
+    chosen = slice(None, None, max(1, -(-total // _MOST_ROWS)))
     for batch in pair_batches(dataset, frame.history):
-        chosen = slice(None, None, stride)
         features = torch.from_numpy(
             frame.feature_rows(batch.window[chosen], None if batch.inputs is None else batch.inputs[chosen])
         )
@@ -224,21 +237,16 @@ class FieldExamples:
     frame: FieldFrame
     rows: int
     starts: tuple[tuple[int, int], ...]
-    device: str = "cpu"
+    device: str
 
     @classmethod
-    def of(cls, dataset: Dataset, frame: FieldFrame, steps: int, device: str = "cpu") -> FieldExamples:
+    def of(cls, dataset: Dataset, frame: FieldFrame, steps: int, device: str) -> FieldExamples:
         """Every stretch of H + `steps` states without a gap."""
         rows = frame.history + steps
         starts = tuple((i, k) for i, a, b in dataset.stretches(rows) for k in range(a, b - rows + 1))
         if not starts:
             raise InputError(f"{dataset.source}: no stretch of {rows} states without a gap; unroll fewer steps")
         return cls(dataset, frame, rows, starts, device)
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """(P, rows, *space, C)."""
-        return (len(self.starts), self.rows, *self.frame.space, self.frame.channels)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -265,9 +273,11 @@ class FieldExamples:
         offsets = np.concatenate([[0], np.cumsum([len(one) for one in self.dataset.series])])
         return torch.tensor([int(offsets[i]) + k for i, k in self.starts], device=self.device)
 
-    def inputs(self) -> FieldInputs | None:
-        """Known inputs of every step of the examples."""
-        return FieldInputs(self) if self.dataset.inputs else None
+    def inputs(self, chosen: Tensor) -> Tensor:
+        """Known inputs at the state that each step leaves, (B, steps, m)."""
+        before = self.frame.history - 1
+        rows = [self.dataset.series[i].input_rows(k + before, k + self.rows - 1) for i, k in self._chosen(chosen)]
+        return torch.from_numpy(np.stack([np.asarray(one, dtype=np.float64) for one in rows])).to(self.device)
 
     def weights(self) -> Tensor | None:
         """How much each example counts, (P,): as much as its lightest row."""
@@ -281,34 +291,6 @@ class FieldExamples:
 
     def _chosen(self, chosen: Tensor) -> list[tuple[int, int]]:
         return [self.starts[index] for index in chosen.tolist()]
-
-
-@dataclass(frozen=True, eq=False)
-class FieldInputs:
-    """The known inputs that belong to examples."""
-
-    examples: FieldExamples
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """(P, steps, m)."""
-        examples = self.examples
-        return (len(examples), examples.rows - examples.frame.history, examples.dataset.inputs)
-
-    def __getitem__(self, chosen: Tensor) -> Tensor:
-        """(B, steps, m): the inputs at the state that each step leaves."""
-        examples, parts = self.examples, []
-        for i, k in examples._chosen(chosen):
-            rows = examples.dataset.series[i].input_rows(k + examples.frame.history - 1, k + examples.rows - 1)
-            parts.append(np.asarray(rows, dtype=np.float64))
-        return torch.from_numpy(np.stack(parts)).to(examples.device)
-
-
-def with_closed(
-    frame: FieldFrame, kernel: tuple[int, ...], matrix: Array, offset: Array, polynomial: Polynomial | None = None
-) -> FieldFrame:
-    """The frame with these closed-form parts."""
-    return replace(frame, kernel=kernel, matrix=matrix, offset=offset, polynomial=polynomial)
 
 
 def spectral_radius(frame: FieldFrame, waves: int = 32) -> float:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Windows, load
@@ -42,6 +43,15 @@ class Stay:
     def bounded(self) -> bool:
         """Whether every start stayed."""
         return self.left == 0
+
+    def notes(self) -> list[str]:
+        """A sentence for the report, if some left."""
+        if self.bounded:
+            return []
+        return [
+            f"{self.left} of {self.starts} rollouts over {self.steps} steps from held-out starts leave the region of "
+            "the data; give more data or more updates (epochs=), or forecast fewer steps"
+        ]
 
 
 class FieldJudge:
@@ -92,6 +102,25 @@ class FieldJudge:
             far = np.abs((states - frame.mean) / frame.scale).max(axis=(1, 2))
         inside = np.isfinite(far) & (far <= _FAR * self._reach(frame))
         return Stay(len(starts), int((~inside).sum()), steps)
+
+    @torch.no_grad()
+    def coverage(self, step: FieldStep) -> float | None:
+        """Fraction of hidden positions beyond the control points, on the first held-out states."""
+        if not step.members:
+            return None
+        frame, member = step.frame, step.members[0]
+        windows = self.windows(frame)
+        known = None if windows.inputs is None else windows.inputs[:, 0]
+        weight = member.readout.weight
+        features = torch.from_numpy(frame.feature_rows(windows.start, known)).to(weight.device, weight.dtype)
+        static = None if frame.static is None else torch.from_numpy(frame.static)
+        low, high = (float(value) for value in member.config()["control_range"])
+        shares = [
+            ((rays.y < low) | (rays.y > high)).double().mean().item()
+            for block in member.states(features, static=static)
+            for rays in block[1:]
+        ]
+        return float(np.mean(shares))
 
     def pace(self, step: FieldStep) -> float:
         """Measure the seconds that one step from one start takes."""

@@ -287,7 +287,7 @@ class LensSearch:
     judge: FieldJudge
     seed: int
     say: Say
-    limit: TimeLimit = field(default_factory=TimeLimit)
+    limit: TimeLimit
     tried: list[dict[str, Any]] = field(default_factory=list)
     search: TimeLimit = field(default_factory=TimeLimit)
     _taken: dict[LensChoice, float] = field(default_factory=dict)  # seconds of networks of one size

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
@@ -30,18 +29,24 @@ from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.traits import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
-from lln.fit.fields.closed import ClosedParts, say_nothing
-from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius
+from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear, say_nothing
+from lln.fit.fields.data import (
+    Grid,
+    channel_range,
+    conserves,
+    empty_frame,
+    grid_of,
+    spectral_radius,
+    standardised,
+)
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lenses import LensChoice, LensSearch
-from lln.fit.fields.report import ENOUGH, Linear, candidate, report_of
 from lln.fit.fields.training import FieldOptions, FieldTrainer, Say
-from lln.fit.options import Event, Fit, Phase, Recipe, TimeLimit, filled_in
+from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit, filled_in
 from lln.fit.report.report import measure_skill
 from lln.fit.trials import STEPS_WHEN_NOISY
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array
 from lln.train.checkpoint import Checkpoint, identity_of
 
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
@@ -53,31 +58,12 @@ LONG_RUN = 1.0 + 1e-6
 SETTLED, EXPLAINED = math.log(1e-4), math.log(100.0)
 
 
-@dataclass(frozen=True)
-class Treatment:
-    """A fine-tuning for networks whose long rollouts leave the data.
-
-    Attributes:
-        name: in notes and progress events.
-        noise: on the inputs, in units of their spread.
-        steps: in the loss.
-    """
-
-    name: str
-    noise: float
-    steps: int
-
-
 _SCREENING, _MAIN = 0.25, 0.8  # of the time that is left, for comparing frames and for the main training
 # Shares of a time limit: linear parts end by then, the choice is made by then (lenses are solved again after it), and
 # the model is solved again by then; the rest is for the report.
 _LINEAR_BY, _CHOSEN_BY, _CHOSEN_BY_WITH_LENSES, _REFIT_BY = 0.3, 0.85, 0.65, 0.9
-# What is tried in turn where long rollouts leave the data: noise on the inputs, then steps in the loss.
-TREATMENTS = (
-    Treatment("noise 0.01", 0.01, 1),
-    Treatment("noise and 4 steps", 0.003, 4),
-    Treatment("noise 0.03", 0.03, 1),
-)
+# Fine-tunings that are tried in turn where long rollouts leave the data: name, noise on the inputs, steps in the loss.
+TREATMENTS = (("noise 0.01", 0.01, 1), ("noise and 4 steps", 0.003, 4), ("noise 0.03", 0.03, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +85,13 @@ class Scored:
     error: float
     stay: Stay
     lenses: LensChoice | None = None
+
+    @property
+    def part(self) -> str:
+        """Its part, as reports name it."""
+        if self.lenses is not None:
+            return "lens"
+        return "network" if self.weight else "polynomial" if self.linear.degree > 1 else "linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +117,7 @@ def fit_field_surrogate(
     *,
     options: FieldOptions | None = None,
     progress: Say | None = None,
-    checkpoint: Path | Checkpoint | None = None,
+    checkpoint: Path | None = None,
     mapper: Mapper = serial,
 ) -> Fit:
     """Learn one step of fields on a grid.
@@ -134,13 +127,11 @@ def fit_field_surrogate(
         recipe: sizes, history, ridge, members, training; what it leaves open is chosen here.
         options: what only fields have.
         progress: callback that receives an Event for every phase.
-        checkpoint: a file from which a killed fit continues to the same result; or the checkpoint of an earlier call.
+        checkpoint: a file from which a killed fit continues to the same result.
         mapper: calls the independent pieces of the fit: the convolutions of each history and kernel.
     """
     began, wishes = time.monotonic(), options or FieldOptions()
-    kept = checkpoint
-    if not isinstance(kept, Checkpoint):
-        kept = Checkpoint(kept, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
+    kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
         fitting = FieldFitting(dataset, recipe, wishes, progress or say_nothing, kept, mapper)
     fit = fitting.finish()[0]
@@ -190,7 +181,7 @@ class FieldFitting:
         self.noise = estimate_noise(self.training)
         self.notes = list(self.grid.notes)
         self.conserve = self._conserve()
-        self.static = _standardised(options.static, self.grid.space)
+        self.static = standardised(options.static, self.grid.space)
         self.reserve = 0.0  # seconds that one judgement takes
         self.solving = 0.0  # seconds that it takes to solve a linear part
         self.rows: list[dict[str, Any]] = []
@@ -198,6 +189,7 @@ class FieldFitting:
             self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper,
             self.limit.first(_LINEAR_BY),
         )  # fmt: skip
+        self.lenses = LensSearch(self.training, self.judge, recipe.seed, say, self.choosing)
         self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
 
     @cached_property
@@ -227,19 +219,19 @@ class FieldFitting:
             name = f"training over {unroll} steps"
             plan = self.trainer.fine_plan(name, self._until(_MAIN), steps=unroll, noise=noise)
             best = self._weighed(self.trainer.train(ensemble, frame, plan), chosen)
-        for treatment in TREATMENTS:
+        for name, noise, steps in TREATMENTS:
             if best.stay.bounded or not self._has_time():
                 break
-            name, steps = f"fine-tuning, {treatment.name}", treatment.steps
-            plan = self.trainer.fine_plan(name, self._until(_MAIN), steps=steps, noise=treatment.noise)
+            plan = self.trainer.fine_plan(f"fine-tuning, {name}", self._until(_MAIN), steps=steps, noise=noise)
             treated = self._weighed(self.trainer.train(ensemble, frame, plan), chosen)
-            self._note_treatment(treatment.name, best, treated)
+            before, after = best.stay, treated.stay
+            self.notes.append(
+                f"{before.left} of {before.starts} rollouts over {before.steps} steps left the region of the data; "
+                f"after fine-tuning with {name}: {after.left} (held-out error {math.exp(treated.error):.2g})"
+            )
             if treated.stay.left < best.stay.left:
                 best, unroll = treated, max(unroll, steps if steps > 1 else 0)
         return FieldDecision(self._better(best, closed), linear, updates, unroll)
-
-    def _lens_search(self) -> LensSearch:
-        return LensSearch(self.training, self.judge, self.recipe.seed, self.say, self.choosing)
 
     def _bare(self, rows: Dataset, history: int) -> FieldFrame:
         """A frame without closed-form parts, whose states are bounded unless held-out rows leave the bounds."""
@@ -256,12 +248,11 @@ class FieldFitting:
         asked = any(getattr(self.options, name) is not None for name in ("kernel", "blocks", "hidden", "noise"))
         if "lens" not in self.recipe.tried_parts or self.conserve == "flux" or (asked and self.recipe.parts == "auto"):
             return alone  # what is asked for is a trained network
-        search = self._lens_search()
         histories = (
             dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
         )
-        found = search.best([self._bare(self.training, history) for history in histories])
-        self.rows += search.tried
+        found = self.lenses.best([self._bare(self.training, history) for history in histories])
+        self.rows += self.lenses.tried
         if found is None:
             return alone
         linear = Linear(found.step.frame.history, found.choice.linear_kernel, found.choice.ridge, alone.error)
@@ -324,12 +315,6 @@ class FieldFitting:
             return simple
         return best if best.error < simple.error - MARGIN else simple
 
-    def _note_treatment(self, what: str, before: Scored, after: Scored) -> None:
-        self.notes.append(
-            f"{before.stay.left} of {before.stay.starts} rollouts over {before.stay.steps} steps left the region of "
-            f"the data; after fine-tuning with {what}: {after.stay.left} (held-out error {math.exp(after.error):.2g})"
-        )
-
     def _until(self, share: float) -> float | None:
         """The end of a training that may take this share of the time that is left."""
         left = self.choosing.left()
@@ -391,7 +376,7 @@ class FieldFitting:
         if best.lenses is not None:
             data = self.dataset if refit else self.training
             frame = self._bare(data, best.step.frame.history)
-            found = self._lens_search().final(data, frame, best.lenses, limit)
+            found = self.lenses.final(data, frame, best.lenses, limit)
             return (best.step, best.stay, False) if found is None else (*found, True)
         what = "the linear part solved again on everything"
         if not best.weight and refit and limit.allows(SLACK * self.solving, what):
@@ -407,63 +392,80 @@ class FieldFitting:
         if solved and self.recipe.refit:
             rows, held_out, training = _everything(self.dataset), (), self.dataset
         closed = not best.weight or best.lenses is not None
-        report = report_of(
-            self.dataset, training, self.grid, step, correction_weight=best.weight, errors=(best.error, linear.error),
-            linear=best.linear, noise=self.noise,
-        )  # fmt: skip
+        frame, kernel = step.frame, best.linear.kernel
+        member = step.members[0] if best.weight else None
+        each = 0 if member is None else sum(parameter.numel() for parameter in member.parameters())
+        taps = 0 if kernel is None else frame.matrix.size + frame.channels
+        taps += 0 if frame.polynomial is None else int(np.count_nonzero(frame.polynomial.weights))
+        pairs = training.transitions(frame.history)
         used = {"correction_weight": best.weight, "nmse": math.exp(best.error), "left": stay.left}
-        report = replace(
-            report,
-            candidates=[*map(candidate, self.closed.tried), *self.rows, used],
-            coverage=self._coverage(step),
+        notes = (*self.dataset.notes, *self._model_notes(step, best.linear), *self.notes)
+        report = FitReport(
+            n=frame.size,
+            trajectories=len(self.dataset.series),
+            pairs=pairs,
+            left_out=sum(max(0, length - frame.history) for length in training.lengths) - pairs,
+            noise=self.noise.relative,
+            noise_of_increments=self.noise.of_increments,
+            noisy=self.noise.matters,
+            history=frame.history,
+            ridge=best.linear.ridge,
+            radius=None if kernel is None else max(kernel) // 2,
+            degree=best.linear.degree if best.linear.degree > 1 else None,
+            correction_weight=best.weight,
+            model="" if member is None else "field",
+            width=None if member is None else member.width,
+            depth=None if member is None else member.depth,
+            basis=None if member is None else member.basis,
+            optical_length=None if member is None else float(member.config()["optical_length"]),
+            members=len(step.members),
+            parameters=len(step.members) * each + taps,
+            parameters_per_member=each,
+            linear_parameters=taps,
+            held_out_nmse=math.exp(best.error),
+            linear_nmse=math.exp(linear.error),
+            spectral_radius=spectral_radius(frame),
+            region=_region(training, frame),
+            dataset=self.dataset.digest(),
+            source=self.dataset.source,
+            candidates=[*(one.record() for one in self.closed.tried), *self.rows, used],
+            coverage=self.judge.coverage(step),
             updates=0 if closed else chosen.updates,
             unroll=0 if closed else chosen.unroll,
             held_out_steps=self.fold.steps,
             training_rows=rows,
             held_out_rows=held_out,
-            notes=(*report.notes, *self.notes, *_stay_notes(stay), *self.limit.notes()),
+            notes=(*notes, *stay.notes(), *self.limit.notes()),
+            part=best.part,
         )
         # `best.step` has not seen the held-out rows, which only such a model can be judged by.
         skill = measure_skill(self.dataset, self.fold, step.frame.scale, best.step, seconds=0.5 * self.limit.left())
-        part = "network" if best.weight else "polynomial" if best.linear.degree > 1 else "linear"
-        part = part if best.lenses is None else "lens"
-        report = skill.into(replace(report, part=part), noisy=self.noise.matters)
+        report = skill.into(report, noisy=self.noise.matters)
         recipe = replace(filled_in(self.recipe, report), refit=not held_out)
         return [Fit(step, recipe, report)]
 
-    @torch.no_grad()
-    def _coverage(self, surrogate: FieldStep) -> float | None:
-        """Fraction of hidden positions beyond the control points, on the first held-out states."""
-        if not surrogate.members:
-            return None
-        frame, member = surrogate.frame, surrogate.members[0]
-        windows = self.judge.windows(frame)
-        known = None if windows.inputs is None else windows.inputs[:, 0]
-        weight = member.readout.weight
-        features = torch.from_numpy(frame.feature_rows(windows.start, known)).to(weight.device, weight.dtype)
-        static = None if frame.static is None else torch.from_numpy(frame.static)
-        low, high = (float(value) for value in member.config()["control_range"])
-        shares = [
-            ((rays.y < low) | (rays.y > high)).double().mean().item()
-            for block in member.states(features, static=static)
-            for rays in block[1:]
-        ]
-        return float(np.mean(shares))
+    def _model_notes(self, step: FieldStep, linear: Linear) -> list[str]:
+        extent = " x ".join(f"{value:.4g}" for value in step.extent(self.grid.spacing))
+        notes = [f"points are spaced {self.grid.spaced(self.dataset.coords)}; kernels are {extent} wide"]
+        if step.members:
+            return notes
+        if linear.kernel is None:
+            return [*notes, "nothing that was tried beat adding nothing on held-out rollouts: this model has learned "
+                    "no dynamics; give it more data, more epochs or a linear part"]  # fmt: skip
+        part = "linear part" if linear.degree == 1 else f"linear part and a polynomial of degree {linear.degree}"
+        if linear.error < ENOUGH:
+            return [*notes, f"the {part} leaves nothing but rounding on held-out rollouts; no network was trained"]
+        return [*notes, f"the {part} alone did best on held-out rollouts; no network is used (more: lln explain "
+                "no-network)"]  # fmt: skip
 
 
-def _standardised(static: Array | None, space: tuple[int, ...]) -> Array | None:
-    """Fixed fields with their mean at zero and their spread at one, (*space, s)."""
-    if static is None:
-        return None
-    values = np.asarray(static, dtype=np.float64)
-    values = values[..., None] if values.shape == space else values
-    if values.shape[:-1] != space or not np.isfinite(values).all():
-        raise InputError(
-            f"static fields must be finite and have shape ({', '.join(map(str, space))}, s), got {np.shape(static)}"
-        )
-    axes = tuple(range(len(space)))
-    spread = values.std(axis=axes)
-    return np.asarray((values - values.mean(axis=axes)) / np.where(spread > 0, spread, 1.0))
+def _region(dataset: Dataset, frame: FieldFrame) -> tuple[list[float], list[float]]:
+    """Smallest and largest standardised values: of a channel, since what one point visits any other may."""
+    low, high = channel_range(dataset, frame.channels)
+    both = [(corner - frame.channel_mean) / frame.channel_scale for corner in (low, high)]
+    if frame.channels > 1:
+        both = [np.repeat(corner, math.prod(frame.space)) for corner in both]
+    return [float(v) for v in both[0]], [float(v) for v in both[1]]
 
 
 def _everything(dataset: Dataset) -> tuple[Part, ...]:
@@ -483,12 +485,3 @@ def _settled(closed: Scored, alone: Scored) -> bool:
 
 def _frame_name(linear: Linear) -> str:
     return "no linear part" if linear.kernel is None else "linear part"
-
-
-def _stay_notes(stay: Stay) -> list[str]:
-    if not stay.left:
-        return []
-    return [
-        f"{stay.left} of {stay.starts} rollouts over {stay.steps} steps from held-out starts leave the region of the "
-        "data; give more data or more updates (epochs=), or forecast fewer steps"
-    ]

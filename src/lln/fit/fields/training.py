@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from lln.core.errors import choice
+from lln.core.errors import InputError, choice, finite
 from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.fit.defaults import FIELD_MEMBERS, field_budget
@@ -22,10 +22,9 @@ from lln.models.field import FieldEnsemble
 from lln.step.field import FieldStep
 from lln.step.field_frame import CONSERVE, FieldFrame
 from lln.step.frame import Array
-from lln.train import distributed
+from lln.train.batches import UnrolledBatches, unrolled_loss
 from lln.train.checkpoint import Checkpoint
-from lln.train.loop import Schedule, Trainer, UpdateOptions
-from lln.train.unrolled import Unroll, UnrolledBatches, unrolled_loss
+from lln.train.loop import Schedule, Trainer, UpdateOptions, join_processes
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +56,8 @@ class FieldOptions:
     def __post_init__(self) -> None:
         """Check what can be checked without data."""
         choice("conserve", self.conserve, ("auto", *CONSERVE))
+        if self.noise is not None and finite("noise", self.noise) < 0:
+            raise InputError(f"noise must not be negative, got {self.noise}")
 
 
 # By dimensions of space: what two cores train in a few minutes.
@@ -112,7 +113,7 @@ class FieldTrainer:
     options: FieldOptions
     say: Say
     kept: Checkpoint
-    updates: int = field(default=0)
+    updates: int = 0
 
     @property
     def members(self) -> int:
@@ -159,16 +160,16 @@ class FieldTrainer:
             updates = max(1, round(full * min(1.0, plan.updates / field_budget(device).updates)))
             updates = full if plan.steps > 1 else updates
         seeds = [subseed(recipe.seed, plan.name, index) >> 32 for index in range(len(ensemble))]
-        unroll = Unroll(plan.steps, noise=plan.noise * float(frame.channel_scale.mean()))
+        noise = plan.noise * float(frame.channel_scale.mean())
         batches = UnrolledBatches(
-            examples, frame.history, unroll, size, seeds, members=True, inputs=examples.inputs(),
+            examples, frame.history, size, seeds, noise=noise, inputs=examples.inputs if frame.inputs else None,
             weights=examples.weights(), device=device,
         )  # fmt: skip
         scale = torch.from_numpy(frame.channel_scale * frame.gain).to(device)
         step = FieldStep(frame, [ensemble])  # type: ignore[list-item]  # an ensemble is a network with members first
-        loss = unrolled_loss(step.advance_fields, frame.history, unroll, scale=scale, members=True)
+        loss = unrolled_loss(step.advance_fields, frame.history, plan.steps, scale=scale)
         seconds = None if plan.until is None else max(0.0, plan.until - time.monotonic())
-        options = UpdateOptions(clip=1.0, members=True, parallel=distributed.join(device))
+        options = UpdateOptions(clip=1.0, members=True, parallel=join_processes(device))
         return Trainer(ensemble, batches, loss, Schedule(updates, plan.rate, seconds=seconds), options)
 
     def _network(self, frame: FieldFrame, index: int) -> FieldLensNetwork:
