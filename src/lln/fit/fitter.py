@@ -58,7 +58,7 @@ _LONGER = 4  # closed forms that are rolled out further
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
-_FEW = 200  # pairs: with less and with noise, what bends beats what does not by luck
+_FEW, _FAR_OF_FEW = 200, math.log(3.0)  # pairs; with less and noise, what bends is better by less than this by luck
 _TAUGHT = 0.7  # of the rows that train in the last fold: with less, a law that bends is not learned yet
 _LASTS = 2  # times as long as a linear map a closed form of clean data must be right to be better for sure
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
@@ -315,7 +315,8 @@ class DenseFitting:
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""
-        if self.preparer.prepare(self.fold.train, 1).pairs < _FEW or not (sure or gain > _FAR):
+        few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
+        if not ((sure and gain > _FAR_OF_FEW) if few else (sure or gain > _FAR)):
             return False
         gains = []
         for fold in takewhile(lambda _: not self.limit.passed(_CLOSED_BY), self.origins or self.ways[:-1]):
@@ -326,7 +327,7 @@ class DenseFitting:
             gains.append(plain.score(noisy=True) - bent.score(noisy=True))
         every = np.array([gain, *gains])
         far = len(every) > _OTHERS and every.mean() - 2.0 * every.std(ddof=1) / math.sqrt(len(every)) > _FAR
-        return far or (sure and (not gains or min(gains) > 0))
+        return far or (sure and min(gains, default=0.0 if few else 1.0) > 0)
 
     def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
         """For each seed, the frame and the use of the network that go best on the last fold."""
