@@ -1,4 +1,4 @@
-"""How far members agree.
+"""Uncertainty from an ensemble.
 
 Each member of an ensemble is rolled out alone. Where they differ, the forecast is uncertain.
 """

@@ -1,7 +1,7 @@
 """Export to C.
 
-The step as one C file without dependencies or allocation, for a microcontroller or another program. The export compiles
-and runs it where a compiler is found, and reports the difference from Python.
+The step as one C file without dependencies or allocation, for a microcontroller or another program. If a compiler is
+found, the export is compiled and run, and its difference from Python is reported.
 """
 
 from pathlib import Path

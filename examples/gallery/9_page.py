@@ -1,7 +1,7 @@
 """A page that runs the model.
 
-One HTML file: the model runs in the browser, the start can be dragged, and the rays inside are drawn. In a notebook the
-page shows itself.
+One HTML file: the model runs in the browser, the start can be dragged, and the rays inside are drawn. A notebook shows
+the page too.
 """
 
 import lln
