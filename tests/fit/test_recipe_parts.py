@@ -5,7 +5,7 @@ from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds, load, roll_linear
-from lln.fit.choice.traits import estimate_noise, typical
+from lln.fit.choice.noise_and_seasons import estimate_noise, typical
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.trials import parameter_budget, shape_of, updates_for

@@ -396,3 +396,23 @@ def test_a_search_that_another_process_begins_is_shared(tmp_path):
         assert first._study_id == second._study_id
         other = store.begin(storage, "lln", ["error", "parameters"], "the data", resume=False)
         assert len(other.directions) == 2
+
+
+def test_a_storage_is_not_opened_without_the_memory_for_it(tmp_path):
+    script = """
+import resource, sys
+import optuna
+from lln.tuning.storage import open_storage
+
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + (24 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (size, size))
+try:
+    with open_storage(sys.argv[1]):
+        pass
+except MemoryError:
+    print("refused", "alembic" in sys.modules)
+"""
+    words = [sys.executable, "-c", script, f"sqlite:///{tmp_path / 's.db'}"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.stdout.split() == ["refused", "False"], ended.stderr
+    assert not (tmp_path / "s.db").exists()

@@ -35,8 +35,8 @@ from lln.fit.choice.models import (
     radii_of,
     ridges_of,
 )
+from lln.fit.choice.noise_and_seasons import estimate_noise, linear_histories, nonlinear_histories, unexplained
 from lln.fit.choice.representation import fit_with_input_lags, seen_by_fit
-from lln.fit.choice.traits import estimate_noise, linear_histories, nonlinear_histories, unexplained
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
 from lln.fit.defaults import VALIDATION

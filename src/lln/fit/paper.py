@@ -11,7 +11,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
-from lln.fit.choice.traits import estimate_noise
+from lln.fit.choice.noise_and_seasons import estimate_noise
 from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.report.report import report_of

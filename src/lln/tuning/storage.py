@@ -17,12 +17,13 @@ from typing import Any
 from urllib.parse import unquote
 
 from lln.core.canonical import digest
-from lln.core.errors import InputError, reason
+from lln.core.errors import InputError, ask_for_memory, reason
 from lln.core.safe_files import output_folder
 
 RETRY, INTERRUPTED, SUM, DEFAULTS = "retry_of", "interrupted", "sum", "defaults"
 _SQLITE = "sqlite:///"
 _BUSY_SECONDS = 60
+_TO_OPEN = 3 << 24  # bytes: with less, an import behind a new storage may never end
 _MADE_MEANWHILE = ("already exists", "UNIQUE constraint", "duplicate key", "locked")  # in the words of the drivers
 _PASSWORD = re.compile(
     r"(?<=://)(?P<user>[^/?#@:]*):(?P<word>.*)@(?=[^@]*$)|(?<=[?&])(?P<key>password|passwd|pwd|token)=(?P<value>[^&]*)"
@@ -69,6 +70,7 @@ def open_storage(url: str) -> Iterator[Any]:
     Errors of the database driver are raised as an OSError that names the storage.
     """
     library = optuna()
+    ask_for_memory(_TO_OPEN)
     from sqlalchemy.exc import SQLAlchemyError
 
     before = library.logging.get_verbosity()

@@ -10,7 +10,7 @@ from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
-from lln.fit.choice.traits import seasons, slow_season
+from lln.fit.choice.noise_and_seasons import seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer

@@ -7,7 +7,7 @@ import pytest
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import RolloutErrors
-from lln.fit.choice.traits import linear_histories, seasons
+from lln.fit.choice.noise_and_seasons import linear_histories, seasons
 from lln.fit.closed.bases import ClosedChoice, PolynomialBasis, Scored, drawn_lenses
 from lln.fit.closed.forms import ClosedForms, _safe_margin
 from lln.fit.fitter import Recipe, fit_surrogate

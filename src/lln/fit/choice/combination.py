@@ -18,7 +18,7 @@ import numpy as np
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import LEAST, WORST, Fold, Windows, lead_times, load, origin_blocks, rows_before
-from lln.fit.choice.traits import seasons, slow_season
+from lln.fit.choice.noise_and_seasons import seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer

@@ -13,7 +13,7 @@ from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import LEAST, Fold, RolloutErrors, better_by, folds, load, roll_linear
 from lln.fit.choice.models import ALIKE, choose_linear
-from lln.fit.choice.traits import estimate_noise, longest_stretch, seasons
+from lln.fit.choice.noise_and_seasons import estimate_noise, longest_stretch, seasons
 from lln.fit.defaults import VALIDATION
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer

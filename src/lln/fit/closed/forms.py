@@ -14,7 +14,7 @@ import torch
 from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, horizon_of, load
-from lln.fit.choice.traits import typical_square
+from lln.fit.choice.noise_and_seasons import typical_square
 from lln.fit.closed.bases import (
     MOST_ROWS,
     RAYS,

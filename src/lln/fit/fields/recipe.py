@@ -27,7 +27,7 @@ from lln.core.errors import InputError
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
-from lln.fit.choice.traits import estimate_noise
+from lln.fit.choice.noise_and_seasons import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear, say_nothing
 from lln.fit.fields.data import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, RolloutErrors, Windows, load, rolling
-from lln.fit.choice.traits import Noise, seasons
+from lln.fit.choice.noise_and_seasons import Noise, seasons
 from lln.fit.closed.bases import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in

@@ -22,8 +22,8 @@ from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
+from lln.fit.choice.noise_and_seasons import longest_history
 from lln.fit.choice.representation import LAGS
-from lln.fit.choice.traits import longest_history
 from lln.fit.closed.linear import units_of
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (

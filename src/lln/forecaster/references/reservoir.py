@@ -9,7 +9,7 @@ import numpy as np
 
 from lln.core.errors import check_int
 from lln.data.series import Dataset
-from lln.fit.choice.traits import nonlinear_histories
+from lln.fit.choice.noise_and_seasons import nonlinear_histories
 from lln.fit.closed.linear import units_of
 from lln.forecaster.references.simple import Memory, Reference, best_setting
 from lln.step.frame import Array, Frame

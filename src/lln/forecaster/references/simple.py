@@ -15,7 +15,7 @@ from lln.data.series import Dataset
 from lln.data.stream import pair_batches
 from lln.fit.choice.holdout import MOST_HISTORY, folds, load
 from lln.fit.choice.models import choose_linear, radii_of
-from lln.fit.choice.traits import linear_histories, seasons
+from lln.fit.choice.noise_and_seasons import linear_histories, seasons
 from lln.fit.closed.linear import units_of
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
