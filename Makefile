@@ -56,6 +56,7 @@ bench-accuracy: $(STAMP) ## LensForecaster() on chaotic systems, problems with n
 	$(BIN)/python -m benchmarks.accuracy.systems
 	$(BIN)/python -m benchmarks.accuracy.series
 	$(BIN)/python -m benchmarks.accuracy.problems
+	$(BIN)/python -m benchmarks.accuracy.kinds
 	$(BIN)/python -m benchmarks.accuracy.fields
 
 APE := .venv-apebench

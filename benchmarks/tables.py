@@ -83,6 +83,22 @@ def series(results: Path) -> str | None:
     return Table(columns, cells).to_markdown() + _made(results, "accuracy-series.json")
 
 
+def kinds(results: Path) -> str | None:
+    """Many kinds of data: geometric means over draws of the errors of `LensForecaster()` and of the best baseline."""
+    groups: dict[str, list[Rows]] = {}
+    for key, row in _rows(results, "accuracy-kinds.json").items():
+        groups.setdefault(key.rsplit(", draw ", 1)[0], []).append(row)
+    cells = []
+    for kind, rows in groups.items():
+        mean = {name: geometric_mean([max(row[name], 1e-30) for row in rows]) for name in ("lln", *_LABELS)}
+        best = min(_LABELS, key=mean.__getitem__)
+        parts = " or ".join(sorted({row["part"] for row in rows}))
+        ratio = mean["lln"] / mean[best]
+        cells.append([kind, f"{mean['lln']:.2g} ({parts})", f"{mean[best]:.2g} ({_LABELS[best]})", f"{ratio:.2g}"])
+    columns = ("data", "`LensForecaster()`", "best simple method", "ratio")
+    return Table(columns, cells).to_markdown() + _made(results, "accuracy-kinds.json") if cells else None
+
+
 def problems(results: Path) -> str | None:
     """Chaotic problems by noise: the error of `LensForecaster()` divided by that of the best baseline.
 
@@ -262,6 +278,7 @@ _SPEED: tuple[tuple[str, str, str, dict[str, int], str, tuple[str, ...], str], .
 TABLES: dict[str, Callable[[Path], str | None]] = {
     "systems": systems,
     "series": series,
+    "kinds": kinds,
     "problems": problems,
     "presets": presets,
     "speed": speed,

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.accuracy.baselines import autoregression, roll, tuned
 from benchmarks.accuracy.equations import CONSERVED, PROBLEMS, double_pendulum, integrated
+from benchmarks.accuracy.kinds import KINDS, Split
 from benchmarks.accuracy.rows import Rows, Task
 from benchmarks.accuracy.series import SERIES, origins
 
@@ -33,6 +34,23 @@ def test_problems_are_repeatable_and_keep_moving(name):
     np.testing.assert_array_equal(one, again)
     assert np.isfinite(one).all()
     assert (one.std(axis=0) > 1e-3).all()
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "Chua" not in name])
+def test_kinds_of_data_are_repeatable_and_draws_differ(name):
+    one, again, other = (np.asarray(KINDS[name].make(np.random.default_rng(seed))) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert np.isfinite(one).all()
+    assert len(one) > 4 * KINDS[name].steps
+    assert not np.array_equal(one, other)
+
+
+def test_forecasts_of_a_split_start_in_unseen_rows_and_the_last_state_is_no_error():
+    split = Split.of(np.arange(100.0)[:, None], 10)
+    assert (split.cut, split.starts[0], split.starts[-1]) == (75, 75, 90)
+    np.testing.assert_array_equal(split.before(1)[:, 0, 0], split.starts - 1)
+    assert split.error(split.truth) == 0
+    assert split.error(split.truth + 1) == pytest.approx(1 / np.arange(75.0).var())
 
 
 def test_many_starts_roll_out_as_one_does():
