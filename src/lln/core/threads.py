@@ -35,4 +35,4 @@ class _OneThread(ContextDecorator):
 
 
 one_thread = _OneThread()
-"""For `with one_thread:` or as a decorator; one for the whole process, as its threads are."""
+"""A context manager and decorator; there is one for the whole process, as for its threads."""
