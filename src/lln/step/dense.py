@@ -218,7 +218,8 @@ def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None
         bound if bound is None or logarithm is None else logarithm.of(bound) for bound in (frame.low, frame.high)
     )
     stacked = frame.matrix.ndim > 2 or frame.offset.ndim > 1 or frame.gain.ndim > 1
-    if len(lenses) < len(members) or stacked or frame.part is not None:
+    functions = frame.flow is not None and frame.flow.functions is not None
+    if len(lenses) < len(members) or stacked or frame.part is not None or functions:
         return None
     return StepProgram(
         mean, scale, frame.matrix if frame.matrix.any() else None,

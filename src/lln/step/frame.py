@@ -60,21 +60,57 @@ def monomial_table(factors: Sequence[int], degree: int) -> Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
-    """A polynomial vector field, advanced over one step of data by the classical Runge-Kutta method.
-
-    ``dz/dt = offset + polynomial([z, u])`` in standardised states z and inputs u, with the step of the data as the unit
-    of time; u is held over the step.
+class Functions:
+    """Gaussians and sines of single variables: exp(-a^2 / 2) or sin(a) with a = slope * variable + shift.
 
     Attributes:
-        polynomial: of the n standardised states and m standardised inputs.
+        table: (L, 2), the variable of each function and its kind: 0 for a Gaussian, 1 for a sine.
+        arguments: (L, 2), slope and shift of each function.
+    """
+
+    table: Table
+    arguments: Array
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __call__(self, variables: Array) -> Array:
+        """(..., V) -> (..., L)."""
+        argument = self._argument(variables)
+        return np.where(self.table[:, 1] == 1, np.sin(argument), np.exp(-0.5 * np.square(argument)))
+
+    def derivatives(self, variables: Array) -> Array:
+        """Of each function by its variable: (..., V) -> (..., L)."""
+        argument = self._argument(variables)
+        gaussian = -argument * np.exp(-0.5 * np.square(argument))
+        return self.arguments[:, 0] * np.where(self.table[:, 1] == 1, np.cos(argument), gaussian)
+
+    def some(self, which: Sequence[int]) -> Functions:
+        """A few of them."""
+        return Functions(self.table[list(which)], self.arguments[list(which)])
+
+    def _argument(self, variables: Array) -> Array:
+        return np.asarray(variables[..., self.table[:, 0]] * self.arguments[:, 0] + self.arguments[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """A vector field, advanced over one step of data by the classical Runge-Kutta method.
+
+    ``dz/dt = offset + polynomial([z, u, functions([z, u])])`` in standardised states z and inputs u, with the step of
+    the data as the unit of time; u is held over the step.
+
+    Attributes:
+        polynomial: of the n standardised states, the m standardised inputs and the functions of them.
         offset: (n,).
         substeps: Runge-Kutta steps in one step of data.
+        functions: Gaussians and sines of single states or inputs; None for none.
     """
 
     polynomial: Polynomial
     offset: Array
     substeps: int = 1
+    functions: Functions | None = None
 
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
         """The increments over one step: (..., n) and (..., m) -> (..., n)."""
@@ -129,6 +165,27 @@ class PolynomialPart(nn.Module):
         return self.monomials(features) @ self.weights.mT
 
 
+class FunctionsPart(nn.Module):
+    """`Functions` in torch."""
+
+    variables: Tensor
+    sine: Tensor
+    slope: Tensor
+    shift: Tensor
+
+    def __init__(self, functions: Functions) -> None:
+        super().__init__()
+        self.register_buffer("variables", torch.from_numpy(functions.table[:, 0].copy()))
+        self.register_buffer("sine", torch.from_numpy(functions.table[:, 1] == 1))
+        self.register_buffer("slope", as_tensor(functions.arguments[:, 0]))
+        self.register_buffer("shift", as_tensor(functions.arguments[:, 1]))
+
+    def forward(self, variables: Tensor) -> Tensor:
+        """(..., V) -> (..., L)."""
+        argument = variables.index_select(-1, self.variables) * self.slope + self.shift
+        return torch.where(self.sine, torch.sin(argument), torch.exp(-0.5 * argument * argument))
+
+
 class FlowPart(nn.Module):
     """A `Flow` in torch."""
 
@@ -137,6 +194,7 @@ class FlowPart(nn.Module):
     def __init__(self, flow: Flow) -> None:
         super().__init__()
         self.polynomial, self.substeps = PolynomialPart(flow.polynomial), flow.substeps
+        self.functions = None if flow.functions is None else FunctionsPart(flow.functions)
         self.register_buffer("offset", as_tensor(flow.offset))
 
     def forward(self, z: Tensor, inputs: Tensor | None = None) -> Tensor:
@@ -151,7 +209,10 @@ class FlowPart(nn.Module):
         return now - z
 
     def _slope(self, z: Tensor, inputs: Tensor | None) -> Tensor:
-        slope: Tensor = self.polynomial(z if inputs is None else torch.cat([z, inputs], dim=-1))
+        variables = z if inputs is None else torch.cat([z, inputs], dim=-1)
+        if self.functions is not None:
+            variables = torch.cat([variables, self.functions(variables)], dim=-1)
+        slope: Tensor = self.polynomial(variables)
         return slope + self.offset
 
 
@@ -172,6 +233,8 @@ def polynomial_arrays(polynomial: Polynomial | None, flow: Flow | None) -> dict[
             "flow_offset": flow.offset,
             "flow_substeps": np.asarray([flow.substeps], dtype=np.int64),
         }
+        if flow.functions is not None:
+            found |= {"flow_function_table": flow.functions.table, "flow_function_arguments": flow.functions.arguments}
     return found
 
 
@@ -335,8 +398,11 @@ class Frame:
             )
             if not 1 <= substeps[0] <= MOST_SUBSTEPS:
                 raise ValueError(f"frame.flow_substeps should be from 1 to {MOST_SUBSTEPS}, got {substeps[0]}")
-            flow = Flow(stored_polynomial("flow", arrays, n, n + m), offset, int(substeps[0]))
+            functions = _stored_functions(arrays, n + m) if "flow_function_table" in given else None
+            variables = n + m + (0 if functions is None else len(functions))
+            flow = Flow(stored_polynomial("flow", arrays, n, variables), offset, int(substeps[0]), functions)
             given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
+            given -= {"flow_function_table", "flow_function_arguments"}
         part = _part(record, arrays, n * history + m, n)
         found = stored_arrays({name for name in given if not name.startswith("part_")}, arrays, shapes)
         return cls(history=history, polynomial=polynomial, flow=flow, part=part, logarithm=logarithm, **found)
@@ -395,3 +461,12 @@ def stored_polynomial(name: str, arrays: Arrays, size: int, features: int) -> Po
     if not ((parent >= -1) & (parent < np.arange(count)) & (factor >= 0) & (factor < features)).all():
         raise ValueError(f"frame.{name}_table names a monomial or a feature that does not exist")
     return Polynomial(table, stored_array(f"{name}_weights", arrays, (size, count)))
+
+
+def _stored_functions(arrays: Arrays, variables: int) -> Functions:
+    """Functions of variables that exist."""
+    count = len(arrays["frame.flow_function_table"])
+    table = stored_array("flow_function_table", arrays, (count, 2), np.int64)
+    if not ((table >= 0) & (table < (variables, 2))).all():
+        raise ValueError("frame.flow_function_table names a variable or a function that does not exist")
+    return Functions(table, stored_array("flow_function_arguments", arrays, (count, 2)))

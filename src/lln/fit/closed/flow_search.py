@@ -12,21 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from lln.data.stream import pair_batches
+from lln.data.stream import Pairs, pair_batches
 from lln.fit.choice.holdout import Part
 from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
 from lln.fit.closed.vector_fields import MonomialLibrary, Pieces, VectorField, errors, fitted, monomial_count, pruned
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
-from lln.step.frame import Array, Frame
+from lln.step.frame import Array, Frame, Functions
 
 DEGREES = (2, 3, 5, 7, 9)
 RADII = (1, 2, 3)
 SUBSTEPS, MORE, FEWER = 4, (8, 16), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
 THRESHOLDS = (1e-2, 1e-4)
+ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
+LENSES = ((2, 8), (2, 16), (3, 12))  # degree of the polynomial, Gaussians of every variable
+_SPACINGS = 1.5  # width of the Gaussians
+_LEAST_TURN, _MOST_TURN = 1.0, 6.0  # radians: range of an angle, and its root mean square change in one step
 _FEWEST_CELLS, _MOST_CELLS = 8, 512  # coordinates that may be a ring
 _MOST_WEIGHTS, _MOST_TERMS = 400, 60
+_MOST_FUNCTION_WEIGHTS, _ROWS_TO_A_TERM = 600, 0.2
 _ROWS, _JUDGES, _FEWEST = 2000, 1000, 60  # rows that fit, rows that judge, and the fewest of both
 _SENSITIVITIES = 4e5  # numbers that bound the rows that fit; where there is noise, more rows count
 _MORE_WHERE_NOISY = 5
@@ -51,17 +56,25 @@ class FlowChoice:
         radius: neighbours that a coordinate sees on both sides of a ring, with shared weights; 0 for no ring.
         substeps: Runge-Kutta steps in one step of data.
         threshold: weights that count for less of the largest are left out.
+        angle: sines and cosines of the variables are among the terms, of this factor times the variable in its own
+            units; 0 for none.
+        lenses: Gaussians of every variable that are among the terms; 0 for none.
+        products: whether these functions are also multiplied by every variable.
     """
 
     degree: int
     radius: int = 0
     substeps: int = SUBSTEPS
     threshold: float = 0.0
+    angle: float = 0.0
+    lenses: int = 0
+    products: bool = False
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
         plain = {"degree": self.degree, "substeps": self.substeps}
-        return {**plain, **{name: getattr(self, name) for name in ("radius", "threshold") if getattr(self, name)}}
+        names = ("radius", "threshold", "angle", "lenses", "products")
+        return {**plain, **{name: getattr(self, name) for name in names if getattr(self, name)}}
 
 
 class FlowForms:
@@ -95,7 +108,7 @@ class FlowForms:
         best, least = self._best_setting()
         if best is None or not least <= _FAR * limit:
             return []
-        for threshold in THRESHOLDS:
+        for threshold in () if best.lenses else THRESHOLDS:  # Gaussians that overlap stand for each other
             sparse = replace(best, threshold=threshold)
             if not self.in_time():
                 break
@@ -211,12 +224,55 @@ class FlowForms:
             terms = monomial_count(len(self.active), degree) + 1
             if terms <= min(_MOST_TERMS, 0.8 * rows) and n * terms <= _MOST_WEIGHTS:
                 yield FlowChoice(degree)
+        for choice in self._with_functions():
+            terms = self._library(choice).terms
+            if terms <= _ROWS_TO_A_TERM * rows and n * terms <= _MOST_FUNCTION_WEIGHTS:
+                yield choice
+
+    def _with_functions(self) -> Iterator[FlowChoice]:
+        """Fields with sines of angles, then with Gaussians where the data is clean."""
+        for angle in ANGLES:
+            if self._angles(angle):
+                yield FlowChoice(3, angle=angle)
+                yield FlowChoice(2, angle=angle, products=True)
+        if not self.noisy:
+            for degree, lenses in LENSES:
+                yield FlowChoice(degree, lenses=lenses)
+
+    def _angles(self, angle: float) -> list[int]:
+        """Variables that may be angles in these units: they turn far, and not too far in one step."""
+        pairs, units = self._pairs(self.train), self._units()
+        states = pairs.window[:, -1]
+        far = np.ptp(states, axis=0) * angle
+        step = np.sqrt(np.mean(np.square(pairs.target - states), axis=0)) * angle
+        moving = np.asarray(units.scale) > 0
+        return [int(i) for i in np.flatnonzero(moving & (far > _LEAST_TURN) & (step < _MOST_TURN))]
+
+    def _functions(self, choice: FlowChoice) -> Functions | None:
+        """Sines and cosines of angles, or Gaussians spread over the range of every variable."""
+        units = self._units()
+        if choice.angle:
+            places = np.repeat(self._angles(choice.angle), 2)
+            slope = choice.angle * units.scale[places]
+            shift = choice.angle * units.mean[places] + np.tile([0.0, np.pi / 2], len(places) // 2)
+            return Functions(np.stack([places, np.ones_like(places)], axis=1), np.stack([slope, shift], axis=1))
+        if not choice.lenses:
+            return None
+        seen = self._seen(self.train)
+        low, high = seen.min(axis=0), seen.max(axis=0)
+        table, arguments = [], []
+        for place in self.active:
+            width = _SPACINGS * (high[place] - low[place]) / (choice.lenses - 1)
+            for centre in np.linspace(low[place], high[place], choice.lenses):
+                table.append((place, 0))
+                arguments.append((1.0 / width, -centre / width))
+        return Functions(np.asarray(table, dtype=np.int64), np.asarray(arguments))
 
     def _library(self, choice: FlowChoice) -> MonomialLibrary:
         n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
         if choice.radius:
             return MonomialLibrary.ring(n, m, choice.radius, choice.degree)
-        return MonomialLibrary.whole(n, self.active, choice.degree)
+        return MonomialLibrary.whole(n, self.active, choice.degree, m, self._functions(choice), choice.products)
 
     def _units(self, choice: FlowChoice | None = None) -> Units:
         """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""
@@ -233,11 +289,19 @@ class FlowForms:
         states = self._pieces(self.held_out, self._units(), _JUDGES).states
         return float(np.mean(np.square(states[:, 1] - states[:, 0])))
 
-    def _pieces(self, parts: tuple[Part, ...] | None, units: Units, rows: int) -> Pieces:
+    def _pairs(self, parts: tuple[Part, ...] | None) -> Pairs:
         ready = self.preparer.prepare(parts, 1)
-        pairs = ready.held
-        if pairs is None:
-            pairs = next(pair_batches(ready.dataset, 1, rows=_STREAMED_ROWS, shuffle=0))
+        if ready.held is not None:
+            return ready.held
+        return next(pair_batches(ready.dataset, 1, rows=_STREAMED_ROWS, shuffle=0))
+
+    def _seen(self, parts: tuple[Part, ...] | None) -> Array:
+        """Standardised states and inputs of some rows, (P, n + m)."""
+        pieces = self._pieces(parts, self._units(), _STREAMED_ROWS)
+        return np.concatenate([pieces.states[:, 0], pieces.inputs], axis=1)
+
+    def _pieces(self, parts: tuple[Part, ...] | None, units: Units, rows: int) -> Pieces:
+        pairs = self._pairs(parts)
         states = (np.stack([pairs.window[:, -1], pairs.target], axis=1) - units.mean) / units.scale
         known = np.zeros((len(pairs), 0))
         if pairs.inputs is not None:

@@ -1,9 +1,9 @@
-"""Polynomial vector fields, and their least-squares fit: the flow over one step of data gives the increments.
+"""Vector fields, and their least-squares fit: the flow over one step of data gives the increments.
 
-A vector field has weights of its own for every coordinate, or weights that are shared over a ring of coordinates. Its
-library of monomials looks at cells. Without sharing there is one cell, which holds all variables and gives all n
-slopes. On a ring every coordinate is a cell: it sees its neighbours and gives one slope, by weights that all cells
-share.
+A vector field is a polynomial of the states and inputs, and of Gaussians or sines of single ones where it has any. It
+has weights of its own for every coordinate, or weights that are shared over a ring of coordinates. Its library of
+monomials looks at cells. Without sharing there is one cell, which holds all variables and gives all n slopes. On a ring
+every coordinate is a cell: it sees its neighbours and gives one slope, by weights that all cells share.
 
 The fit is Levenberg-Marquardt with exact sensitivities, in float64. The sensitivities of the states by the weights pass
 through the same Runge-Kutta steps as the states. The first weights come from a linear regression: increments on the
@@ -16,35 +16,49 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from lln.step.frame import Array, Flow, Polynomial, monomial_table
+from lln.step.frame import Array, Flow, Functions, Polynomial, monomial_table
 
 Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class MonomialLibrary:
-    """All monomials of some variables up to a degree, the constant first.
+    """All monomials of some variables up to a degree, the constant first; functions of variables, if any.
 
     Attributes:
         size: number of coordinates n.
-        place: the variables of every cell, (cells, V): indices into [z, u], those of states before those of inputs.
-        degree: of the largest monomials.
+        place: the variables of every cell, (cells, V): indices into [z, u, functions], in this order.
+        degree: of the largest monomials of states and inputs.
+        functions: of single variables, indices into [z, u]; None for none.
+        products: whether functions are also multiplied by each state and input of the monomials.
     """
 
     size: int
     place: Index
     degree: int
+    functions: Functions | None = None
+    products: bool = False
 
     @classmethod
-    def whole(cls, size: int, variables: Sequence[int], degree: int) -> MonomialLibrary:
+    def whole(
+        cls,
+        size: int,
+        variables: Sequence[int],
+        degree: int,
+        inputs: int = 0,
+        functions: Functions | None = None,
+        products: bool = False,
+    ) -> MonomialLibrary:
         """One cell with these variables."""
-        return cls(size, np.asarray([variables], dtype=np.int64), degree)
+        behind = size + inputs + np.arange(0 if functions is None else len(functions))
+        return cls(size, np.asarray([[*variables, *behind]], dtype=np.int64), degree, functions, products)
 
     @classmethod
     def ring(cls, size: int, inputs: int, radius: int, degree: int) -> MonomialLibrary:
@@ -70,8 +84,15 @@ class MonomialLibrary:
 
     @cached_property
     def table(self) -> Index:
-        """The monomials behind the constant, as `Polynomial` has them, in a cell's variables."""
-        return monomial_table(range(self.place.shape[1]), self.degree)
+        """The monomials behind the constant, as `Polynomial` has them, in a cell's variables, by degree."""
+        count = self.place.shape[1]
+        plain = count if self.functions is None else count - len(self.functions)
+        if self.functions is None:
+            return monomial_table(range(plain), self.degree)
+        terms = [t for d in range(1, self.degree + 1) for t in combinations_with_replacement(range(plain), d)]
+        terms += [(k,) for k in range(plain, count)]
+        terms += [(j, k) for k in range(plain, count) for j in range(plain)] if self.products else []
+        return _table(sorted(terms, key=len))
 
     @property
     def terms(self) -> int:
@@ -89,14 +110,16 @@ class MonomialLibrary:
 
     @cached_property
     def derivatives(self) -> Array:
-        """Monomials to their derivatives by each state variable, (states, terms, terms)."""
+        """Monomials to their derivatives by each state variable and each function, (states + L, terms, terms)."""
         where = {tuple(row): index for index, row in enumerate(self.exponents.tolist())}
-        found = np.zeros((self.states, self.terms, self.terms))
+        count = self.place.shape[1]
+        moving = [*range(self.states), *range(count - (0 if self.functions is None else len(self.functions)), count)]
+        found = np.zeros((len(moving), self.terms, self.terms))
         for index, row in enumerate(self.exponents.tolist()):
-            for variable in range(self.states):
+            for slot, variable in enumerate(moving):
                 if row[variable]:
                     lower = (*row[:variable], row[variable] - 1, *row[variable + 1 :])
-                    found[variable, index, where[lower]] = row[variable]
+                    found[slot, index, where[lower]] = row[variable]
         return found
 
     @cached_property
@@ -112,7 +135,8 @@ class MonomialLibrary:
 
     def values(self, rows: Array) -> Array:
         """Monomials at states and inputs: (P, n + m) -> (P, cells, terms)."""
-        seen = rows[:, self.place]
+        whole = rows if self.functions is None else np.concatenate([rows, self.functions(rows)], axis=1)
+        seen = whole[:, self.place]
         values = np.ones((*seen.shape[:2], self.terms))
         for span, parents, factors in self._levels:
             values[..., span] = values[..., parents] * seen[..., factors]
@@ -132,7 +156,14 @@ class MonomialLibrary:
                     continue
                 column = rows.setdefault(factors, np.zeros(self.size))
                 column[first : first + self.outputs] += weights[:, term]
-        return Flow(_polynomial(rows, self.size), offset, substeps)
+        if self.functions is None:
+            return Flow(_polynomial(rows, self.size), offset, substeps)
+        behind = int(self.place.max()) + 1 - len(self.functions)
+        used = sorted({factor for factors in rows for factor in factors if factor >= behind})
+        new = {factor: behind + index for index, factor in enumerate(used)}
+        rows = {tuple(new.get(factor, factor) for factor in factors): column for factors, column in rows.items()}
+        functions = self.functions.some([factor - behind for factor in used]) if used else None
+        return Flow(_polynomial(rows, self.size), offset, substeps, functions)
 
 
 def monomial_count(factors: int, degree: int) -> int:
@@ -144,9 +175,13 @@ def _polynomial(columns: dict[tuple[int, ...], Array], size: int) -> Polynomial:
     """The polynomial with these weights (n,) of products of variables; products on the way to them weigh nothing."""
     needed = {factors[:count] for factors in columns for count in range(1, len(factors) + 1)} or {(0,)}
     order = sorted(needed, key=lambda factors: (len(factors), factors))
-    index = {factors: position for position, factors in enumerate(order)}
-    table = np.asarray([(index.get(factors[:-1], -1), factors[-1]) for factors in order], dtype=np.int64)
-    return Polynomial(table, np.stack([columns.get(factors, np.zeros(size)) for factors in order], axis=1))
+    return Polynomial(_table(order), np.stack([columns.get(factors, np.zeros(size)) for factors in order], axis=1))
+
+
+def _table(terms: Sequence[tuple[int, ...]]) -> Index:
+    """The table of products of variables, each of which follows the product without its last factor."""
+    index = {factors: position for position, factors in enumerate(terms)}
+    return np.asarray([(index.get(factors[:-1], -1), factors[-1]) for factors in terms], dtype=np.int64)
 
 
 _STAGES = ((1.0, 0.0), (2.0, 0.5), (2.0, 0.5), (1.0, 1.0))  # weight of a slope, and how far ahead it is taken
@@ -156,6 +191,8 @@ _ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
 _LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
 _PRUNINGS = 3
+_TAME_RIDGES = (1e-8, 1e-5, 1e-3)  # of other first weights
+_GOOD = 1e-4  # squared error against the change of one step: no other first weights are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +240,7 @@ class VectorField:
 
     @cached_property
     def _slopes(self) -> Array:
-        """Weights of the slope's derivative by each state variable, (terms, outputs * states)."""
+        """Weights of the slope's derivative by each state variable and function, (terms, outputs * (states + L))."""
         made = np.einsum("oj,sjk->kos", self.weights, self.library.derivatives)
         return np.ascontiguousarray(made.reshape(self.library.terms, -1))
 
@@ -245,11 +282,20 @@ class VectorField:
             return slope, None
         count, cells = values.shape[:2]
         outputs, terms = self._fitted
-        local = (values @ self._slopes).reshape(count, cells, library.outputs, library.states)
+        local = (values @ self._slopes).reshape(count, cells, library.outputs, -1)
         seen = by_weights[:, library.place[:, : library.states]]
+        if library.functions is not None:
+            seen = np.concatenate([seen, self._function_slopes(library.functions, states, by_weights, inputs)], axis=2)
         through = local @ seen
         through[:, :, outputs, np.arange(len(terms))] += values[:, :, terms]
         return slope, through.reshape(by_weights.shape)
+
+
+    def _function_slopes(self, functions: Functions, states: Array, by_weights: Array, inputs: Array) -> Array:
+        """Derivatives of the functions by the fitted weights, (P, 1, L, q); those of inputs do not depend on them."""
+        of_state = functions.table[:, 0] < states.shape[1]
+        slopes = functions.derivatives(np.concatenate([states, inputs], axis=1)) * of_state
+        return (slopes[..., None] * by_weights[:, np.where(of_state, functions.table[:, 0], 0)])[:, None]
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -282,8 +328,17 @@ def fitted(
         late: once it says so, the descent ends.
     """
     used = np.ones((library.outputs, library.terms), dtype=bool) if start is None else start != 0
-    weights = first_weights(library, pieces, ridge) if start is None else start
-    return _descend(VectorField(library, substeps, weights, used), pieces, ridge, late)
+    if start is not None:
+        return _descend(VectorField(library, substeps, start, used), pieces, ridge, late)
+    starts = [VectorField(library, substeps, one, used) for one in first_weights(library, pieces, ridge)]
+    ordered = sorted(starts, key=lambda one: squared_error(one, pieces))
+    found = [_descend(ordered[0], pieces, ridge, late)]
+    change = float(np.sum(np.square(pieces.states[:, 1] - pieces.states[:, 0]) * pieces.weights[:, None]))
+    for other in ordered[1:]:
+        if squared_error(found[-1], pieces) < _GOOD * change or late():
+            break
+        found.append(_descend(other, pieces, ridge, late))
+    return min(found, key=lambda one: squared_error(one, pieces))
 
 
 def pruned(
@@ -307,8 +362,11 @@ def column_sizes(library: MonomialLibrary, pieces: Pieces) -> Array:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> Array:
-    """Weights (outputs, terms) from increments regressed on the mean of the monomials at both ends of a step."""
+def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> list[Array]:
+    """Weights (outputs, terms) from increments regressed on the mean of the monomials at both ends of a step.
+
+    Where steps are long, the regression errs, and its flow may run away; larger ridges give tamer starts.
+    """
     sizes, factor = column_sizes(library, pieces), np.zeros((0, library.terms + library.outputs))
     for part in _blocks(pieces, library.terms * len(library.place)):
         root = np.sqrt(part.weights)[:, None, None]
@@ -317,8 +375,9 @@ def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> Arr
         rows = np.concatenate([(ends[0] + ends[1]) / (2 * sizes), change], axis=2) * root
         factor = _triangle(factor, rows.reshape(-1, factor.shape[1]))
     left, right = factor[:, : library.terms], factor[:, library.terms :]
-    held = math.sqrt(ridge) * float(np.linalg.norm(left))
-    return _solved(left, right, held * np.eye(library.terms), np.zeros((library.terms, library.outputs))).T / sizes
+    size, eye, zero = float(np.linalg.norm(left)), np.eye(library.terms), np.zeros((library.terms, library.outputs))
+    ridges = [ridge, *(one for one in _TAME_RIDGES if one > ridge)]
+    return [_solved(left, right, math.sqrt(one) * size * eye, zero).T / sizes for one in ridges]
 
 
 def _descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[], bool]) -> VectorField:
