@@ -93,17 +93,27 @@ class LensBlock:
 class Flow:
     """The displacement z(dt) - z(0) of dz/dt = polynomial(z, other features), by the classical Runge-Kutta method.
 
-    The first n features are z and change along the way; the others keep their values during the step.
+    The first n features are z and change along the way; the others keep their values during the step. Functions of
+    single features stand behind the features: exp(-a^2 / 2) or sin(a) with a = slope * feature + shift.
 
     Attributes:
         field: the right-hand side.
         dt: duration of one step.
         substeps: number of Runge-Kutta steps that make up dt.
+        functions: (L, 2) integers: the feature of each function, and 0 for a Gaussian or 1 for a sine; None for none.
+        arguments: (L, 2), slope and shift of each function; None for none.
     """
 
     field: Polynomial
     dt: float
     substeps: int = 1
+    functions: NDArray[np.int64] | None = None
+    arguments: Array | None = None
+
+    @property
+    def function_count(self) -> int:
+        """Number of functions L."""
+        return 0 if self.functions is None else len(self.functions)
 
 
 class Track(NamedTuple):
@@ -170,12 +180,18 @@ class StepProgram:
         _check(self, "watch_high", (n,))
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
-        for polynomial in (self.polynomial, self.flow.field if self.flow else None):
+        behind = 0 if self.flow is None else self.flow.function_count
+        for polynomial, known in ((self.polynomial, features), (self.flow and self.flow.field, features + behind)):
             if polynomial is not None:
                 _check(polynomial, "weights", (n, len(polynomial.monomials)))
                 _check(polynomial, "offset", (n,))
-                if (polynomial.monomials[:, 1] >= features).any():
-                    raise InputError(f"monomials must name one of {features} features in each row")
+                if (polynomial.monomials[:, 1] >= known).any():
+                    raise InputError(f"monomials must name one of {known} features in each row")
+        if self.flow is not None and self.flow.functions is not None:
+            _check(self.flow, "functions", (behind, 2))
+            _check(self.flow, "arguments", (behind, 2), needed=True)
+            if not ((self.flow.functions >= 0) & (self.flow.functions < (features, 2))).all():
+                raise InputError(f"functions must name one of {features} features and 0 or 1 in each row")
         if self.flow is not None and self.flow.substeps < 1:
             raise InputError(f"substeps must be at least 1, got {self.flow.substeps}")
         for block in self.lenses:

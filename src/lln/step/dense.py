@@ -218,8 +218,7 @@ def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None
         bound if bound is None or logarithm is None else logarithm.of(bound) for bound in (frame.low, frame.high)
     )
     stacked = frame.matrix.ndim > 2 or frame.offset.ndim > 1 or frame.gain.ndim > 1
-    functions = frame.flow is not None and frame.flow.functions is not None
-    if len(lenses) < len(members) or stacked or frame.part is not None or functions:
+    if len(lenses) < len(members) or stacked or frame.part is not None:
         return None
     return StepProgram(
         mean, scale, frame.matrix if frame.matrix.any() else None,
@@ -242,12 +241,21 @@ def _lens(lens: LensNetwork, gain: Array) -> LensBlock:
 
 
 def _flow(frame: Frame) -> Flow | None:
-    """The vector field; its factors behind the states are inputs, which are the last features."""
-    if frame.flow is None:
+    """The vector field; its factors behind the states are inputs and functions, which follow all lags."""
+    flow = frame.flow
+    if flow is None:
         return None
-    table: NDArray[np.int64] = frame.flow.polynomial.table.copy()
-    table[table[:, 1] >= frame.size, 1] += frame.size * (frame.history - 1)
-    return Flow(Monomials(table, frame.flow.polynomial.weights, frame.flow.offset), 1.0, frame.flow.substeps)
+    table = _behind_lags(flow.polynomial.table, 1, frame)
+    field = Monomials(table, flow.polynomial.weights, flow.offset)
+    if flow.functions is None:
+        return Flow(field, 1.0, flow.substeps)
+    return Flow(field, 1.0, flow.substeps, _behind_lags(flow.functions.table, 0, frame), flow.functions.arguments)
+
+
+def _behind_lags(table: NDArray[np.int64], column: int, frame: Frame) -> NDArray[np.int64]:
+    moved = table.copy()
+    moved[moved[:, column] >= frame.size, column] += frame.size * (frame.history - 1)
+    return moved
 
 
 def _array(tensor: Tensor) -> Array:

@@ -290,7 +290,6 @@ class VectorField:
         through[:, :, outputs, np.arange(len(terms))] += values[:, :, terms]
         return slope, through.reshape(by_weights.shape)
 
-
     def _function_slopes(self, functions: Functions, states: Array, by_weights: Array, inputs: Array) -> Array:
         """Derivatives of the functions by the fitted weights, (P, 1, L, q); those of inputs do not depend on them."""
         of_state = functions.table[:, 0] < states.shape[1]

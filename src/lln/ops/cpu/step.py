@@ -136,7 +136,8 @@ class _Packed:
             program.inputs,
             0 if flow is None else flow.substeps,
             *_counts(program, program.polynomial, program.matrix, program.offset),
-            *_counts(program, _field(program)),
+            *_flow_counts(program, shape),
+            *_slots(program, shape)[1:],
         ]
         values = [*map(_address, self.arrays), *frame, *lenses, *self.offsets, self.room]
         numbers = np.array(values, np.int64)
@@ -155,7 +156,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
         for grid, block in zip(grids, program.lenses, strict=True)
     )
     shape = StepShape(
-        lenses, program.flow is not None,
+        lenses, program.flow is not None, program.flow is not None and program.flow.function_count > 0,
         program.low is not None or program.high is not None, vectors,
         not vectors and program.size <= target(level).width("float64"), target(level),
     )  # fmt: skip
@@ -163,7 +164,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
     for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
         arrays += _lens_arrays(block, lens, shape, grid)
     offsets, room = _layout(program, shape)
-    terms, slopes = sum(_counts(program, program.polynomial, program.matrix)), sum(_counts(program, _field(program)))
+    terms, slopes = sum(_counts(program, program.polynomial, program.matrix)), sum(_flow_counts(program, shape))
     work = program.size * (terms + 4 * slopes)
     work += sum(block.coefficients.size for block in program.lenses)
     return _Packed(program, shape, _function(shape), tuple(map(_aligned, arrays)), offsets, room, work)
@@ -224,8 +225,9 @@ def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
         vector(program.watch_low, n, -np.inf),
         vector(program.watch_high, n, np.inf),
         *_polynomial_arrays(program, shape, program.polynomial, program.matrix, program.offset),
-        *_polynomial_arrays(program, shape, _field(program)),
+        *_polynomial_arrays(program, shape, _field(program), of_flow=True),
         np.array([step, step / 2.0, step / 6.0]),
+        *_function_arrays(program, shape),
     ]
 
 
@@ -233,22 +235,54 @@ def _field(program: StepProgram) -> Polynomial | None:
     return None if program.flow is None else program.flow.field
 
 
-def _counts(program: StepProgram, polynomial: Polynomial | None, *linear: Array | None) -> tuple[int, int]:
-    """Numbers of linear terms (the number 1 and the features) and of products, padded; none where there is no part."""
+def _counts(
+    program: StepProgram, polynomial: Polynomial | None, *linear: Array | None, functions: int = 0
+) -> tuple[int, int]:
+    """Numbers of linear terms (the number 1, features, functions) and of products, padded; none without a part."""
     if polynomial is None and all(array is None for array in linear):
         return 0, 0
     products = 0 if polynomial is None else int((polynomial.monomials[:, 0] >= 0).sum())
-    return _padded_size(1 + program.features, GROUP), _padded_size(products, GROUP)
+    return _padded_size(1 + program.features + functions, GROUP), _padded_size(products, GROUP)
 
 
-def _products(polynomial: Polynomial, first: int) -> tuple[list[tuple[int, int]], list[int]]:
+def _flow_counts(program: StepProgram, shape: StepShape) -> tuple[int, int]:
+    slots = _slots(program, shape)
+    return _counts(program, _field(program), functions=slots[-1] if len(slots) > 1 else 0)
+
+
+def _slots(program: StepProgram, shape: StepShape) -> tuple[NDArray[np.int64], *tuple[int, ...]]:
+    """The slot of every function, Gaussians first; the slots of Gaussians and of all, padded; no numbers for none."""
+    flow = program.flow
+    if flow is None or flow.functions is None or not flow.function_count:
+        return (np.zeros(0, np.int64),)
+    sine = flow.functions[:, 1] == 1
+    gaussians = _padded_size(int((~sine).sum()), shape.slots)
+    slots = np.where(sine, gaussians + np.cumsum(sine) - 1, np.cumsum(~sine) - 1)
+    return slots, gaussians, gaussians + _padded_size(int(sine.sum()), shape.slots)
+
+
+def _function_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
+    """The feature, slope and shift of every slot; padding looks at the first feature."""
+    slots, *counts = _slots(program, shape)
+    flow = program.flow
+    if not counts or flow is None or flow.functions is None or flow.arguments is None:
+        return []
+    places, slopes, shifts = np.zeros(counts[1], np.int64), np.zeros(counts[1]), np.zeros(counts[1])
+    places[slots], slopes[slots], shifts[slots] = flow.functions[:, 0], flow.arguments[:, 0], flow.arguments[:, 1]
+    return [places, slopes, shifts]
+
+
+def _products(
+    polynomial: Polynomial, first: int, place_of: NDArray[np.int64]
+) -> tuple[list[tuple[int, int]], list[int]]:
     """Monomials of degree two and more as products of two earlier numbers, and the place of every monomial.
 
-    A place is that of a feature, or of a product from `first` on.
+    A place is that of a feature or function, from `place_of`, or of a product from `first` on.
     """
     table: list[tuple[int, int]] = []
     places: list[int] = []
-    for parent, feature in polynomial.monomials.tolist():
+    for parent, factor in polynomial.monomials.tolist():
+        feature = int(place_of[factor])
         if parent >= 0:
             table.append((places[parent], feature))
         places.append(feature if parent < 0 else first + len(table) - 1)
@@ -261,9 +295,11 @@ def _polynomial_arrays(
     polynomial: Polynomial | None,
     matrix: Array | None = None,
     offset: Array | None = None,
+    *,
+    of_flow: bool = False,
 ) -> tuple[NDArray[np.int64], Array]:
     """The table of products, and the weights (n, terms) as (outputs / block, terms, block)."""
-    linear, products = _counts(program, polynomial, matrix, offset)
+    linear, products = _flow_counts(program, shape) if of_flow else _counts(program, polynomial, matrix, offset)
     table = np.full((max(1, products), 2), -1, np.int64)  # padding multiplies 1 by 1
     block = shape.outputs
     if not linear:
@@ -276,7 +312,8 @@ def _polynomial_arrays(
         own[:, 1 : 1 + program.features] = matrix
     if polynomial is not None:
         own[:, 0] += 0.0 if polynomial.offset is None else polynomial.offset
-        pairs, places = _products(polynomial, linear - 1)
+        place_of = np.concatenate([np.arange(program.features), program.features + _slots(program, shape)[0]])
+        pairs, places = _products(polynomial, linear - 1, place_of)
         table[: len(pairs)] = np.reshape(pairs, (-1, 2))
         np.add.at(own.T, np.array(places, np.int64) + 1, polynomial.weights.T)
     return table, np.ascontiguousarray(weights.reshape(-1, block, linear + products).transpose(0, 2, 1))
@@ -319,8 +356,9 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
     """Where each buffer begins, and the room for all of them."""
     lanes, rows = shape.target.width("float64"), shape.rows
     n = _padded_size(program.size, shape.outputs) + lanes
-    products = max(_counts(program, polynomial)[1] for polynomial in (program.polynomial, _field(program)))
-    features = _padded_size(1 + program.features, GROUP) + products + 2 * lanes
+    counts = _counts(program, program.polynomial), _flow_counts(program, shape)
+    linear = max(_padded_size(1 + program.features, GROUP), *(count[0] for count in counts))
+    features = linear + max(count[1] for count in counts) + 2 * lanes
     lags = (program.history - 1) * program.size + 2 * lanes
     units = max(
         (
@@ -329,7 +367,7 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
         ),
         default=0,
     )
-    counts = {
+    sizes = {
         "x": n, "z": n, "lags": lags, "one": 1, "features": features, "change": n,
         "work_one": 1, "work": features, "slope": n, "slopes": n, "now": program.inputs + 2 * lanes, "narrow": features,
         "positions": units, "output": n,
@@ -337,7 +375,7 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
     offsets, room = [], 0
     for name in shape.buffers:
         offsets.append(room)
-        room += _padded_size(counts[name] * rows, _ALIGN)
+        room += _padded_size(sizes[name] * rows, _ALIGN)
     return tuple(offsets), room
 
 

@@ -15,6 +15,7 @@ from functools import reduce
 
 from llvmlite import ir
 
+from lln.ops.cpu.functions import write_functions
 from lln.ops.cpu.kernels import WIDE, Form
 from lln.ops.cpu.lens import Shape
 from lln.ops.cpu.simd import INT, INT32, POINTER, Code, Target, Tile, Variable
@@ -40,6 +41,7 @@ class StepShape:
     Attributes:
         lenses: the lens blocks.
         flow: whether there is a vector field.
+        functions: whether the vector field has Gaussians or sines.
         bounded: whether states have bounds.
         vectors: vectors of starts in a tile; 0 for a single start.
         few: whether the coordinates of a single start fit one vector.
@@ -48,6 +50,7 @@ class StepShape:
 
     lenses: tuple[LensShape, ...]
     flow: bool
+    functions: bool
     bounded: bool
     vectors: int
     few: bool
@@ -78,6 +81,11 @@ class StepShape:
         """What the number of coordinates is padded to a multiple of."""
         return self.target.width("float64") if self.single else GROUP
 
+    @property
+    def slots(self) -> int:
+        """Functions of features that are computed at a time."""
+        return self.target.width("float64") if self.single else 1
+
     def width(self, lens: LensShape) -> int:
         """Units in a block of a lens."""
         return self.form.columns * self.target.width(lens.precision)
@@ -87,6 +95,7 @@ class StepShape:
         """Names of the arrays that do not change from call to call, in order."""
         frame = ["mean", "scale", "unit", "lag_unit", "input_mean", "input_unit", "low", "high"]
         frame += ["watch_low", "watch_high", "table", "weights", "flow_table", "flow_weights", "flow_steps"]
+        frame += ["function_places", "function_slopes", "function_shifts"] if self.functions else []
         names = ("position", "angle", "lenses", "readout", "bias", "gain", "constants")
         return [*frame, *(f"{name}{k}" for k in range(len(self.lenses)) for name in names)]
 
@@ -101,6 +110,7 @@ class StepShape:
         """Names of the integers that do not change from call to call, in order."""
         frame = ["size", "outputs", "past_size", "features", "known", "substeps"]
         frame += ["linear", "products", "flow_linear", "flow_products"]
+        frame += ["gaussians", "functions"] if self.functions else []
         lenses = [f"{name}{k}" for k in range(len(self.lenses)) for name in ("units", "depth")]
         return [*frame, *lenses, *(f"at_{name}" for name in self.buffers), "room"]
 
@@ -117,11 +127,11 @@ def emit(shape: StepShape, name: str) -> ir.Module:
     arguments = [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)]
     stored = [*((array, POINTER) for array in shape.arrays), *((s, INT) for s in shape.sizes)]
     code = Code(module, name, arguments, shape.target, "float64", stored, INT)
-    code.finish(_Step(shape, code).write())
+    code.finish(StepWriter(shape, code).write())
     return module
 
 
-class _Step:
+class StepWriter:
     """Writes the kernel."""
 
     def __init__(self, shape: StepShape, code: Code) -> None:
@@ -144,7 +154,7 @@ class _Step:
             with code.loop(0, args["room"], code.lanes) as k:  # padding must hold numbers
                 code.store(code.constant(0.0), args["scratch"], k)
             for values in ("features", "work"):
-                self._store(code.constant(1.0), self.buffer[values], -1)
+                self.store(code.constant(1.0), self.buffer[values], -1)
             stride = code.plus(args["past_size"], args["size"])
             self._gather(args["window"], starts, args["size"], stride, args["past_size"], self.buffer["x"])
             self._write_states(code.number(0), starts)
@@ -177,7 +187,7 @@ class _Step:
 
     def _beyond(self, i: ir.Value, value: Tile) -> Tile:
         """How far coordinate i lies outside the watched box; zero inside."""
-        below, above = self._parameter("watch_low", i) - value, value - self._parameter("watch_high", i)
+        below, above = self.parameter("watch_low", i) - value, value - self.parameter("watch_high", i)
         return self.code.at_least(self.code.at_least(below, above), self._zero())
 
     def _of_start(self, sums: Tile) -> Tile:
@@ -189,24 +199,24 @@ class _Step:
         args, features = self.args, self.buffer["features"]
         if self.shape.few:
             zero = self.code.number(0)
-            z = (self.x.get() - self._parameter("mean", zero)) * self._parameter("unit", zero)
+            z = (self.x.get() - self.parameter("mean", zero)) * self.parameter("unit", zero)
             self.code.store(z, features)
         else:
             self._scaled(self.buffer["x"], "mean", "unit", args["size"], features)
-        lags = self._item(features, args["size"])
+        lags = self.item(features, args["size"])
         self._scaled(self.buffer["lags"], None, "lag_unit", args["past_size"], lags)
         here = self.code.plus(args["size"], args["past_size"])
         first = self.code.times(step, args["known"])
         stride = self.code.times(args["steps"], args["known"])
         self._gather(args["inputs"], starts, args["known"], stride, first, self.buffer["now"])
-        self._scaled(self.buffer["now"], "input_mean", "input_unit", args["known"], self._item(features, here))
+        self._scaled(self.buffer["now"], "input_mean", "input_unit", args["known"], self.item(features, here))
 
     def _scaled(self, source: ir.Value, shift: str | None, unit: str, count: ir.Value, out: ir.Value) -> None:
         with self._each(count) as i:
             value = self._load(source, i)
             if shift is not None:
-                value = value - self._parameter(shift, i)
-            self._store(value * self._parameter(unit, i), out, i)
+                value = value - self.parameter(shift, i)
+            self.store(value * self.parameter(unit, i), out, i)
 
     def _increment(self) -> None:
         """The sum of all parts, standardised, to the array of changes."""
@@ -235,7 +245,7 @@ class _Step:
             lens.compute(seen)
             with self._each(self.args["outputs"]) as i:
                 gain = self._parameter_of(lens.args["gain"], i)
-                self._store(self.code.fma(gain, self._load(output, i), self._load(change, i)), change, i)
+                self.store(self.code.fma(gain, self._load(output, i), self._load(change, i)), change, i)
 
     def _advance(self, step: ir.Value, starts: list[ir.Value], change: Tile | None = None) -> None:
         """X += scale * change; shift the lags; store the state; notice what is not finite or not in the watched box."""
@@ -244,10 +254,10 @@ class _Step:
         lost, beyond = Variable(code, self._zero()), Variable(code, self._zero())
 
         def move(i: ir.Value, before: Tile, change: Tile) -> None:
-            value = code.fma(self._parameter("scale", i), change, before)
+            value = code.fma(self.parameter("scale", i), change, before)
             if self.shape.bounded:
-                value = code.at_most(code.at_least(value, self._parameter("low", i)), self._parameter("high", i))
-            self._store(value, x, i)
+                value = code.at_most(code.at_least(value, self.parameter("low", i)), self.parameter("high", i))
+            self.store(value, x, i)
             if self.shape.few:
                 self.x.set(value)
             lost.set(lost.get() + (value - value))  # zero for a finite number
@@ -259,10 +269,10 @@ class _Step:
             with self._each(args["outputs"]) as i:
                 move(i, self._load(x, i), self._load(self.buffer["change"], i))
         with code.loop_down(code.minus(args["past_size"], args["size"])) as i:
-            self._write(self._read(lags, i), lags, code.plus(i, args["size"]))
+            self._write(self.read(lags, i), lags, code.plus(i, args["size"]))
         with code.loop(0, code.least(args["size"], args["past_size"])) as i:
-            z = (self._read(x, i) - self._number("mean", i)) * self._number("unit", i)
-            self._write(z - self._read(features, i), lags, i)
+            z = (self.read(x, i) - self._number("mean", i)) * self._number("unit", i)
+            self._write(z - self.read(features, i), lags, i)
         after = code.plus(step, 1)
         self._write_states(after, starts)
         self._notice(after, self._of_start(lost.get()), self._of_start(beyond.get()))
@@ -313,7 +323,7 @@ class _Step:
         code, builder = self.code, self.code.builder
         row = builder.gep(self.args[f"{kind}table"], [code.times(m, 2)], source_etype=INT)
         places = (builder.gep(row, [code.number(k)], source_etype=INT) for k in (0, 1))
-        one, other = (self._read(seen, builder.load(place, typ=INT, align=8)) for place in places)
+        one, other = (self.read(seen, builder.load(place, typ=INT, align=8)) for place in places)
         return one, other
 
     def _flow_few(self, seen: ir.Value) -> Tile:
@@ -329,6 +339,7 @@ class _Step:
         with code.loop(0, args["substeps"]):
             start, total = z.get(), code.constant(0.0)
             for ahead, weight in ((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0)):
+                self._compute_functions(seen)
                 slope = self._sum_few("flow_", seen)
                 total = code.fma(slope, code.constant(weight), total)
                 moved = code.fma(sixth, total, start) if ahead is None else code.fma(ahead, slope, start)
@@ -341,24 +352,29 @@ class _Step:
         """Add z(dt) - z(0) by Runge-Kutta steps; `work` holds the features with the moving z in front."""
         code, args, work = self.code, self.args, self.buffer["work"]
         with code.loop(0, args["features"]) as i:
-            self._write(self._read(seen, i), work, i)
+            self._write(self.read(seen, i), work, i)
         with code.loop(0, args["size"]) as i:
-            self._write(self._read(seen, i), self.buffer["z"], i)
+            self._write(self.read(seen, i), self.buffer["z"], i)
         whole, half, sixth = (self._number("flow_steps", code.number(k)) for k in range(3))
         with code.loop(0, args["substeps"]):
             for stage, (ahead, weight) in enumerate(((half, 1.0), (half, 2.0), (whole, 2.0), (None, 1.0))):
+                self._compute_functions(work)
                 self._product("flow_", work, self.buffer["slope"])
                 with code.loop(0, args["size"]) as i:
                     self._stage(i, stage, ahead, weight, sixth)
         with code.loop(0, args["size"]) as i:
-            moved = self._read(self.buffer["z"], i) - self._read(seen, i)
-            self._write(self._read(self.buffer["change"], i) + moved, self.buffer["change"], i)
+            moved = self.read(self.buffer["z"], i) - self.read(seen, i)
+            self._write(self.read(self.buffer["change"], i) + moved, self.buffer["change"], i)
+
+    def _compute_functions(self, seen: ir.Value) -> None:
+        if self.shape.functions:
+            write_functions(self, seen)
 
     def _stage(self, i: ir.Value, stage: int, ahead: Tile | None, weight: float, sixth: Tile) -> None:
         """One coordinate of one Runge-Kutta stage."""
-        slope, start = self._read(self.buffer["slope"], i), self._read(self.buffer["z"], i)
+        slope, start = self.read(self.buffer["slope"], i), self.read(self.buffer["z"], i)
         weighted = slope * self._constant(weight)
-        total = weighted if stage == 0 else self._read(self.buffer["slopes"], i) + weighted
+        total = weighted if stage == 0 else self.read(self.buffer["slopes"], i) + weighted
         self._write(total, self.buffer["slopes"], i)
         if ahead is None:
             moved = start + sixth * total
@@ -369,12 +385,12 @@ class _Step:
 
     def _product(self, kind: str, seen: ir.Value, out: ir.Value) -> None:
         """Out = weights * (1, features, products); weights are (outputs / block, terms, block), as `outputs` says."""
-        code, products = self.code, self._item(seen, self.code.minus(self.args[f"{kind}linear"], 1))
+        code, products = self.code, self.item(seen, self.code.minus(self.args[f"{kind}linear"], 1))
         with code.loop(0, self.args[f"{kind}products"]) as m:
             one, other = self._factors(kind, seen, m)
             self._write(one * other, products, m)
         terms = code.plus(self.args[f"{kind}linear"], self.args[f"{kind}products"])
-        source = self._item(seen, -1)
+        source = self.item(seen, -1)
         with code.loop(0, self.args["outputs"], self.shape.outputs) as i:
             rows = code.at(self.args[f"{kind}weights"], code.times(i, terms))
             if self.shape.single:
@@ -387,9 +403,9 @@ class _Step:
     def _sum_few(self, kind: str, seen: ir.Value) -> Tile:
         """The same for outputs that fit one vector: each product is summed before its way through memory."""
         code, linear = self.code, self.args[f"{kind}linear"]
-        rows, products = self.args[f"{kind}weights"], self._item(seen, code.minus(linear, 1))
+        rows, products = self.args[f"{kind}weights"], self.item(seen, code.minus(linear, 1))
         sums = Variable(code, Tile(code, code.constant(0.0).parts * GROUP))
-        self._add_terms(sums, rows, self._item(seen, -1), linear)
+        self._add_terms(sums, rows, self.item(seen, -1), linear)
         with code.loop(0, self.args[f"{kind}products"], GROUP) as m:
             terms, columns = [], []
             for place in (code.plus(m, q) for q in range(GROUP)):
@@ -422,7 +438,7 @@ class _Step:
             numbers = [part for q in range(GROUP) for part in code.splat(code.load_scalar(row, q)).parts * vectors]
             sums.set(code.fma(Tile(code, numbers), Tile(code, terms), sums.get()))
         for q in range(GROUP):
-            self._store(Tile(code, sums.get().parts[q * vectors : (q + 1) * vectors]), out, code.plus(i, q))
+            self.store(Tile(code, sums.get().parts[q * vectors : (q + 1) * vectors]), out, code.plus(i, q))
 
     def _gather(
         self,
@@ -444,22 +460,22 @@ class _Step:
         """A loop over indices: one at a time for tiles of starts, a vector of them for a single start."""
         return self.code.loop(0, count, self.code.lanes if self.shape.single else 1)
 
-    def _item(self, array: ir.Value, i: ir.Value | int) -> ir.Value:
+    def item(self, array: ir.Value, i: ir.Value | int) -> ir.Value:
         """The address of entry i of an array of the tile."""
         return self.code.at(array, self.code.times(i, self.rows))
 
     def _load(self, array: ir.Value, i: ir.Value) -> Tile:
         """Entry i of every start; or, for a single start, a vector of entries."""
-        item, lanes = self._item(array, i), self.code.lanes
+        item, lanes = self.item(array, i), self.code.lanes
         return Tile(self.code, [self.code.load(item, v * lanes).parts[0] for v in range(self.shape.parts)])
 
-    def _store(self, value: Tile, array: ir.Value, i: ir.Value | int) -> None:
+    def store(self, value: Tile, array: ir.Value, i: ir.Value | int) -> None:
         """The way back; a tile of one part goes to every start."""
-        item, lanes = self._item(array, i), self.code.lanes
+        item, lanes = self.item(array, i), self.code.lanes
         for v, part in enumerate(value.parts * (self.shape.parts // len(value.parts))):
             self.code.store(part, item, v * lanes)
 
-    def _parameter(self, name: str, i: ir.Value) -> Tile:
+    def parameter(self, name: str, i: ir.Value) -> Tile:
         """A parameter of entry i, to go with `_load`."""
         return self._parameter_of(self.args[name], i)
 
@@ -468,7 +484,7 @@ class _Step:
             return self.code.load(array, i)
         return self.code.splat(self.code.load_scalar(array, i))
 
-    def _read(self, array: ir.Value, i: ir.Value) -> Tile:
+    def read(self, array: ir.Value, i: ir.Value) -> Tile:
         """Entry i alone, of every start; or, for a single start, a scalar."""
         if self.shape.single:
             return Tile(self.code, [self.code.load_scalar(array, i)])
@@ -479,15 +495,15 @@ class _Step:
         if self.shape.single:
             self.code.store(value, array, i)
         else:
-            self._store(value, array, i)
+            self.store(value, array, i)
 
     def _number(self, name: str, i: ir.Value) -> Tile:
-        """A parameter of entry i, to go with `_read`."""
+        """A parameter of entry i, to go with `read`."""
         value = self.code.load_scalar(self.args[name], i)
         return Tile(self.code, [value]) if self.shape.single else self.code.splat(value)
 
     def _constant(self, value: float) -> Tile:
-        """A constant, to go with `_read`."""
+        """A constant, to go with `read`."""
         return (
             Tile(self.code, [ir.Constant(self.code.scalar, value)]) if self.shape.single else self.code.constant(value)
         )

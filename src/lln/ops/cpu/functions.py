@@ -1,0 +1,74 @@
+"""Gaussians and sines of numbers in the kernels, in float64, to the last digit or two."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from lln.ops.cpu.lens import EXP2, LOG2E, polynomial
+from lln.ops.cpu.simd import INT, INT32, Code, Tile
+
+if TYPE_CHECKING:
+    from lln.ops.cpu.step_kernel import StepWriter
+
+_FARTHEST = 1400.0  # squared argument, behind which a Gaussian is zero for our purposes
+# Pi in three pieces: a multiple of the first has no rounding error below 2^20.
+_PI = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497591901e-21)
+_SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(11))  # in the square of the argument
+_ROUNDING = 1.5 * 2.0**52  # adding this rounds to an integer, which the lowest bits hold
+_WIDEST = 2.0  # of a remainder; larger ones come from arguments beyond all precision
+
+
+def gaussian(code: Code, x: Tile) -> Tile:
+    """exp(-x^2 / 2)."""
+    square = code.at_most(x * x, code.constant(_FARTHEST))
+    rate, magic = code.constant(-0.5 * LOG2E), code.constant(code.magic)
+    bits = code.exact_fma(square, rate, magic)
+    f = code.exact_fma(square, rate, magic - bits)
+    power = code.power(bits)
+    return code.fma(polynomial(code, EXP2[code.precision], f) * f, power, power)
+
+
+def sine(code: Code, x: Tile) -> Tile:
+    """sin(x): the remainder r of a multiple k of pi, the odd polynomial of r, and the sign of k."""
+    magic = code.constant(_ROUNDING)
+    bits = code.exact_fma(x, code.constant(1.0 / math.pi), magic)
+    multiple, rest = bits - magic, x
+    for piece in _PI:
+        rest = code.exact_fma(multiple, code.constant(-piece), rest)
+    rest = code.at_least(code.at_most(rest, code.constant(_WIDEST)), code.constant(-_WIDEST))
+    square = rest * rest
+    value = code.fma(polynomial(code, _SINE[1:], square) * square, rest, rest)
+    whole = ir.VectorType(INT, code.lanes)
+    shift = ir.Constant(whole, [63] * code.lanes)
+
+    def signed(part: ir.Value, odd: ir.Value) -> ir.Value:
+        builder = code.builder
+        flip = builder.shl(builder.bitcast(odd, whole), shift)
+        return builder.bitcast(builder.xor(builder.bitcast(part, whole), flip), code.vector)
+
+    return code.each(signed, value, bits)
+
+
+def write_functions(step: StepWriter, seen: ir.Value) -> None:
+    """Gaussians and sines of single features, behind the features; a single start has several in a vector."""
+    code, args, out = step.code, step.args, step.item(seen, step.args["features"])
+    for function, first, last in ((gaussian, 0, args["gaussians"]), (sine, args["gaussians"], args["functions"])):
+        with code.loop(first, last, step.shape.slots) as k:
+            slope, shift = step.parameter("function_slopes", k), step.parameter("function_shifts", k)
+            step.store(function(code, code.fma(slope, _features(step, seen, k), shift)), out, k)
+
+
+def _features(step: StepWriter, seen: ir.Value, k: ir.Value) -> Tile:
+    """The feature of function k, of every start; or, for a single start, those of a vector of functions."""
+    code, builder, places = step.code, step.code.builder, step.args["function_places"]
+    slots = [builder.gep(places, [code.plus(k, q)], source_etype=INT) for q in range(step.shape.slots)]
+    items = [step.read(seen, builder.load(slot, typ=INT, align=8)) for slot in slots]
+    if not step.shape.single:
+        return items[0]
+    vector = ir.Constant(code.vector, ir.Undefined)
+    for lane, item in enumerate(items):
+        vector = builder.insert_element(vector, item.parts[0], ir.Constant(INT32, lane))
+    return Tile(code, [vector])
