@@ -64,8 +64,21 @@ def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, bounded=False, 
             lens(rng, n, features, part, angles=not k, **lens_options)
             for k, part in enumerate(part for part in parts if part.startswith("float"))
         ),
-        flow=Flow(polynomial(rng, n, features, 2, 0.2), 0.1, 2) if "flow" in parts else None,
+        flow=flow(rng, n, features, 11 if "functions" in parts else 0) if "flow" in parts else None,
     )
+
+
+def flow(rng, n, features, count):
+    """A vector field of degree two; with `count` functions, each alone and times the first feature."""
+    plain = polynomial(rng, n, features, 2, 0.2)
+    if not count:
+        return Flow(plain, 0.1, 2)
+    alone = [(-1, features + k) for k in range(count)]
+    table = np.concatenate([plain.monomials, alone, [(0, features + k) for k in range(count)]])
+    weights = np.concatenate([plain.weights, 0.2 * rng.standard_normal((n, 2 * count))], axis=1)
+    functions = np.stack([rng.integers(0, features, count), rng.integers(0, 2, count)], axis=1)
+    arguments = np.stack([rng.uniform(-2.0, 2.0, count), rng.uniform(-300.0, 300.0, count) * functions[:, 1]], axis=1)
+    return Flow(Polynomial(table, weights, plain.offset), 0.1, 2, functions, arguments)
 
 
 def monomials(part, f):
@@ -88,7 +101,12 @@ def lens_increment(block, f):
 
 def flow_increment(flow, f, n):
     def slope(z):
-        return monomials(flow.field, np.concatenate([z, f[n:]]))
+        seen = [*z, *f[n:]]
+        for k in range(flow.function_count):
+            (place, kind), (factor, shift) = flow.functions[k], flow.arguments[k]
+            a = factor * seen[place] + shift
+            seen.append(np.sin(a) if kind else np.exp(-a * a / 2))
+        return monomials(flow.field, np.array(seen))
 
     z, h = f[:n], flow.dt / flow.substeps
     for _ in range(flow.substeps):
@@ -129,6 +147,9 @@ CASES = {
     "bounded polynomial": {"parts": ("linear", "polynomial"), "bounded": True},
     "flow": {"parts": ("flow",)},
     "flow with inputs": {"parts": ("linear", "flow"), "inputs": 2, "history": 2, "bounded": True},
+    "functions": {"parts": ("flow", "functions")},
+    "functions, wide": {"parts": ("linear", "flow", "functions"), "n": 9, "bounded": True},
+    "functions with inputs": {"parts": ("polynomial", "flow", "functions"), "inputs": 2, "history": 2},
     "float64 lens": {"parts": ("float64",)},
     "float32 lens": {"parts": ("linear", "float32")},
     "two lenses, wide": {"parts": ("linear", "float32", "float64"), "n": 9, "history": 2, "width": 70},
@@ -183,6 +204,10 @@ def test_nothing_to_do():
     assert diverged.tolist() == [-1, -1]
 
 
+def field_of(functions, arguments):
+    return Flow(Polynomial(np.array([[-1, 3]]), np.zeros((3, 1))), 1.0, 1, np.array(functions), arguments)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -190,6 +215,9 @@ def test_nothing_to_do():
         ({"history": 2}, r"difference_scale of StepProgram must have shape \(1, 3\), got None"),
         ({"low": np.zeros(2)}, r"low of StepProgram must have shape \(3,\), got \(2,\)"),
         ({"polynomial": Polynomial(np.array([[-1, 3]]), np.zeros((3, 1)))}, "one of 3 features"),
+        ({"flow": field_of([[3, 0]], np.ones((1, 2)))}, "functions must name one of 3 features and 0 or 1 in each row"),
+        ({"flow": field_of([[0, 2]], np.ones((1, 2)))}, "functions must name one of 3 features and 0 or 1 in each row"),
+        ({"flow": field_of([[0, 0]], None)}, r"arguments of Flow must have shape \(1, 2\), got None"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(change, message):

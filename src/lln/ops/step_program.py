@@ -181,7 +181,8 @@ class StepProgram:
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
         behind = 0 if self.flow is None else self.flow.function_count
-        for polynomial, known in ((self.polynomial, features), (self.flow and self.flow.field, features + behind)):
+        field = None if self.flow is None else self.flow.field
+        for polynomial, known in ((self.polynomial, features), (field, features + behind)):
             if polynomial is not None:
                 _check(polynomial, "weights", (n, len(polynomial.monomials)))
                 _check(polynomial, "offset", (n,))

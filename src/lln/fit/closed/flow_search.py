@@ -40,6 +40,7 @@ _STREAMED_ROWS = 6000
 _ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
 _SHARED = 1e-8  # the same, at which shared weights are taken
+_NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
 _BETTER = 0.5  # of the squared error: what more numbers must gain
 _SIMPLER = 1.2  # of the squared error: what fewer numbers may lose
 # Of a time limit: no other field is tried later; no descent goes on later, on other rows and on those that train.
@@ -127,6 +128,8 @@ class FlowForms:
             choice = setting if best is None else replace(setting, substeps=best.substeps)
             if best is not None and least < (_SHARED if best.radius and not choice.radius else enough) * change:
                 break
+            if (choice.angle or choice.lenses) and least < _NO_FUNCTIONS * change:
+                break
             if best is not None and not self.in_time():
                 break
             error = self.error(choice)
@@ -200,7 +203,9 @@ class FlowForms:
         rows *= _MORE_WHERE_NOISY if self.noisy else 1
         pieces = self._pieces(parts, self._units(choice), rows)
         late = partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
-        if parts != self.train and self.limit.passed(_SEARCHED_BY):  # weights that other rows gave are nearly right
+        functions = choice.angle or choice.lenses
+        # Weights that other rows gave are nearly right; a descent from afar may end elsewhere.
+        if parts != self.train and (functions or self.limit.passed(_SEARCHED_BY)):
             return fitted(library, pieces, choice.substeps, ridge, self.field(choice, ridge, self.train).weights, late)
         if choice.threshold:
             whole = self.field(replace(choice, threshold=0.0), ridge, parts)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from lln.step.frame import Array, Flow, Functions, Polynomial, monomial_table
+from lln.step.frame import Array, Flow, Frame, Functions, Polynomial, monomial_table
 
 Index = NDArray[np.int64]
 
@@ -191,7 +191,8 @@ _ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
 _LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
 _PRUNINGS = 3
-_TAME_RIDGES = (1e-8, 1e-5, 1e-3)  # of other first weights
+_TAME_RIDGES = (1e-8, 1e-5, 1e-3, 0.1)  # of other first weights
+_MANY = 50  # terms, with which there is one descent, from the best first weights
 _GOOD = 1e-4  # squared error against the change of one step: no other first weights are tried
 
 
@@ -294,7 +295,8 @@ class VectorField:
         """Derivatives of the functions by the fitted weights, (P, 1, L, q); those of inputs do not depend on them."""
         of_state = functions.table[:, 0] < states.shape[1]
         slopes = functions.derivatives(np.concatenate([states, inputs], axis=1)) * of_state
-        return (slopes[..., None] * by_weights[:, np.where(of_state, functions.table[:, 0], 0)])[:, None]
+        along: Array = slopes[..., None] * by_weights[:, np.where(of_state, functions.table[:, 0], 0)]
+        return along[:, None]
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -330,14 +332,16 @@ def fitted(
     if start is not None:
         return _descend(VectorField(library, substeps, start, used), pieces, ridge, late)
     starts = [VectorField(library, substeps, one, used) for one in first_weights(library, pieces, ridge)]
-    ordered = sorted(starts, key=lambda one: squared_error(one, pieces))
-    found = [_descend(ordered[0], pieces, ridge, late)]
+    if library.terms > _MANY:
+        return _descend(min(starts, key=lambda one: squared_error(one, pieces)), pieces, ridge, late)
     change = float(np.sum(np.square(pieces.states[:, 1] - pieces.states[:, 0]) * pieces.weights[:, None]))
-    for other in ordered[1:]:
-        if squared_error(found[-1], pieces) < _GOOD * change or late():
+    found: list[tuple[float, VectorField]] = []
+    for one in starts:
+        field = _descend(one, pieces, ridge, late)
+        found.append((squared_error(field, pieces), field))
+        if found[-1][0] < _GOOD * change or late():
             break
-        found.append(_descend(other, pieces, ridge, late))
-    return min(found, key=lambda one: squared_error(one, pieces))
+    return min(found, key=lambda one: one[0])[1]
 
 
 def pruned(
@@ -458,3 +462,17 @@ def _blocks(pieces: Pieces, numbers: int) -> Iterator[Pieces]:
     size = max(8, _NUMBERS // max(1, numbers))
     for first in range(0, len(pieces), size):
         yield pieces[slice(first, first + size)]
+
+
+def turning(frame: Frame) -> NDArray[np.bool_]:
+    """Angles, (n,): coordinates on which a vector field depends by their sines alone; they may turn on for ever."""
+    if frame.flow is None or frame.flow.functions is None:
+        return np.zeros(frame.size, dtype=bool)
+    table, sines = frame.flow.polynomial.table, frame.flow.functions.table
+    counts: list[set[int]] = []
+    for parent, factor in table.tolist():
+        counts.append({factor} | (counts[parent] if parent >= 0 else set()))
+    weighty = np.flatnonzero(frame.flow.polynomial.weights.any(axis=0)).tolist()
+    plain = {factor for monomial in weighty for factor in counts[monomial]}
+    angles = set(sines[sines[:, 1] == 1, 0].tolist()) - plain
+    return np.isin(np.arange(frame.size), sorted(angles))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from lln.ops.cpu.lens import EXP2, LOG2E, polynomial
+from lln.ops.cpu.lens import EXP2, polynomial
 from lln.ops.cpu.simd import INT, INT32, Code, Tile
+from lln.ops.grid import LOG2E
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import StepWriter

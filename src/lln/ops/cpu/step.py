@@ -14,7 +14,8 @@ from lln.ops.cpu.backend import THREAD_WORK, constants, forced_level, run, scrat
 from lln.ops.grid import Grid, even_grid
 
 if TYPE_CHECKING:
-    from lln.ops.cpu.step_kernel import LensShape, StepShape
+    from lln.ops.cpu.step_kernel import StepShape
+    from lln.ops.cpu.step_lens import LensShape
     from lln.ops.step_program import Array, LensBlock, Polynomial, StepProgram
 
 MOST_BASIS = 128  # as for the transport
@@ -148,7 +149,8 @@ class _Packed:
 def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Packed:
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.simd import target
-    from lln.ops.cpu.step_kernel import LensShape, StepShape
+    from lln.ops.cpu.step_kernel import StepShape
+    from lln.ops.cpu.step_lens import LensShape
 
     grids = [_grid(block) for block in program.lenses]
     lenses = tuple(

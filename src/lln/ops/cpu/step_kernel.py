@@ -17,21 +17,11 @@ from llvmlite import ir
 
 from lln.ops.cpu.functions import write_functions
 from lln.ops.cpu.kernels import WIDE, Form
-from lln.ops.cpu.lens import Shape
 from lln.ops.cpu.simd import INT, INT32, POINTER, Code, Target, Tile, Variable
-from lln.ops.cpu.step_lens import LensPart
+from lln.ops.cpu.step_lens import LensPart, LensShape
 
 GROUP = 4  # outputs, or terms, that a product with a matrix handles side by side
 VECTORS = 2  # of many starts in a tile: times the outputs of a group, the sums that hide a multiply-add's latency
-
-
-@dataclass(frozen=True)
-class LensShape:
-    """The compiled part of a lens block: its grid, its precision, and whether it embeds angles."""
-
-    grid: Shape
-    precision: str
-    angles: bool
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from lln.ops.cpu.kernels import Block
-from lln.ops.cpu.lens import tanh
+from lln.ops.cpu.lens import Shape, tanh
 from lln.ops.cpu.simd import Code, Tile, Variable
 
 if TYPE_CHECKING:
     from lln.ops.cpu.step_kernel import StepShape
+
+
+@dataclass(frozen=True)
+class LensShape:
+    """The compiled part of a lens block: its grid, its precision, and whether it embeds angles."""
+
+    grid: Shape
+    precision: str
+    angles: bool
 
 
 class LensPart(Block):

@@ -1,0 +1,102 @@
+"""Vector fields with sines and Gaussians of single variables."""
+
+import numpy as np
+import pytest
+
+from lln import LensForecaster
+from lln.fit.closed.vector_fields import MonomialLibrary, VectorField, errors, first_weights, fitted
+from lln.step.frame import Functions
+from tests.fit.closed.test_flows import integrate, pieces_of
+
+RNG = np.random.default_rng(8)
+
+
+def pendulum(s):
+    """A driven pendulum whose drive turns at an even rate: angle, speed, phase of the drive."""
+    return np.array([s[1], -np.sin(s[0]) - 0.1 * s[1] + 1.2 * np.cos(s[2]), 0.7])
+
+
+def library(products):
+    functions = Functions(
+        np.array([[0, 1], [0, 1], [1, 0], [3, 1]]), np.array([[1.3, 0.2], [1.3, 1.8], [0.7, -0.4], [0.5, 0.1]])
+    )
+    return MonomialLibrary.whole(3, (0, 2, 3), 2, 1, functions, products)
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_sensitivities_pass_through_functions(products):
+    made = library(products)
+    used = RNG.uniform(size=(made.outputs, made.terms)) < 0.6
+    weights = np.where(used, 0.1 * RNG.normal(size=used.shape), 0.0)
+    states, inputs = RNG.normal(size=(4, 3)), RNG.normal(size=(4, 1))
+    field = VectorField(made, 2, weights, used)
+    after, slopes = field.linearised(states, np.zeros((4, 3, int(used.sum()))), inputs)
+    np.testing.assert_array_equal(after, field.advance(states, inputs))
+    for index, place in enumerate(zip(*np.nonzero(used), strict=True)):
+        moved = weights.copy()
+        moved[place] += 1e-6
+        change = (VectorField(made, 2, moved, used).advance(states, inputs) - after) / 1e-6
+        np.testing.assert_allclose(slopes[..., index], change, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_the_flow_of_a_step_has_the_functions_that_weigh_something(products):
+    made = library(products)
+    weights = 0.1 * RNG.normal(size=(made.outputs, made.terms))
+    weights[:, (made.exponents[:, 4] > 0)] = 0.0  # the second sine
+    flow = made.flow(weights, 3)
+    assert flow.functions is not None
+    assert len(flow.functions) == 3
+    states, inputs = RNG.normal(size=(5, 3)), RNG.normal(size=(5, 1))
+    field = VectorField(made, 3, weights, weights != 0)
+    np.testing.assert_allclose(states + flow(states, inputs), field.advance(states, inputs), rtol=1e-12)
+
+
+def test_a_pendulum_that_turns_over_is_known_by_the_sine_of_its_angle():
+    states = integrate(pendulum, [0.1, 0.0, 0.0], 1600, 0.2)
+    train, unseen = states[:700], states[700:]
+    assert np.ptp(states[:, 0]) > 4 * np.pi
+    model = LensForecaster().fit(train, dt=0.2)
+    assert model.report_.structure["flow"]["angle"] == 1.0
+    forecast = model.rollout(steps=300).predicted
+    assert np.abs(forecast - unseen[:300]).max() < 1e-3
+    # It turns on beyond the range of all rows, as the drive does: no bound holds an angle.
+    far = model.rollout(steps=4000).predicted
+    np.testing.assert_allclose(far[-1, 2], train[-1, 2] + 0.7 * 0.2 * 4000, rtol=1e-6)
+
+
+def test_angles_in_degrees_are_found():
+    states = integrate(pendulum, [0.1, 0.0, 0.0], 700, 0.2)
+    states[:, [0, 2]] *= 180 / np.pi
+    model = LensForecaster().fit(states[:500], dt=0.2)
+    assert model.report_.structure["flow"]["angle"] == pytest.approx(np.pi / 180)
+    assert np.abs(model.rollout(steps=100).predicted - states[500:600])[:, 0].max() < 0.1
+
+
+def test_a_kink_is_met_by_gaussians_of_its_coordinate():
+    def circuit(s):
+        slope = -0.714 * s[0] + 0.5 * (-1.143 + 0.714) * (abs(s[0] + 1) - abs(s[0] - 1))
+        return np.array([15.6 * (s[1] - s[0] - slope), s[0] - s[1] + s[2], -28 * s[1]])
+
+    states = integrate(circuit, [0.7, 0.0, 0.0], 900, 0.05)
+    pieces = pieces_of(states)
+    plain = fitted(MonomialLibrary.whole(3, range(3), 3), pieces, 2, 1e-14)
+    centres = np.linspace(-2.0, 2.0, 16)
+    functions = Functions(np.array([[0, 0]] * 16), np.stack([np.full(16, 2.5), -2.5 * centres], axis=1))
+    bent = fitted(MonomialLibrary.whole(3, range(3), 2, 0, functions), pieces, 2, 1e-12)
+    assert np.mean(np.square(errors(bent, pieces))) < 0.1 * np.mean(np.square(errors(plain, pieces)))
+
+
+def test_where_the_first_weights_run_away_others_are_tried():
+    def bouali(s):
+        x, y, z = s
+        return np.array([x * (4 - y) + 0.3 * z, -y * (1 - x * x), -x * (1.5 - z) - 0.05 * z])
+
+    states = integrate(bouali, [1.0, 1.0, 0.0], 700, 0.5, substeps=200)[100:]
+    assert np.isfinite(states).all()
+    pieces, made = pieces_of(states), MonomialLibrary.whole(3, range(3), 3)
+    used = np.ones((3, made.terms), dtype=bool)
+    with np.errstate(all="ignore"):
+        first = errors(VectorField(made, 8, first_weights(made, pieces, 1e-18)[0], used), pieces)
+    assert not np.isfinite(first).all()
+    assert np.abs(errors(fitted(made, pieces, 8, 1e-18), pieces)).max() < 1e-3
