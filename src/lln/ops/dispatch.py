@@ -79,16 +79,11 @@ class Served(NamedTuple):
     """The backend that serves a call, and the rest of the stack.
 
     Its methods take rays (..., h) with coefficients (D, h, K), or rays (S, ..., h) with coefficients (S, D, h, K).
-
-    Attributes:
-        name: the backend as it was asked for; "auto" is one.
-        backend: the one that was chosen.
-        optics: what the stack has beside its coefficients.
     """
 
-    name: str
-    backend: Backend
-    optics: Optics
+    name: str  #: the backend as it was asked for; "auto" is one.
+    backend: Backend  #: the one that was chosen.
+    optics: Optics  #: what the stack has beside its coefficients.
 
     def forward(self, y: Tensor, theta: Tensor, coefficients: Tensor, keep: bool = False) -> tuple[Pair, Kept]:
         """The stack's outputs, new tensors; and with `keep` the tensors that `backward` takes as `kept`."""

@@ -17,15 +17,10 @@ from lln.ops.transport import check_transport, common_dtype, lens_transport
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which backend serves a call, and what each of the others says.
+    """Which backend serves a call, and what each of the others says."""
 
-    Attributes:
-        serves: the backend that "auto" takes.
-        reasons: for every backend, "serves", "could serve" or why it cannot.
-    """
-
-    serves: str
-    reasons: dict[str, str]
+    serves: str  #: the backend that "auto" takes.
+    reasons: dict[str, str]  #: for every backend, "serves", "could serve" or why it cannot.
 
     def __str__(self) -> str:
         """One line a backend."""

@@ -21,14 +21,10 @@ from lln.train.loop import clip_by_member
 
 
 class TrainingRecipe(Recipe):
-    """How a network is trained.
-
-    Attributes:
-        schedule: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once
-            an epoch.
-    """
+    """How a network is trained."""
 
     batch_size: int = Field(default=1024, ge=1)
+    #: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once an epoch.
     schedule: Literal["constant", "cosine-to-tenth"] = "constant"
 
     def rate(self, epoch: int) -> float:

@@ -275,21 +275,13 @@ class UnrolledBatches:
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Runs of consecutive pairs in memory, from which every member of an ensemble draws its own.
+    """Runs of consecutive pairs in memory, from which every member of an ensemble draws its own."""
 
-    Attributes:
-        window: the states before each pair, (P, H, n).
-        after: the state that follows each, (P, n).
-        inputs: known inputs of each pair, (P, m), or None.
-        first: pairs from which a run of `steps` continues without a gap.
-        steps: length of a run.
-    """
-
-    window: Tensor
-    after: Tensor
-    inputs: Tensor | None
-    first: Tensor
-    steps: int
+    window: Tensor  #: the states before each pair, (P, H, n).
+    after: Tensor  #: the state that follows each, (P, n).
+    inputs: Tensor | None  #: known inputs of each pair, (P, m), or None.
+    first: Tensor  #: pairs from which a run of `steps` continues without a gap.
+    steps: int  #: length of a run.
 
     def batch(self, update: int, size: int, seeds: Sequence[int]) -> list[Tensor | None]:
         """States (S, B, H + steps, n), inputs (S, B, steps, m) and no weights, drawn from seed and update."""

@@ -37,15 +37,10 @@ _ALONE = 256  # rays up to which one thread finds eigenvectors as fast as severa
 
 @dataclass(frozen=True, eq=False)
 class LocalityMask:
-    """Which weights of a lens network may differ from zero.
+    """Which weights of a lens network may differ from zero."""
 
-    Attributes:
-        embedding: features that each ray sees, (h, F).
-        readout: rays that each output uses, (n, h).
-    """
-
-    embedding: Mask
-    readout: Mask
+    embedding: Mask  #: features that each ray sees, (h, F).
+    readout: Mask  #: rays that each output uses, (n, h).
 
     def apply(self, network: LensNetwork) -> None:
         """Zero the other weights in place, and scale the rest so that the spread of rays and outputs stays."""
@@ -66,21 +61,13 @@ class LocalityMask:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The networks of one ensemble.
+    """The networks of one ensemble."""
 
-    Attributes:
-        model: name of the network.
-        options: of its constructor.
-        n_in: number of features F.
-        n_out: number of coordinates n.
-        mask: which weights may differ from zero; None for all.
-    """
-
-    model: str
-    options: dict[str, Any]
-    n_in: int
-    n_out: int
-    mask: LocalityMask | None = None
+    model: str  #: name of the network.
+    options: dict[str, Any]  #: of its constructor.
+    n_in: int  #: number of features F.
+    n_out: int  #: number of coordinates n.
+    mask: LocalityMask | None = None  #: which weights may differ from zero; None for all.
 
     def parameters(self, network: StateNetwork) -> int:
         """Number of trainable values in one member."""
@@ -92,21 +79,13 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """An ensemble and its snapshots.
+    """An ensemble and its snapshots."""
 
-    Attributes:
-        model: after the last update, in evaluation mode.
-        snapshots: parameters and buffers at each stop.
-        updates: number of updates made.
-        loss: last loss of each member, (S,).
-        stops: number of snapshots of this training; a fine-tuning may add others.
-    """
-
-    model: Ensemble
-    snapshots: list[State]
-    updates: int
-    loss: list[float]
-    stops: int
+    model: Ensemble  #: after the last update, in evaluation mode.
+    snapshots: list[State]  #: parameters and buffers at each stop.
+    updates: int  #: number of updates made.
+    loss: list[float]  #: last loss of each member, (S,).
+    stops: int  #: number of snapshots of this training; a fine-tuning may add others.
 
 
 def make_ensemble(shape: Shape, seeds: Sequence[int], device: str) -> Ensemble:
@@ -176,15 +155,10 @@ def join(model: Ensemble, states: Sequence[dict[str, Tensor]]) -> Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class EnsembleHistory:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        losses: mean squared error of each epoch and member, (epochs, S).
-        updates: number of optimizer steps.
-    """
-
-    losses: NDArray[np.float64]
-    updates: int
+    losses: NDArray[np.float64]  #: mean squared error of each epoch and member, (epochs, S).
+    updates: int  #: number of optimizer steps.
 
 
 def fit_ensemble(

@@ -165,23 +165,14 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast a model is trained.
+    """How long and how fast a model is trained."""
 
-    Attributes:
-        updates: number of optimizer steps.
-        rate: highest learning rate.
-        kind: "cosine" falls from `rate` to zero over all updates, "constant" stays.
-        warm_up: fraction of the updates over which the rate rises linearly from zero.
-        stops: fractions of the schedule at which a snapshot is kept, increasing; empty for none.
-        seconds: time limit. Fewer updates are made when they would take longer.
-    """
-
-    updates: int
-    rate: float
-    kind: str = "cosine"
-    warm_up: float = 0.0
-    stops: tuple[float, ...] = ()
-    seconds: float | None = None
+    updates: int  #: number of optimizer steps.
+    rate: float  #: highest learning rate.
+    kind: str = "cosine"  #: "cosine" falls from `rate` to zero over all updates, "constant" stays.
+    warm_up: float = 0.0  #: fraction of the updates over which the rate rises linearly from zero.
+    stops: tuple[float, ...] = ()  #: fractions of the schedule at which a snapshot is kept, increasing; empty for none.
+    seconds: float | None = None  #: time limit. Fewer updates are made when they would take longer.
 
     def at(self, update: int, updates: int) -> float:
         """Learning rate of update number `update` (from 0) of `updates`, which a time limit may have reduced."""
@@ -204,23 +195,18 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """How gradients become a step.
+    """How gradients become a step."""
 
-    Attributes:
-        optimizer: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
-        weight_decay: its strength.
-        clip: largest norm of the gradient, of each member alone in an ensemble; None leaves it as it is.
-        members: whether the model is an ensemble, with the members first in every parameter and in every batch.
-        mask: called after each backward pass, for example to zero gradients of weights that stay zero.
-        parallel: whether gradients are averaged over the processes of torchrun.
-    """
-
+    #: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
     optimizer: str = "adam"
-    weight_decay: float = 0.0
+    weight_decay: float = 0.0  #: its strength.
+    #: largest norm of the gradient, of each member alone in an ensemble; None leaves it as it is.
     clip: float | None = None
+    #: whether the model is an ensemble, with the members first in every parameter and in every batch.
     members: bool = False
+    #: called after each backward pass, for example to zero gradients of weights that stay zero.
     mask: Callable[[], None] | None = None
-    parallel: bool = False
+    parallel: bool = False  #: whether gradients are averaged over the processes of torchrun.
 
 
 class Update:

@@ -35,23 +35,15 @@ WIDE = Form(1, 4)  # single rows: only units are left to fill the processor with
 
 @dataclass(frozen=True)
 class Kernel:
-    """Names one machine function.
+    """Names one machine function."""
 
-    Attributes:
-        kind: "forward", "backward" or "inverse".
-        shape: the grid's compiled part.
-        form: the tile's.
-        target: the processor's.
-        keeps: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
-        precision: "float32" or "float64".
-    """
-
-    kind: str
-    shape: Shape
-    form: Form
-    target: Target
+    kind: str  #: "forward", "backward" or "inverse".
+    shape: Shape  #: the grid's compiled part.
+    form: Form  #: the tile's.
+    target: Target  #: the processor's.
+    #: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
     keeps: bool
-    precision: str = "float32"
+    precision: str = "float32"  #: "float32" or "float64".
 
     @property
     def width(self) -> int:

@@ -31,23 +31,14 @@ BIAS, MEAN, DEVIATION, FACTOR, SHIFT = range(5)
 
 @dataclass(frozen=True)
 class Loop:
-    """Names one machine function.
+    """Names one machine function."""
 
-    Attributes:
-        shape: the grid's compiled part.
-        form: the tile's.
-        target: the processor's.
-        angles: whether the initial angles are embedded; zero otherwise.
-        increments: whether the readout is added to the state or replaces it.
-        precision: "float32" or "float64".
-    """
-
-    shape: Shape
-    form: Form
-    target: Target
-    angles: bool
-    increments: bool
-    precision: str = "float32"
+    shape: Shape  #: the grid's compiled part.
+    form: Form  #: the tile's.
+    target: Target  #: the processor's.
+    angles: bool  #: whether the initial angles are embedded; zero otherwise.
+    increments: bool  #: whether the readout is added to the state or replaces it.
+    precision: str = "float32"  #: "float32" or "float64".
 
     @property
     def lanes(self) -> int:

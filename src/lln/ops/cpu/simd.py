@@ -40,23 +40,14 @@ _FLUSH = 0x8040
 
 @dataclass(frozen=True)
 class Target:
-    """What the code is compiled for.
+    """What the code is compiled for."""
 
-    Attributes:
-        name: "avx512", "avx2" or "baseline".
-        lanes: float32 numbers in a vector.
-        fused: whether the processor multiplies and adds with one rounding.
-        x86: whether subnormals are switched by the control register of x86.
-        triple: LLVM's name of the platform.
-        cpu: LLVM's name of the processor.
-    """
-
-    name: str
-    lanes: int
-    fused: bool
-    x86: bool
-    triple: str
-    cpu: str
+    name: str  #: "avx512", "avx2" or "baseline".
+    lanes: int  #: float32 numbers in a vector.
+    fused: bool  #: whether the processor multiplies and adds with one rounding.
+    x86: bool  #: whether subnormals are switched by the control register of x86.
+    triple: str  #: LLVM's name of the platform.
+    cpu: str  #: LLVM's name of the processor.
 
     def width(self, precision: str) -> int:
         """Numbers of that precision in a vector; four at least, which packing needs."""

@@ -48,21 +48,13 @@ FIELDS = ("burgers-48", "advecdiff-48", "reactiondiff-48")
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper and how it fares here.
+    """One claim of the paper and how it fares here."""
 
-    Attributes:
-        text: the claim.
-        printed: what the paper's own tables give.
-        here: what our records give.
-        outcome: "holds", "holds within noise", "order holds, size differs", "fails" or "not run".
-        difference: where it fails, what differs.
-    """
-
-    text: str
-    printed: str
-    here: str
-    outcome: str
-    difference: str = ""
+    text: str  #: the claim.
+    printed: str  #: what the paper's own tables give.
+    here: str  #: what our records give.
+    outcome: str  #: "holds", "holds within noise", "order holds, size differs", "fails" or "not run".
+    difference: str = ""  #: where it fails, what differs.
 
 
 def counted(

@@ -175,17 +175,11 @@ PAPER_PAIRS, PAPER_STEPS = 3000, 500
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the runs of a study left behind.
+    """What the runs of a study left behind."""
 
-    Attributes:
-        records: every record by digest.
-        blocks: which runs serve which block.
-        seconds: wall time of each run by digest.
-    """
-
-    records: Mapping[str, Record]
-    blocks: Mapping[str, Sequence[Entry]]
-    seconds: Mapping[str, float]
+    records: Mapping[str, Record]  #: every record by digest.
+    blocks: Mapping[str, Sequence[Entry]]  #: which runs serve which block.
+    seconds: Mapping[str, float]  #: wall time of each run by digest.
 
     @classmethod
     def read(cls, folder: Path | str) -> Evidence:

@@ -53,19 +53,12 @@ def ratio_texts(cells: Sequence[Ratio]) -> Ratios:
 
 @dataclass(frozen=True)
 class Pair:
-    """The two contestants of a row.
+    """The two contestants of a row."""
 
-    Attributes:
-        lens: score of the LLN.
-        name: the comparator with the lowest mean of those that were run, None if none was.
-        other: its score.
-        complete: whether all five comparators were run.
-    """
-
-    lens: Summary | None
-    name: str | None
-    other: Summary | None
-    complete: bool
+    lens: Summary | None  #: score of the LLN.
+    name: str | None  #: the comparator with the lowest mean of those that were run, None if none was.
+    other: Summary | None  #: its score.
+    complete: bool  #: whether all five comparators were run.
 
     @property
     def lower(self) -> bool | None:

@@ -104,23 +104,14 @@ Optics = LensNetwork | FieldBlock
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the theory says about a stack at one point, measured.
+    """What the theory says about a stack at one point, measured."""
 
-    Attributes:
-        log_abs_det: log|det J|; exactly 0 in theory.
-        symplectic_defect: |J^T Omega J - Omega| / sigma_max^2 in the spectral norm; 0 in theory.
-        pairing_defect: see `pairing_defect`; 0 in theory.
-        sigma_max: largest singular value |J| of the stack; the smallest is its reciprocal.
-        condition: see `condition`.
-        round_trip: see `round_trip_error`; rounding alone, about the unit roundoff times `condition`.
-    """
-
-    log_abs_det: float
-    symplectic_defect: float
-    pairing_defect: float
-    sigma_max: float
-    condition: float
-    round_trip: float
+    log_abs_det: float  #: log|det J|; exactly 0 in theory.
+    symplectic_defect: float  #: |J^T Omega J - Omega| / sigma_max^2 in the spectral norm; 0 in theory.
+    pairing_defect: float  #: see `pairing_defect`; 0 in theory.
+    sigma_max: float  #: largest singular value |J| of the stack; the smallest is its reciprocal.
+    condition: float  #: see `condition`.
+    round_trip: float  #: see `round_trip_error`; rounding alone, about the unit roundoff times `condition`.
 
 
 @torch.no_grad()
