@@ -107,16 +107,7 @@ class ResidualBatchNormMLP(ResidualMLP):
 
 
 class LayerScaleMLP(ResidualMLP):
-    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate.
-
-    Args:
-        n_in: size of the input's last dimension.
-        n_out: size of the output's last dimension.
-        width: hidden width h.
-        depth: number of residual layers D.
-        initial_scale: the value at which every gamma starts.
-        generator: source of the initial values, on the CPU; None takes torch's global one.
-    """
+    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate, from `initial_scale` on."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,6 +35,12 @@ class Optics(NamedTuple):
     length: float
     scale: float
     grid: Grid | str
+
+    def factored(self) -> tuple[Grid, float, float]:
+        """What the factored algebra needs."""
+        if isinstance(self.grid, str):
+            raise TypeError(self.grid)  # `refusal` has said so before
+        return self.grid, self.length, self.scale
 
 
 @dataclass(frozen=True)
@@ -108,21 +114,6 @@ class Backend(ABC):
         """
 
 
-def _grid(optics: Optics) -> Grid:
-    if isinstance(optics.grid, str):
-        raise TypeError(optics.grid)  # `refusal` has said so before
-    return optics.grid
-
-
-def _not_factored(call: Call, device: str | None = None) -> str | None:
-    """Why the factored algebra cannot serve `call` on this kind of device, or on any."""
-    if isinstance(call.grid, str):
-        return call.grid
-    if call.dtype not in (torch.float32, torch.float64):
-        return f"it computes in float32 or float64, not {call.dtype}"
-    return None if device in (None, call.device.type) else f"the operands are on {call.device}"
-
-
 class Reference(Backend):
     """The formula as the paper writes it, member by member."""
 
@@ -153,33 +144,48 @@ class Reference(Backend):
         return first, second, third
 
 
-class Eager(Backend):
-    """The factored algebra in torch operations."""
+class Factored(Backend):
+    """The factored algebra: a module whose `forward` and `backward` take grid, L and s behind their tensors."""
 
-    rank: ClassVar[int] = 30
+    module: ClassVar[Any]
+    device: ClassVar[str | None] = None  #: the kind that it runs on; None for any.
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        return _not_factored(call)
+        if isinstance(call.grid, str):
+            return call.grid
+        if call.dtype not in (torch.float32, torch.float64):
+            return f"it computes in float32 or float64, not {call.dtype}"
+        return None if self.device in (None, call.device.type) else f"the operands are on {call.device}"
 
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""
-        return factored.forward(*rays, coefficients, _grid(optics), optics.length, optics.scale)
+        ends: Pair = self.module.forward(*rays, coefficients, *optics.factored())
+        return ends
 
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """See `Backend.backward`."""
-        grid, length, scale = _grid(optics), optics.length, optics.scale
-        return factored.backward(*rays, *grads, coefficients, grid, length, scale, from_outputs=from_outputs)
+        operands = (*rays, *grads, coefficients, *optics.factored())
+        found: Gradients = self.module.backward(*operands, from_outputs=from_outputs)
+        return found
 
 
-class Cpu(Backend):
+class Eager(Factored):
+    """The factored algebra in torch operations."""
+
+    rank: ClassVar[int] = 30
+    module: ClassVar[Any] = factored
+
+
+class Cpu(Factored):
     """The machine code of `lln.ops.cpu`."""
 
     rank: ClassVar[int] = 20
+    device: ClassVar[str | None] = "cpu"
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        if reason := _not_factored(call, "cpu"):
+        if reason := super().refusal(call):
             return reason
         if isinstance(call.grid, Grid) and call.grid.basis > MOST_BASIS:
             return f"it is compiled for up to {MOST_BASIS} control points, not {call.grid.basis}"
@@ -188,45 +194,37 @@ class Cpu(Backend):
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""
         out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]))
-        numbers = (_grid(optics), optics.length, optics.scale, torch.get_num_threads())
-        cpu_backend.transport("forward", (*rays, coefficients), out, *numbers)
+        cpu_backend.transport("forward", (*rays, coefficients), out, *optics.factored(), torch.get_num_threads())
         return out
 
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """See `Backend.backward`."""
         out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]), torch.empty_like(coefficients))
         kind, given = "inverse" if from_outputs else "backward", (*rays, *grads, coefficients)
-        numbers = (_grid(optics), optics.length, optics.scale, torch.get_num_threads())
-        cpu_backend.transport(kind, given, out, *numbers)
+        cpu_backend.transport(kind, given, out, *optics.factored(), torch.get_num_threads())
         return out
 
 
-class Triton(Backend):
+class Triton(Factored):
     """The GPU kernels of `lln.ops.triton`."""
 
     rank: ClassVar[int] = 10
     any_shape: ClassVar[bool] = True
+    module: ClassVar[Any] = triton_backend
+    device: ClassVar[str | None] = "cuda"
 
     def refusal(self, call: Call) -> str | None:
         """See `Backend.refusal`."""
-        return _not_factored(call, "cuda") or triton_backend.unavailable()
-
-    def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
-        """See `Backend.forward`."""
-        return triton_backend.forward(*rays, coefficients, _grid(optics), optics.length, optics.scale)
-
-    def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
-        """See `Backend.backward`."""
-        grid, length, scale = _grid(optics), optics.length, optics.scale
-        return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, from_outputs=from_outputs)
+        return super().refusal(call) or triton_backend.unavailable()
 
     def forward_kept(self, rays: Pair, coefficients: Tensor, optics: Optics) -> tuple[Pair, tuple[Tensor, ...]]:
         """See `Backend.forward_kept`: packed coefficients and positions."""
-        return triton_backend.forward_kept(*rays, coefficients, _grid(optics), optics.length, optics.scale)
+        grid, length, scale = optics.factored()
+        return triton_backend.forward_kept(*rays, coefficients, grid, length, scale)
 
     def backward_kept(
         self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, kept: tuple[Tensor, ...]
     ) -> Gradients:
         """See `Backend.backward_kept`."""
-        grid, length, scale = _grid(optics), optics.length, optics.scale
+        grid, length, scale = optics.factored()
         return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, kept=kept)

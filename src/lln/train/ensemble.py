@@ -114,16 +114,7 @@ def train_ensemble(
 ) -> Trained:
     """Train one member for each seed in one pass, or continue from the checkpoint of this phase.
 
-    Args:
-        shape: of the networks.
-        batches: source of features, targets and weights.
-        seeds: of initial values and orders.
-        schedule: updates, learning rates, snapshots and time limit.
-        device: where the ensemble is trained.
-        size: pairs in one batch.
-        checkpoint: where progress is stored.
-        phase: name of this training in the checkpoint.
-        progress: receives updates made, updates planned and the mean loss.
+    The seeds are those of initial values and orders; a batch has `size` pairs.
     """
     model = make_ensemble(shape, seeds, device)
 
@@ -194,9 +185,7 @@ def fit_ensemble(
 def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], None] | None:
     """A function that zeroes the gradients of masked weights, for after each backward pass; Adam leaves zeros alone.
 
-    Args:
-        model: the ensemble.
-        mask: None for a network that sees everything; then there is nothing to do, and None is returned.
+    None where there is nothing to do, as for a network that sees everything.
     """
     if mask is None or not isinstance(model, LensEnsemble):
         return None
@@ -216,14 +205,9 @@ def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], N
 
 
 class ReadoutFit:
-    """Least squares of targets on the last states, stored as sums so that it can be solved for any ridge.
+    """Least squares of targets (P, n) on the last states of features (P, F), as sums that serve for any ridge.
 
-    Args:
-        model: the ensemble; it must be in evaluation mode.
-        features: (P, F).
-        targets: (P, n).
-        weights: (P,), or None.
-        allowed: which rays each output may use, (n, h); None for all.
+    The model must be in evaluation mode. `allowed` says which rays each output may use, (n, h); None for all.
     """
 
     def __init__(

@@ -112,8 +112,7 @@ def checked_threads(count: int) -> int:
 def run(jobs: Sequence[Callable[[], None]], threads: int) -> None:
     """Do all jobs, every `threads`-th of them in one thread: this one and some of the pool."""
     if threads <= 1 or len(jobs) == 1:
-        for job in jobs:
-            job()
+        _do(jobs)
         return
     futures = [_executor().submit(_do, jobs[k::threads]) for k in range(1, min(threads, len(jobs)))]
     try:
