@@ -132,11 +132,7 @@ def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
 
 
 class RecordStore:
-    """The one writer of a folder of records. Use it as a context; it holds the folder's lock.
-
-    Args:
-        folder: made if it is not there.
-    """
+    """The one writer of a folder of records, made if it is not there. Use it as a context; it holds the lock."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = output_folder(folder)

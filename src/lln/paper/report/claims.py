@@ -52,13 +52,8 @@ def counted(
 ) -> Claim:
     """A claim about several rows: it holds if every row that shows it in print shows it here as well.
 
-    Args:
-        text: the claim.
-        printed: whether each row shows it in print.
-        here: whether it shows it here; None where it is unknown.
-        explain: the numbers of a row, for the exceptions.
-        label: what a row is called.
-        noise: whether the numbers of a lost row lie within two standard errors of each other.
+    `here` is None where it is unknown. Of a row, `explain` gives the numbers, for the exceptions, `label` the name, and
+    `noise` whether its numbers lie within two standard errors of each other.
     """
     known = {name: value for name, value in here.items() if value is not None}
     print_text = f"{sum(printed.values())} of {len(printed)}"

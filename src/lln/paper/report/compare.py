@@ -191,24 +191,14 @@ class Evidence:
             raise InputError(f"{folder}: holds no records; run `lln reproduce --out {folder}` first")
         return cls(records, blocks, {key: timing.seconds for key, timing in read_times(folder).items()})
 
-    def runs(
-        self,
-        *blocks: str,
-        role: str | None = None,
-        system: str | None = None,
-        model: str | None = None,
-        depth: int | None = None,
-    ) -> list[Record]:
-        """The finished runs of `blocks` that fit, each once, in the order of the blocks."""
+    def runs(self, *blocks: str, role: str | None = None, **wanted: Any) -> list[Record]:
+        """The finished runs of `blocks` in their order, each once, with these values in specification or options."""
         found: dict[str, Record] = {}
-        for block in blocks:
-            for entry in self.blocks.get(block, ()):
-                record = self.records.get(entry.digest)
-                if record is None or not record.done:
-                    continue
-                spec, options = record.spec, record.spec.get("options", {})
-                wanted = (role, entry.role), (system, spec.get("system")), (model, spec.get("model"))
-                if all(wish is None or wish == value for wish, value in (*wanted, (depth, options.get("depth")))):
+        for entry in (entry for block in blocks for entry in self.blocks.get(block, ())):
+            record = self.records.get(entry.digest)
+            if record is not None and record.done and role in (None, entry.role):
+                content = {**record.spec.get("options", {}), **record.spec}
+                if all(content.get(key) == value for key, value in wanted.items()):
                     found.setdefault(entry.digest, record)
         return list(found.values())
 

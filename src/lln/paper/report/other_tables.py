@@ -206,10 +206,9 @@ def profile_tables(evidence: Evidence) -> list[Compared]:
         values = sorted({run.spec["options"][key] for run in evidence.runs("HP", role=key)})
         rows = []
         for value in values:
-            runs = {s: [r for r in evidence.runs("HP", role=key, system=s) if r.spec["options"][key] == value]
-                    for s in systems}  # fmt: skip
+            runs = [evidence.first("HP", role=key, system=system, **{key: value}) for system in systems]
             label = value if isinstance(value, str) else f"{value:g}"
-            rows.append([label, *(mean_and_deviation(score(r[0]) if r else None) for r in runs.values())])
+            rows.append([label, *(mean_and_deviation(None if run is None else score(run)) for run in runs)])
         table = Table((title, *(SYSTEM_NAMES[s] for s in systems)), rows, f"Profile over the {title}")
         parts.append(Compared(table, (), missing_note(evidence, "HP")))
     return parts
