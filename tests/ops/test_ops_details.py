@@ -8,8 +8,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data import cache
-from lln.ops import dispatch as backends
-from lln.ops import factored, lens_transport, reference
+from lln.ops import backends, factored, lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import simd as cpu_compile
 from lln.ops.grid import even_grid

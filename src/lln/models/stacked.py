@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +21,11 @@ from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP
 from lln.models.lens import LensNetwork
 from lln.ops import Networks, Scaling, rollout
 
+Module = TypeVar("Module", bound=nn.Module)
+
 _FIELDS = (
-    "position_weight",
-    "position_bias",
-    "angle_weight",
-    "angle_bias",
-    "coefficients",
-    "readout_weight",
-    "readout_bias",
+    *("position_weight", "position_bias", "angle_weight", "angle_bias"),
+    *("coefficients", "readout_weight", "readout_bias"),
 )
 
 
@@ -208,24 +205,30 @@ def _given(value: Tensor | None) -> Tensor:
     return value
 
 
+def with_values(module: Module, values: Mapping[str, Tensor], *, requires_grad: bool = True) -> Module:
+    """A copy of `module` whose parameters and buffers are `values`, which may be of another shape."""
+    whole = copy.deepcopy(module)
+    for path, part in whole.named_modules():
+        prefix = f"{path}." if path else ""
+        for held in (part._parameters, part._buffers):
+            for name, tensor in held.items():
+                value = values.get(prefix + name)
+                if value is not None:
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    held[name] = nn.Parameter(value, requires_grad=requires_grad) if is_parameter else value
+    return whole
+
+
 class GenericEnsemble(NetworkEnsemble):
     """S networks of any registered class, called through `torch.func.vmap`."""
 
     def __init__(self, members: Sequence[StateNetwork]) -> None:
         super().__init__(members)
-        first = members[0]
-        stacked: Any = copy.deepcopy(first)
         states = [member.state_dict() for member in members]
-        for path, module in stacked.named_modules():
-            prefix = f"{path}." if path else ""
-            for held in (module._parameters, module._buffers):
-                for name, tensor in held.items():
-                    if tensor is not None and prefix + name in states[0]:
-                        joined = torch.stack([state[prefix + name].detach() for state in states])
-                        held[name] = nn.Parameter(joined) if isinstance(tensor, nn.Parameter) else joined
-        self.stacked = stacked
+        values = {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+        self.stacked: Any = with_values(members[0], values)
         # The module whose code runs; its own values are never used, so that it is kept out of the parameters.
-        self._code = [copy.deepcopy(first).to("meta")]
+        self._code = [copy.deepcopy(members[0]).to("meta")]
 
     def forward(self, x: Tensor) -> Tensor:
         """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""

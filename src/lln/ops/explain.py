@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lln.ops import dispatch
-from lln.ops.backends import Call, grid_precision
+from lln.ops import backends
 from lln.ops.grid import even_grid
 from lln.ops.reference import inverse_transport
 from lln.ops.transport import check_transport, common_dtype, lens_transport
@@ -36,11 +35,11 @@ def explain(
     dtype = common_dtype(y, theta, coefficients)
     work = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     points = tuple(centers.tolist()) if isinstance(centers, Tensor) else tuple(map(float, centers))
-    grid = even_grid(points, float(sigma), grid_precision(work))
+    grid = even_grid(points, float(sigma), backends.grid_precision(work))
     batch = y.numel() // max(1, members * y.shape[-1])
-    call = Call(y.device, work, members, batch, coefficients.shape[-3], y.shape[-1], grid)
-    serves = dispatch.choose(call)
-    reasons = {name: dispatch.refusal(name, call) or "could serve" for name in dispatch.registry}
+    call = backends.Call(y.device, work, members, batch, coefficients.shape[-3], y.shape[-1], grid)
+    serves = backends.choose(call)
+    reasons = {name: backends.refusal(name, call) or "could serve" for name in backends.registry}
     return Explanation(serves, {**reasons, serves: "serves"})
 
 

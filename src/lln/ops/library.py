@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from lln.core.errors import InputError
-from lln.ops import derivatives
-from lln.ops import dispatch as backends
+from lln.ops import backends, derivatives
 
 _OPTICS = "Tensor? points, float[] centers, float sigma, float length, float scale, str backend"
 _library = torch.library.Library("lln", "DEF")

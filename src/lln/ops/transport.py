@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lln.core.errors import InputError, choice, finite, positive
 from lln.ops import library, reference
-from lln.ops.dispatch import check_backend, known, served
+from lln.ops.backends import check_backend, known, served
 from lln.ops.reference import Centers, Number
 
 BACKWARDS = ("recompute", "inverse")

@@ -7,7 +7,6 @@ never mix, so a local ray stays local. With the layers before it fixed, the read
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.models import LensEnsemble, LensNetwork, build
 from lln.models.base import StateNetwork
-from lln.models.stacked import Ensemble, GenericEnsemble, stack
+from lln.models.stacked import Ensemble, GenericEnsemble, stack, with_values
 from lln.train.batches import Batches, EpochBatches
 from lln.train.checkpoint import Checkpoint
 from lln.train.fit import TrainConfig, options_of, schedule_of
@@ -131,15 +130,8 @@ def train_ensemble(
 
 def join(model: Ensemble, states: Sequence[dict[str, Tensor]]) -> Ensemble:
     """One ensemble from several states of another: the members of the first state, then those of the next."""
-    whole = copy.deepcopy(model)
-    for path, module in whole.named_modules():
-        prefix = f"{path}." if path else ""
-        for held in (module._parameters, module._buffers):
-            for name, tensor in held.items():
-                if tensor is not None:
-                    joined = torch.cat([state[prefix + name] for state in states])
-                    is_parameter = isinstance(tensor, nn.Parameter)
-                    held[name] = nn.Parameter(joined, requires_grad=False) if is_parameter else joined
+    values = {name: torch.cat([state[name] for state in states]) for name in states[0]}
+    whole = with_values(model, values, requires_grad=False)
     whole.size = model.size * len(states)
     return whole.eval()
 
