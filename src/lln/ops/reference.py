@@ -50,13 +50,7 @@ def ensemble_transport(y: Tensor, theta: Tensor, coefficients: Tensor, *optics: 
 
 
 def inverse_transport(
-    y: Tensor,
-    theta: Tensor,
-    coefficients: Tensor,
-    centers: Centers,
-    sigma: Number,
-    length: Number,
-    scale: Number = 1.0,
+    y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers, sigma: Number, length: Number, scale: Number = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Undo `lens_transport` layer by layer: take the refraction back, then fly back (eq. 10)."""
     for layer in coefficients.flip(0).unbind(0):

@@ -48,12 +48,7 @@ class Problem:
 
 def execute(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The result of the run that `spec` describes."""
-    kinds = {
-        "rollout": _rollouts,
-        "multi-trajectory": _rollouts,
-        "gradients": _gradients,
-        "case-study": _case_study,
-    }
+    kinds = {"rollout": _rollouts, "multi-trajectory": _rollouts, "gradients": _gradients, "case-study": _case_study}
     with one_thread():
         return kinds[choice("kind of run", spec["kind"], kinds)](spec)
 

@@ -156,13 +156,7 @@ def _executor() -> ThreadPoolExecutor:
 
 
 def transport(
-    kind: str,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    grid: Grid,
-    length: float,
-    scale: float,
-    threads: int,
+    kind: str, inputs: Sequence[Any], outputs: Sequence[Any], grid: Grid, length: float, scale: float, threads: int
 ) -> None:
     """Run one kind of kernel, "forward", "backward" or "inverse".
 

@@ -159,7 +159,7 @@ def _meaning_lines(evidence: Evidence, home: Path) -> list[str]:
     ahead = identified.sensitivity_counts(home)
     lines = [
         "The protocol trains every network for 18 optimizer steps (Lorenz-28: 60). LLN's printed lead at D = 40 is a "
-        "lead in its first 18 steps, when deep comparators still predict a constant.",
+        "lead in its first 18 steps, when deep comparators still predict a constant."
     ]
     if ahead is not None:
         lines.append(
