@@ -440,6 +440,23 @@ def compiled(
         return kind(engine.get_function_address(name))
 
 
+def written(
+    name: str,
+    pointers: Sequence[str],
+    sizes: Sequence[str],
+    goal: Target,
+    precision: str,
+    body: Callable[[Code], Any],
+) -> Callable[..., Any]:
+    """The compiled function `name` of these addresses and integers, whose text `body(code).emit()` writes."""
+    module = ir.Module(name=name)
+    module.triple = goal.triple
+    code = Code(module, name, [*((p, POINTER) for p in pointers), *((s, INT) for s in sizes)], goal, precision)
+    body(code).emit()
+    code.finish()
+    return compiled(module, name, goal, len(pointers), len(sizes))
+
+
 def _optimise(text: str, machine: Any) -> bytes:
     module = binding.parse_assembly(text)
     module.verify()
