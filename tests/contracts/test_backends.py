@@ -83,3 +83,7 @@ def test_what_is_no_backend_is_refused(name):
         backends.registry.register(name, Looped() if name == "auto" else object())
     with pytest.raises(lln.InputError, match="unknown backend 'loopde'"):
         backends.check_backend("loopde")
+
+
+def test_the_old_name_of_the_module_still_works():
+    assert lln.ops.dispatch is backends
