@@ -102,6 +102,9 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
     home = Path() if folder is None else folder
     known = [identified.protocol_table(), identified.fingerprint_table(evidence), *identified.search_table(home)]
     claims = all_claims(evidence)
+    outcomes = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
+    heads = ("Claim of the paper", "Outcome", "here", "printed", "What differs")
+    said = Table(heads, outcomes, "The paper's claims")
     sections = [
         _summary(evidence, tables, claims, home),
         Section("What is identified", (), (), known),
@@ -112,7 +115,7 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
         Section("Several trajectories", (INTERVAL_RULE,), (), [several, rollouts.reference_table(evidence, "MT")]),
         Section("Rollout curves", rollouts.missing_note(evidence, "C0"), (), (), [curves]),
         Section("Optical case study", (), (), [other.case_table(evidence)], _case_pictures(evidence)),
-        Section("The paper's claims", (), (), [Compared(_claim_table(claims))]),
+        Section("The paper's claims", (), (), [Compared(said)]),
         Section("Sensitivity to the batch size", (), (), identified.sensitivity_table(evidence, home)),
         Section("One-step error", (), (), [rollouts.one_step_table(evidence)]),
         Section("Architecture and hyperparameter profiles", ("The paper describes these without a table.",), (),
@@ -171,11 +174,6 @@ def _meaning_lines(evidence: Evidence, home: Path) -> list[str]:
         f"{known} systems at D = 40."
     )
     return lines
-
-
-def _claim_table(claims: Sequence[Claim]) -> Table:
-    rows = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
-    return Table(("Claim of the paper", "Outcome", "here", "printed", "What differs"), rows, "The paper's claims")
 
 
 def _protocol_table(evidence: Evidence) -> Compared:

@@ -170,7 +170,7 @@ def judge_interval(
 
 
 ROLLOUTS = ("R0", "SC-C", "L28-C")
-PAPER_PAIRS, PAPER_STEPS = 3000, 500
+PAPER_DATA = {"pairs": 3000, "steps": 500}  # of the paper's protocol
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,14 +239,8 @@ class Evidence:
     def trial(self) -> bool:
         """Whether a run that serves a block used other data than the paper's: a trial run, of which no row compares."""
         served = {entry.digest for entries in self.blocks.values() for entry in entries}
-        return any(is_shortened(self.records[digest]) for digest in served if digest in self.records)
-
-
-def is_shortened(record: Record) -> bool:
-    """Whether the run's data are not those of the paper's protocol."""
-    data = record.spec.get("data", {})
-    sizes = (data.get("pairs", PAPER_PAIRS), data.get("steps", PAPER_STEPS))
-    return sizes != (PAPER_PAIRS, PAPER_STEPS)
+        data = [self.records[digest].spec.get("data", {}) for digest in served if digest in self.records]
+        return any(one.get(key, size) != size for one in data for key, size in PAPER_DATA.items())
 
 
 def score(record: Record) -> Summary:

@@ -184,16 +184,10 @@ def log_abs_det(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.log1p(excess.rounded()).sum(-1)
 
 
-def symplectic_form(width: int, like: Tensor) -> Tensor:
-    """Omega = [[0, I], [-I, 0]], (2h, 2h), with the dtype and device of `like`."""
-    eye = torch.eye(width, dtype=like.dtype, device=like.device)
-    zero = torch.zeros_like(eye)
-    return torch.cat((torch.cat((zero, eye), dim=1), torch.cat((-eye, zero), dim=1)))
-
-
 def symplectic_defect(jacobian: Tensor) -> Tensor:
     """|J^T Omega J - Omega| in the spectral norm, (...), for any (..., 2h, 2h) matrix over (y, theta)."""
-    omega = symplectic_form(jacobian.shape[-1] // 2, jacobian)
+    eye = torch.eye(jacobian.shape[-1] // 2, dtype=jacobian.dtype, device=jacobian.device)
+    omega = torch.kron(torch.tensor([[0, 1], [-1, 0]]).to(eye), eye)  # [[0, I], [-I, 0]]
     norm: Tensor = torch.linalg.matrix_norm(jacobian.mT @ omega @ jacobian - omega, ord=2)
     return norm
 
