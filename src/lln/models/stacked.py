@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lln.core.errors import InputError, check_int
+from lln.core.errors import check_int
 from lln.models.base import NetworkEnsemble, StateNetwork
 from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.lens import LensNetwork
@@ -160,49 +160,33 @@ class _StackedLinear(nn.Module):
 class _StackedBatchNorm(nn.Module):
     """S batch normalisations of h coordinates, as one of S h coordinates."""
 
+    NAMES = ("weight", "bias", "running_mean", "running_var")
+
     def __init__(self, norms: Sequence[nn.BatchNorm1d]) -> None:
         super().__init__()
         self.momentum, self.eps = float(norms[0].momentum or 0.0), norms[0].eps
-        self.weight = nn.Parameter(torch.stack([norm.weight.detach() for norm in norms]))
-        self.bias = nn.Parameter(torch.stack([norm.bias.detach() for norm in norms]))
-        self.running_mean: Tensor
-        self.running_var: Tensor
-        self.register_buffer("running_mean", torch.stack([_given(norm.running_mean) for norm in norms]))
-        self.register_buffer("running_var", torch.stack([_given(norm.running_var) for norm in norms]))
+        for name in self.NAMES[:2]:
+            self.register_parameter(name, nn.Parameter(torch.stack([getattr(norm, name).detach() for norm in norms])))
+        for name in self.NAMES[2:]:
+            self.register_buffer(name, torch.stack([getattr(norm, name) for norm in norms]))
 
     def forward(self, z: Tensor) -> Tensor:
         """(S, B, h) -> (S, B, h), each member and coordinate over its own B."""
         members, rows, width = z.shape
         flat = z.transpose(0, 1).reshape(rows, members * width)
-        flat = F.batch_norm(
-            flat,
-            self.running_mean.view(-1),
-            self.running_var.view(-1),
-            self.weight.view(-1),
-            self.bias.view(-1),
-            self.training,
-            self.momentum,
-            self.eps,
-        )
+        weight, bias, mean, variance = (getattr(self, name).view(-1) for name in self.NAMES)
+        flat = F.batch_norm(flat, mean, variance, weight, bias, self.training, self.momentum, self.eps)
         return flat.view(rows, members, width).transpose(0, 1)
 
     def write(self, norm: nn.BatchNorm1d, index: int) -> None:
         """Copy member `index` into `norm`."""
-        norm.weight.copy_(self.weight[index])
-        norm.bias.copy_(self.bias[index])
-        _given(norm.running_mean).copy_(self.running_mean[index])
-        _given(norm.running_var).copy_(self.running_var[index])
+        for name in self.NAMES:
+            getattr(norm, name).copy_(getattr(self, name)[index])
 
 
 def _columns(members: Sequence[Any], name: str) -> Iterator[Any]:
     """For each layer, the part called `name` of every member."""
     return zip(*(getattr(member, name) for member in members), strict=True)
-
-
-def _given(value: Tensor | None) -> Tensor:
-    if value is None:
-        raise InputError("a batch normalisation without running statistics cannot be stacked")
-    return value
 
 
 def with_values(module: Module, values: Mapping[str, Tensor], *, requires_grad: bool = True) -> Module:
