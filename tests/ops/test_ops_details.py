@@ -44,7 +44,7 @@ def test_the_backend_that_is_named_is_the_one_that_computes():
     }
     backward = {
         "reference": [t[None] for t in slopes],
-        "eager": factored.backward(y, theta, grad_y, grad_theta, lenses, *optics),
+        "eager": factored.backward((y, theta), (grad_y, grad_theta), lenses, *optics),
         "cpu": [torch.from_numpy(a) for a in cpu_arrays.backward(*arrays, *optics)],
     }
     # Each has a rounding of its own, to the bit.

@@ -168,8 +168,7 @@ class Factored(Backend):
 
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """See `Backend.backward`."""
-        operands = (*rays, *grads, coefficients, *optics.factored())
-        found: Gradients = self.module.backward(*operands, from_outputs=from_outputs)
+        found: Gradients = self.module.backward(rays, grads, coefficients, *optics.factored(), from_outputs)
         return found
 
 
@@ -227,8 +226,7 @@ class Triton(Factored):
 
     def backward_kept(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, kept: Kept) -> Gradients:
         """See `Backend.backward_kept`."""
-        grid, length, scale = optics.factored()
-        return triton_backend.backward(*rays, *grads, coefficients, grid, length, scale, kept=kept)
+        return triton_backend.backward(rays, grads, coefficients, *optics.factored(), kept=kept)
 
 
 class Backends(Registry[Backend]):

@@ -19,9 +19,7 @@ Pair = tuple[Tensor, Tensor]
 Optics = tuple[Grid, float, float]  # grid, length, scale
 
 
-def forward(
-    y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
-) -> tuple[Tensor, Tensor]:
+def forward(y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float) -> Pair:
     """Positions and angles behind the last layer."""
     packed = _pack(coefficients, grid)
     y, theta = y.clone(), theta.clone()
@@ -32,27 +30,18 @@ def forward(
 
 
 def backward(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    coefficients: Tensor,
-    grid: Grid,
-    length: float,
-    scale: float,
-    *,
-    from_outputs: bool = False,
+    rays: Pair, grads: Pair, coefficients: Tensor, grid: Grid, length: float, scale: float, from_outputs: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for positions, angles and coefficients.
 
-    With `from_outputs`, y and theta are the stack's outputs and are carried back by the exact inverse; else they are
-    its inputs and each tile of rows is run forward again.
+    With `from_outputs`, the rays are the stack's outputs and are carried back by the exact inverse; else they are its
+    inputs and each tile of rows is run forward again.
     """
     packed = _pack(coefficients, grid)
     grad_packed = torch.zeros_like(packed)
+    y, theta, grad_y, grad_theta = (tensor.clone() for tensor in (*rays, *grads))
     scratch = _SCRATCH.get(y.device.type, _SCRATCH["cpu"])
     rows = max(1, scratch // max(1, len(packed) * y.shape[0] * y.shape[2]))
-    y, theta, grad_y, grad_theta = y.clone(), theta.clone(), grad_y.clone(), grad_theta.clone()
     for first in range(0, y.shape[1], rows):
         tile = slice(first, first + rows)
         rays, grads = (y[:, tile], theta[:, tile]), (grad_y[:, tile], grad_theta[:, tile])
