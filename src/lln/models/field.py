@@ -12,21 +12,16 @@ from torch import Tensor, nn
 from lln.core.errors import InputError, check_int, positive
 from lln.models.base import NetworkEnsemble, StateNetwork, seeded_linear
 from lln.models.convolution import convolve, convolve_members, kernel_shape, sides
-from lln.models.lens import OPTICAL_LENGTH, LensNetwork, Rays, renamed_length
-from lln.ops import lens_transport, reference
+from lln.models.lens import OPTICAL_LENGTH, Lenses, LensNetwork, Rays, renamed_length
+from lln.ops import lens_transport
 
 
-class FieldBlock(nn.Module):
-    """Rays at every point of a grid: embedded from patches, carried through one stack of lenses.
-
-    It has the optical attributes of `lln.LensNetwork`, so that `lln.paper.theory.geometry` can measure its transport at
-    any point: within a block the stack is invertible, volume-preserving and symplectic.
+class FieldBlock(Lenses):
+    """Rays at every point of a grid: embedded from patches, carried through one stack of lenses that all points share.
 
     Attributes:
         embed_position: from patches to positions, (h, kernel points * channels).
         embed_angle: the same for angles, before their tanh; None starts with angles of zero.
-        coefficients: lens coefficients (D, h, K), shared by all points.
-        backend: which implementation of the transport serves (see `lln.lens_transport`).
     """
 
     def __init__(self, patch: int, like: LensNetwork, generator: torch.Generator | None) -> None:
@@ -38,18 +33,6 @@ class FieldBlock(nn.Module):
     def embeds(self) -> list[nn.Linear]:
         """The embeddings of positions and, where there are any, of angles."""
         return [self.embed_position] if self.embed_angle is None else [self.embed_position, self.embed_angle]
-
-    def optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
-        """What the transport needs beside the rays."""
-        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
-
-    def transport(self, rays: Rays) -> Rays:
-        """The rays behind the last lens; every point of every field is a row of one batch."""
-        return Rays(*lens_transport(rays.y, rays.theta, *self.optics(), backend=self.backend))
-
-    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
-        """The rays that arrive as (y, theta), each (..., h)."""
-        return Rays(*reference.inverse_transport(y, theta, *self.optics()))
 
 
 class FieldLensNetwork(StateNetwork):
@@ -161,7 +144,7 @@ class FieldLensNetwork(StateNetwork):
         """
         field = self._seen(x, static, inputs)
         for index in range(len(self.blocks)):
-            field = self._read(index, self.block(index).transport(self.embed(index, field, ratio)).y, field, ratio)
+            field = self._read(index, self.block(index).transport(*self.embed(index, field, ratio)).y, field, ratio)
         return field
 
     def embed(self, index: int, field: Tensor, ratio: Sequence[float] | None = None) -> Rays:
@@ -183,12 +166,8 @@ class FieldLensNetwork(StateNetwork):
         """Every (y_l, theta_l), l = 0..D, of each block."""
         field, found = self._seen(x, static, inputs), []
         for index in range(len(self.blocks)):
-            coefficients, centers, sigma, length, scale = self.block(index).optics()
-            rays = [self.embed(index, field, ratio)]
-            for layer in coefficients.unsqueeze(1).unbind(0):
-                rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
-            found.append(rays)
-            field = self._read(index, rays[-1].y, field, ratio)
+            found.append(self.block(index).trace(self.embed(index, field, ratio)))
+            field = self._read(index, found[-1][-1].y, field, ratio)
         return found
 
     def inverse(self, y: Tensor, theta: Tensor, block: int = -1) -> Rays:

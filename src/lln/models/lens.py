@@ -39,7 +39,38 @@ class Rays(NamedTuple):
     theta: Tensor
 
 
-class LensNetwork(StateNetwork):
+class Lenses(nn.Module):
+    """A stack of D lenses, and the map of phase space that it makes; invertible, volume-preserving and symplectic."""
+
+    coefficients: nn.Parameter  #: (D, h, K).
+    centers: tuple[float, ...]  #: the control points c_k, exact in float64 whatever the dtype of the parameters.
+    sigma: float  #: width of the Gaussians.
+    length: float  #: propagation distance L of one layer.
+    lens_scale: float  #: scale s of every refraction.
+    backend: str  #: which implementation of the transport serves (see `lln.lens_transport`).
+
+    def optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
+        """What the transport needs beside the rays."""
+        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
+
+    def transport(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays behind the last lens: the map T_D of phase space. Each row of each leading dimension is a ray."""
+        return Rays(*lens_transport(y, theta, *self.optics(), backend=self.backend))
+
+    def trace(self, rays: Rays) -> list[Rays]:
+        """Every (y_l, theta_l), l = 0..D, of rays that enter as `rays`."""
+        coefficients, centers, sigma, length, scale = self.optics()
+        found = [rays]
+        for layer in coefficients.unsqueeze(1).unbind(0):
+            found.append(Rays(*reference.lens_transport(*found[-1], layer, centers, sigma, length, scale)))
+        return found
+
+    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays (y_0, theta_0) that arrive as (y_D, theta_D), each (..., h)."""
+        return Rays(*reference.inverse_transport(y, theta, *self.optics()))
+
+
+class LensNetwork(StateNetwork, Lenses):
     """Embed a state as rays, carry them through D lenses, read the next state off their positions.
 
     ``y_0 = W_y x + b_y`` and ``theta_0 = tanh(W_theta x + b_theta)``; then D times
@@ -127,10 +158,6 @@ class LensNetwork(StateNetwork):
         theta = torch.zeros_like(y) if self.embed_angle is None else torch.tanh(self.embed_angle(x))
         return Rays(y, theta)
 
-    def transport(self, y: Tensor, theta: Tensor) -> Rays:
-        """The rays behind the last lens: the map T_D of phase space."""
-        return Rays(*lens_transport(y, theta, *self._optics(), backend=self.backend))
-
     def forward(self, x: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
         y, _ = self.transport(*self.embed(x))
@@ -165,17 +192,13 @@ class LensNetwork(StateNetwork):
             self.coefficients.unsqueeze(0),
             self.readout.weight.unsqueeze(0),
             self.readout.bias.unsqueeze(0),
-            *self._optics()[1:],
+            *self.optics()[1:],
             self.backend,
         )
 
     def states(self, x: Tensor) -> list[Rays]:
         """Every (y_l, theta_l), l = 0..D."""
-        coefficients, centers, sigma, length, scale = self._optics()
-        rays = [self.embed(x)]
-        for layer in coefficients.unsqueeze(1).unbind(0):
-            rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
-        return rays
+        return self.trace(self.embed(x))
 
     def inverse(self, y: Tensor, theta: Tensor) -> Rays:
         """The rays (y_0, theta_0) that arrive as (y_D, theta_D)."""
@@ -183,13 +206,10 @@ class LensNetwork(StateNetwork):
             self._check_tensor(name, value)
             if value.ndim < 1 or value.shape[-1] != self.width:
                 raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
-        return Rays(*reference.inverse_transport(y, theta, *self._optics()))
+        return super().inverse(y, theta)
 
     def config(self) -> dict[str, Any]:
         """The arguments that rebuild this network."""
         sizes = ("n_in", "n_out", "width", "depth", "basis")
         optics = ("optical_length", "lens_scale", "control_range", "sigma", "initial_angle")
         return {name: getattr(self, name) for name in (*sizes, *optics)} | {"propagation": self.length}
-
-    def _optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
-        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
