@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
-from lln.ops import dispatch, lens_transport
+from lln.ops import backends, lens_transport
 from tests.contracts.operator_cases import make_case
 
 Function = Callable[..., tuple[Tensor, Tensor]]
@@ -255,4 +255,4 @@ def table(backends: list[str], device: str = "cpu") -> str:
 
 if __name__ == "__main__":
     cuda = torch.cuda.is_available()
-    print(table(["triton"], "cuda") if cuda else table([name for name in dispatch.registry if name != "triton"]))
+    print(table(["triton"], "cuda") if cuda else table([name for name in backends.registry if name != "triton"]))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import lln
-from lln.ops import backends, derivatives, dispatch, explain, reference
+from lln.ops import backends, derivatives, explain, reference
 from tests.contracts.operator_cases import make_case
 from tests.contracts.operator_checks import CHECKS, Subject
 
@@ -43,12 +43,12 @@ class Looped(backends.Backend):
 
 @pytest.fixture
 def looped(monkeypatch):
-    known = {name: dispatch.registry.get(name) for name in dispatch.registry}
-    monkeypatch.setattr(dispatch, "registry", dispatch.Backends("backend", "lln.backends", known))
-    dispatch.registry.register("looped", Looped())
+    known = {name: backends.registry.get(name) for name in backends.registry}
+    monkeypatch.setattr(backends, "registry", backends.Backends("backend", "lln.backends", known))
+    backends.registry.register("looped", Looped())
     yield
     monkeypatch.undo()
-    dispatch.registry.register("reference", backends.Reference())  # forgets what was chosen
+    backends.registry.register("reference", backends.Reference())  # forgets what was chosen
 
 
 @pytest.mark.usefixtures("looped")
@@ -65,7 +65,7 @@ def test_auto_takes_the_lowest_rank_that_serves():
     assert said.serves != "looped"
     assert said.reasons["looped"] == "it takes narrow stacks only"
     with pytest.raises(lln.InputError, match="backend 'looped' cannot serve this call: it takes narrow stacks only"):
-        lln.ops.dispatch.resolve("looped", backends.Call.of(wide.y[None], wide.coefficients[None], wide.centers, 1.0))
+        lln.ops.backends.resolve("looped", backends.Call.of(wide.y[None], wide.coefficients[None], wide.centers, 1.0))
 
 
 @pytest.mark.usefixtures("looped")
@@ -80,6 +80,10 @@ def test_a_network_can_name_it():
 @pytest.mark.parametrize("name", ["auto", "loopde"])
 def test_what_is_no_backend_is_refused(name):
     with pytest.raises(lln.InputError, match=f"backend '{name}' cannot be registered: it needs a name other than"):
-        dispatch.registry.register(name, Looped() if name == "auto" else object())
+        backends.registry.register(name, Looped() if name == "auto" else object())
     with pytest.raises(lln.InputError, match="unknown backend 'loopde'"):
-        dispatch.check_backend("loopde")
+        backends.check_backend("loopde")
+
+
+def test_the_old_name_of_the_module_still_works():
+    assert lln.ops.dispatch is backends

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lln.ops import dispatch
+from lln.ops import backends
 from lln.ops.cpu import backend as cpu_backend
 from tests.contracts.operator_checks import CHECKS, Subject
 
@@ -24,5 +24,5 @@ def test_what_torch_does(backend, check):
 def test_the_page_lists_every_check_and_backend():
     page = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert rows[0] == f"| feature of torch | {' | '.join(dispatch.registry)} |"
+    assert rows[0] == f"| feature of torch | {' | '.join(backends.registry)} |"
     assert [row.split(" | ")[0][2:] for row in rows[1:]] == list(CHECKS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import lln
-from lln.ops import backends, dispatch, drift, explain
+from lln.ops import backends, drift, explain
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu.simd import levels
 from tests.contracts.operator_cases import (
@@ -225,14 +225,14 @@ def test_uneven_centres_go_to_the_reference():
 def test_explain_names_every_backend():
     case = make_case()
     said = explain(case.y, case.theta, case.coefficients, case.centers, case.sigma)
-    assert set(said.reasons) == set(dispatch.registry)
+    assert set(said.reasons) == set(backends.registry)
     assert said.reasons[said.serves] == "serves"
     assert "the operands are on cpu" in said.reasons["triton"]
     wide = explain(case.y.double(), case.theta.double(), case.coefficients.double(), case.centers, case.sigma)
     assert wide.serves == said.serves
     call = backends.Call.of(case.y[None], case.coefficients[None], case.centers, case.sigma)
     half = dataclasses.replace(call, dtype=torch.float16)
-    assert dispatch.refusal("cpu", half) == "it computes in float32 or float64, not torch.float16"
+    assert backends.refusal("cpu", half) == "it computes in float32 or float64, not torch.float16"
 
 
 def test_drift_grows_with_the_path_and_not_with_depth():

@@ -8,8 +8,7 @@ import torch
 
 from lln.core.errors import InputError
 from lln.data import cache
-from lln.ops import dispatch as backends
-from lln.ops import factored, lens_transport, reference
+from lln.ops import backends, factored, lens_transport, reference
 from lln.ops.cpu import backend as cpu_backend
 from lln.ops.cpu import simd as cpu_compile
 from lln.ops.grid import even_grid
@@ -45,7 +44,7 @@ def test_the_backend_that_is_named_is_the_one_that_computes():
     }
     backward = {
         "reference": [t[None] for t in slopes],
-        "eager": factored.backward(y, theta, grad_y, grad_theta, lenses, *optics),
+        "eager": factored.backward((y, theta), (grad_y, grad_theta), lenses, *optics),
         "cpu": [torch.from_numpy(a) for a in cpu_arrays.backward(*arrays, *optics)],
     }
     # Each has a rounding of its own, to the bit.

@@ -42,27 +42,26 @@ class StateNetwork(nn.Module, ABC):
         """The configuration, for print(network)."""
         return ", ".join(f"{key}={value!r}" for key, value in self.config().items())
 
+    def _check_tensor(self, name: str, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
+        if not value.dtype.is_floating_point:
+            raise InputError(f"{name} must be floating point, got {value.dtype}; convert it with .float()")
+        device = self.readout.weight.device
+        if value.device != device:
+            raise InputError(f"{name} is on {value.device} but the network is on {device}; move one with .to(...)")
+
     def _check(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor):
-            raise InputError(f"the input must be a torch tensor, got {type(x).__name__}")
-        if not x.dtype.is_floating_point:
-            raise InputError(f"the input must be floating point, got {x.dtype}; convert it with .float()")
+        self._check_tensor("the input", x)
         if x.ndim < 1 or x.shape[-1] != self.n_in:
             raise InputError(f"the input's last dimension must be n_in = {self.n_in}, got shape {tuple(x.shape)}")
-        device = self.readout.weight.device
-        if x.device != device:
-            raise InputError(f"the input is on {x.device} but the network is on {device}; move one with .to(...)")
         dtype = self.readout.weight.dtype
         if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
             raise InputError(f"the input is {x.dtype} but the network is {dtype}; convert one with .to(...)")
 
 
 class NetworkEnsemble(nn.Module):
-    """S networks of one class and configuration with stacked parameters; each sees its own input.
-
-    Args:
-        members: the networks; their parameters and buffers are copied.
-    """
+    """S networks of one class and configuration with stacked copies of their parameters; each sees its own input."""
 
     def __init__(self, members: Sequence[StateNetwork]) -> None:
         super().__init__()

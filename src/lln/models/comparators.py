@@ -24,13 +24,7 @@ class PlainMLP(StateNetwork):
     """
 
     def __init__(
-        self,
-        n_in: int,
-        n_out: int,
-        *,
-        width: int = 128,
-        depth: int = 40,
-        generator: torch.Generator | None = None,
+        self, n_in: int, n_out: int, *, width: int = 128, depth: int = 40, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.n_in, self.n_out = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
@@ -89,13 +83,7 @@ class ResidualBatchNormMLP(ResidualMLP):
     """``z <- z + relu(BatchNorm(W_l z + b_l))``, the normalisation affine."""
 
     def __init__(
-        self,
-        n_in: int,
-        n_out: int,
-        *,
-        width: int = 128,
-        depth: int = 40,
-        generator: torch.Generator | None = None,
+        self, n_in: int, n_out: int, *, width: int = 128, depth: int = 40, generator: torch.Generator | None = None
     ) -> None:
         super().__init__(n_in, n_out, width=width, depth=depth, generator=generator)
         self.norms = nn.ModuleList(nn.BatchNorm1d(self.width) for _ in range(self.depth))
@@ -107,16 +95,7 @@ class ResidualBatchNormMLP(ResidualMLP):
 
 
 class LayerScaleMLP(ResidualMLP):
-    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate.
-
-    Args:
-        n_in: size of the input's last dimension.
-        n_out: size of the output's last dimension.
-        width: hidden width h.
-        depth: number of residual layers D.
-        initial_scale: the value at which every gamma starts.
-        generator: source of the initial values, on the CPU; None takes torch's global one.
-    """
+    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate, from `initial_scale` on."""
 
     def __init__(
         self,

@@ -66,15 +66,9 @@ def convolve(
     boundary: Sides,
     ratio: Sequence[float] | None = None,
 ) -> Tensor:
-    """(..., *points, channels) -> (..., *points, out), with the weight (out, kernel points * channels).
+    """(..., *points, channels) -> (..., *points, out), with the weight (out, kernel points * channels) and bias (out,).
 
-    Args:
-        x: the field.
-        weight: of the patches; see the module.
-        bias: (out,), or None.
-        kernel: points of the kernel along each axis.
-        boundary: what lies beyond each side.
-        ratio: points that a step of the kernel spans along each axis; None is 1 everywhere.
+    `kernel` has the points of the kernel along each axis, `ratio` the points that one of its steps spans; None is 1.
     """
     # Matrix products run best on a GPU, and there many networks at once; oneDNN's convolutions on a CPU.
     dilation = _dilation(ratio, len(kernel))

@@ -65,12 +65,8 @@ def comparator_cost(name: str, n_in: int, n_out: int, *, width: int, depth: int)
     Cost(parameters=661379, operations=1322755, exponentials=0, tangents=0)
     """
     more_parameters, more_operations = _LAYER_EXTRAS[choice("comparator", name, _LAYER_EXTRAS)]
-    n, m, h, d = (
-        check_int("n_in", n_in, 1),
-        check_int("n_out", n_out, 1),
-        check_int("width", width, 1),
-        check_int("depth", depth, 1),
-    )
+    n, m = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
+    h, d = check_int("width", width, 1), check_int("depth", depth, 1)
     return Cost(
         parameters=h * (n + 1) + d * h * (h + 1) + m * (h + 1) + d * h * more_parameters,
         operations=2 * (n * h + d * h * h + h * m) + 2 * (d + 1) * h + m + d * h * more_operations,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,45 +12,27 @@ from torch import Tensor, nn
 from lln.core.errors import InputError, check_int, positive
 from lln.models.base import NetworkEnsemble, StateNetwork, seeded_linear
 from lln.models.convolution import convolve, convolve_members, kernel_shape, sides
-from lln.models.lens import COEFFICIENT_STD, OPTICAL_LENGTH, LensNetwork, Rays, renamed_length
-from lln.ops import lens_transport, reference
+from lln.models.lens import OPTICAL_LENGTH, Lenses, LensNetwork, Rays, renamed_length
+from lln.ops import lens_transport
 
 
-class FieldBlock(nn.Module):
-    """Rays at every point of a grid: embedded from patches, carried through one stack of lenses.
-
-    It has the optical attributes of `lln.LensNetwork`, so that `lln.paper.theory.geometry` can measure its transport at
-    any point: within a block the stack is invertible, volume-preserving and symplectic.
+class FieldBlock(Lenses):
+    """Rays at every point of a grid: embedded from patches, carried through one stack of lenses that all points share.
 
     Attributes:
         embed_position: from patches to positions, (h, kernel points * channels).
         embed_angle: the same for angles, before their tanh; None starts with angles of zero.
-        coefficients: lens coefficients (D, h, K), shared by all points.
-        backend: which implementation of the transport serves (see `lln.lens_transport`).
     """
 
     def __init__(self, patch: int, like: LensNetwork, generator: torch.Generator | None) -> None:
         super().__init__()
         self.centers, self.sigma, self.length = like.centers, like.sigma, like.length
         self.lens_scale, self.backend = like.lens_scale, "auto"
-        self.embed_position = seeded_linear(patch, like.width, generator)
-        # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
-        embed_angle = seeded_linear(patch, like.width, generator)
-        self.embed_angle = embed_angle if like.initial_angle == "learned" else None
-        draw = torch.empty(like.depth, like.width, like.basis).normal_(std=COEFFICIENT_STD, generator=generator)
-        self.coefficients = nn.Parameter(draw.to(self.embed_position.weight.device))
+        self.embed_position, self.embed_angle, self.coefficients = like.draw(patch, generator)
 
-    def optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
-        """What the transport needs beside the rays."""
-        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
-
-    def transport(self, rays: Rays) -> Rays:
-        """The rays behind the last lens; every point of every field is a row of one batch."""
-        return Rays(*lens_transport(rays.y, rays.theta, *self.optics(), backend=self.backend))
-
-    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
-        """The rays that arrive as (y, theta), each (..., h)."""
-        return Rays(*reference.inverse_transport(y, theta, *self.optics()))
+    def embeds(self) -> list[nn.Linear]:
+        """The embeddings of positions and, where there are any, of angles."""
+        return [self.embed_position] if self.embed_angle is None else [self.embed_position, self.embed_angle]
 
 
 class FieldLensNetwork(StateNetwork):
@@ -162,12 +144,12 @@ class FieldLensNetwork(StateNetwork):
         """
         field = self._seen(x, static, inputs)
         for index in range(len(self.blocks)):
-            field = self._read(index, self._block(index).transport(self.embed(index, field, ratio)).y, field, ratio)
+            field = self._read(index, self.block(index).transport(*self.embed(index, field, ratio)).y, field, ratio)
         return field
 
     def embed(self, index: int, field: Tensor, ratio: Sequence[float] | None = None) -> Rays:
         """The rays that leave block `index`'s field, y_0 and theta_0, each (..., *points, h)."""
-        block = self._block(index)
+        block = self.block(index)
         y = self._convolved(field, block.embed_position, ratio)
         if block.embed_angle is None:
             return Rays(y, torch.zeros_like(y))
@@ -184,12 +166,8 @@ class FieldLensNetwork(StateNetwork):
         """Every (y_l, theta_l), l = 0..D, of each block."""
         field, found = self._seen(x, static, inputs), []
         for index in range(len(self.blocks)):
-            coefficients, centers, sigma, length, scale = self._block(index).optics()
-            rays = [self.embed(index, field, ratio)]
-            for layer in coefficients.unsqueeze(1).unbind(0):
-                rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
-            found.append(rays)
-            field = self._read(index, rays[-1].y, field, ratio)
+            found.append(self.block(index).trace(self.embed(index, field, ratio)))
+            field = self._read(index, found[-1][-1].y, field, ratio)
         return found
 
     def inverse(self, y: Tensor, theta: Tensor, block: int = -1) -> Rays:
@@ -197,7 +175,7 @@ class FieldLensNetwork(StateNetwork):
         for name, value in (("y", y), ("theta", theta)):
             if value.shape[-1:] != (self.width,):
                 raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
-        return self._block(block).inverse(y, theta)
+        return self.block(block).inverse(y, theta)
 
     def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
         """Physical width of one kernel along each axis, from its first point to its last, on the grid of training."""
@@ -214,12 +192,12 @@ class FieldLensNetwork(StateNetwork):
     @property
     def backend(self) -> str:
         """Which implementation of the transport serves in all blocks."""
-        return self._block(0).backend
+        return self.block(0).backend
 
     @backend.setter
     def backend(self, name: str) -> None:
         for index in range(len(self.blocks)):
-            self._block(index).backend = name
+            self.block(index).backend = name
 
     def config(self) -> dict[str, Any]:
         """The arguments that rebuild this network."""
@@ -236,17 +214,17 @@ class FieldLensNetwork(StateNetwork):
             **self._optics,
         }
 
-    def _block(self, index: int) -> FieldBlock:
-        block = self.blocks[index]
-        assert isinstance(block, FieldBlock)
-        return block
+    def block(self, index: int) -> FieldBlock:
+        """One of the blocks."""
+        return cast("FieldBlock", self.blocks[index])
+
+    def reader(self, index: int) -> nn.Linear:
+        """What reads a field off the rays behind block `index`."""
+        return self.readout if index == len(self.blocks) - 1 else cast("nn.Linear", self.between[index])
 
     def _read(self, index: int, y: Tensor, field: Tensor, ratio: Sequence[float] | None) -> Tensor:
-        last = index == len(self.blocks) - 1
-        layer = self.readout if last else self.between[index]
-        assert isinstance(layer, nn.Linear)
-        out = self._convolved(y, layer, ratio)
-        return out if last or index == 0 else field + out
+        out = self._convolved(y, self.reader(index), ratio)
+        return field + out if 0 < index < len(self.blocks) - 1 else out
 
     def _convolved(self, x: Tensor, layer: nn.Linear, ratio: Sequence[float] | None) -> Tensor:
         return convolve(x, layer.weight, layer.bias, self.kernel, self.boundary, ratio)
@@ -261,23 +239,17 @@ class FieldLensNetwork(StateNetwork):
         parts = [x]
         for name, value, channels in (("static", static, self.static), ("inputs", inputs, self.inputs)):
             if (value is None) != (channels == 0):
-                raise InputError(f"the network has {channels} {name} channels, but {_given(value)} was given for them")
+                given = "none" if value is None else f"a tensor of shape {tuple(value.shape)}"
+                raise InputError(f"the network has {channels} {name} channels, but {given} was given for them")
             if value is None:
                 continue
             wanted = (channels,) if name == "inputs" else (*points, channels)
             if value.shape[-len(wanted) :] != wanted:
-                raise InputError(f"{name} must have shape (..., {_listed(wanted)}), got {tuple(value.shape)}")
+                shape = ", ".join(map(str, wanted))
+                raise InputError(f"{name} must have shape (..., {shape}), got {tuple(value.shape)}")
             spread = value.reshape(*value.shape[:-1], *[1] * self.dimensions, channels) if name == "inputs" else value
             parts.append(spread.to(x).expand(*x.shape[:-1], channels))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-
-
-def _given(value: Tensor | None) -> str:
-    return "none" if value is None else f"a tensor of shape {tuple(value.shape)}"
-
-
-def _listed(shape: Sequence[int]) -> str:
-    return ", ".join(map(str, shape))
 
 
 class FieldEnsemble(NetworkEnsemble):
@@ -290,15 +262,15 @@ class FieldEnsemble(NetworkEnsemble):
             raise InputError(f"an ensemble of fields takes no global inputs, but its members have {first.inputs}")
         self.static, self.kernel, self.boundary = first.static, first.kernel, first.boundary
         self.backend, self.count = first.backend, len(first.blocks)
-        block = _block(first, 0)
+        block = first.block(0)
         self._optics = (block.centers, block.sigma, block.length, block.lens_scale)
         self.embed_weight, self.embed_bias = nn.ParameterList(), nn.ParameterList()
         self.coefficients = nn.ParameterList()
         self.read_weight, self.read_bias = nn.ParameterList(), nn.ParameterList()
         for index in range(self.count):
-            embeds = [_embeds(member, index) for member in members]
-            reads = [_read(member, index) for member in members]
-            lenses = [_block(member, index).coefficients for member in members]
+            embeds = [member.block(index).embeds() for member in members]
+            reads = [member.reader(index) for member in members]
+            lenses = [member.block(index).coefficients for member in members]
             self.embed_weight.append(_stacked([torch.cat([layer.weight for layer in each]) for each in embeds]))
             self.embed_bias.append(_stacked([torch.cat([layer.bias for layer in each]) for each in embeds]))
             self.coefficients.append(_stacked(lenses))
@@ -306,12 +278,9 @@ class FieldEnsemble(NetworkEnsemble):
             self.read_bias.append(_stacked([layer.bias for layer in reads]))
 
     def forward(self, x: Tensor, *, static: Tensor | None = None, ratio: Sequence[float] | None = None) -> Tensor:
-        """(S, ..., *points, n_in) -> (S, ..., *points, n_out): member s sees x[s].
+        """(S, ..., *points, n_in) -> (S, ..., *points, n_out): member s sees x[s]; with S = 1 all see the same.
 
-        Args:
-            x: one field for each member; S = 1 gives all members the same.
-            static: (*points, static), or None where the networks have none.
-            ratio: spacing of the grid of training over that of x, for each axis; None is 1.
+        The other arguments are those of `FieldLensNetwork`; `static` is (*points, static).
         """
         if static is not None:
             x = torch.cat((x, static.to(x).expand(*x.shape[:-1], static.shape[-1])), dim=-1)
@@ -337,36 +306,17 @@ class FieldEnsemble(NetworkEnsemble):
         network.backend = self.backend
         with torch.no_grad():
             for block in range(self.count):
-                embeds = _embeds(network, block)
-                for place, layer in enumerate(embeds):
+                for place, layer in enumerate(network.block(block).embeds()):
                     rows = slice(place * network.width, (place + 1) * network.width)
                     layer.weight.copy_(self.embed_weight[block][index, rows])
                     layer.bias.copy_(self.embed_bias[block][index, rows])
-                _block(network, block).coefficients.copy_(self.coefficients[block][index])
-                _read(network, block).weight.copy_(self.read_weight[block][index])
-                _read(network, block).bias.copy_(self.read_bias[block][index])
+                network.block(block).coefficients.copy_(self.coefficients[block][index])
+                network.reader(block).weight.copy_(self.read_weight[block][index])
+                network.reader(block).bias.copy_(self.read_bias[block][index])
         return network
 
     def _convolved(self, x: Tensor, weight: Tensor, bias: Tensor, ratio: Sequence[float] | None) -> Tensor:
         return convolve_members(x, weight, bias, self.kernel, self.boundary, ratio)
-
-
-def _block(network: FieldLensNetwork, index: int) -> FieldBlock:
-    block = network.blocks[index]
-    assert isinstance(block, FieldBlock)
-    return block
-
-
-def _embeds(network: FieldLensNetwork, index: int) -> list[nn.Linear]:
-    """The embeddings of positions and, where there are any, of angles."""
-    block = _block(network, index)
-    return [block.embed_position] if block.embed_angle is None else [block.embed_position, block.embed_angle]
-
-
-def _read(network: FieldLensNetwork, index: int) -> nn.Linear:
-    layer = network.readout if index == len(network.blocks) - 1 else network.between[index]
-    assert isinstance(layer, nn.Linear)
-    return layer
 
 
 def _stacked(tensors: Sequence[Tensor]) -> nn.Parameter:

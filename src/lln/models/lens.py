@@ -39,7 +39,38 @@ class Rays(NamedTuple):
     theta: Tensor
 
 
-class LensNetwork(StateNetwork):
+class Lenses(nn.Module):
+    """A stack of D lenses, and the map of phase space that it makes; invertible, volume-preserving and symplectic."""
+
+    coefficients: nn.Parameter  #: (D, h, K).
+    centers: tuple[float, ...]  #: the control points c_k, exact in float64 whatever the dtype of the parameters.
+    sigma: float  #: width of the Gaussians.
+    length: float  #: propagation distance L of one layer.
+    lens_scale: float  #: scale s of every refraction.
+    backend: str  #: which implementation of the transport serves (see `lln.lens_transport`).
+
+    def optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
+        """What the transport needs beside the rays."""
+        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale
+
+    def transport(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays behind the last lens: the map T_D of phase space. Each row of each leading dimension is a ray."""
+        return Rays(*lens_transport(y, theta, *self.optics(), backend=self.backend))
+
+    def trace(self, rays: Rays) -> list[Rays]:
+        """Every (y_l, theta_l), l = 0..D, of rays that enter as `rays`."""
+        coefficients, centers, sigma, length, scale = self.optics()
+        found = [rays]
+        for layer in coefficients.unsqueeze(1).unbind(0):
+            found.append(Rays(*reference.lens_transport(*found[-1], layer, centers, sigma, length, scale)))
+        return found
+
+    def inverse(self, y: Tensor, theta: Tensor) -> Rays:
+        """The rays (y_0, theta_0) that arrive as (y_D, theta_D), each (..., h)."""
+        return Rays(*reference.inverse_transport(y, theta, *self.optics()))
+
+
+class LensNetwork(StateNetwork, Lenses):
     """Embed a state as rays, carry them through D lenses, read the next state off their positions.
 
     ``y_0 = W_y x + b_y`` and ``theta_0 = tanh(W_theta x + b_theta)``; then D times
@@ -84,26 +115,18 @@ class LensNetwork(StateNetwork):
     ) -> None:
         super().__init__()
         self.n_in, self.n_out = check_int("n_in", n_in, 1), check_int("n_out", n_out, 1)
-        self.width, self.depth, self.basis = (
-            check_int("width", width, 1),
-            check_int("depth", depth, 1),
-            check_int("basis", basis, 1),
-        )
+        self.width, self.depth = check_int("width", width, 1), check_int("depth", depth, 1)
+        self.basis = check_int("basis", basis, 1)
         self.optical_length = finite("optical_length", renamed_length(optical_length, horizon))
         self.lens_scale = finite("lens_scale", lens_scale)
         self.control_range = interval("control_range", control_range)
-        self._centers = self._spread()
+        self.centers = self._spread()
         self.sigma = self.spacing if sigma is None else positive("sigma", sigma)
         self.initial_angle = choice("initial_angle", initial_angle, INITIAL_ANGLES)
         self.backend = "auto"
         self.length = self.optical_length / self.depth if propagation is None else finite("propagation", propagation)
 
-        self.embed_position = seeded_linear(self.n_in, self.width, generator)
-        # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
-        embed_angle = seeded_linear(self.n_in, self.width, generator)
-        self.embed_angle = embed_angle if self.initial_angle == "learned" else None
-        draw = torch.empty(self.depth, self.width, self.basis).normal_(std=COEFFICIENT_STD, generator=generator)
-        self.coefficients = nn.Parameter(draw.to(self.embed_position.weight.device))
+        self.embed_position, self.embed_angle, self.coefficients = self.draw(self.n_in, generator)
         self.readout = seeded_linear(self.width, self.n_out, generator)
 
     @property
@@ -112,12 +135,17 @@ class LensNetwork(StateNetwork):
         low, high = self.control_range
         return (high - low) / max(self.basis - 1, 1)
 
-    @property
-    def centers(self) -> tuple[float, ...]:
-        """The control points c_k, exact in float64 whatever the dtype of the parameters."""
-        return self._centers
+    def draw(self, n_in: int, generator: torch.Generator | None) -> tuple[nn.Linear, nn.Linear | None, nn.Parameter]:
+        """Initial embeddings of positions and angles, from `n_in` numbers, and lens coefficients (D, h, K)."""
+        position = seeded_linear(n_in, self.width, generator)
+        # Drawn even when it is not kept, so that both kinds of angle start from the same other values.
+        angle = seeded_linear(n_in, self.width, generator)
+        lenses = torch.empty(self.depth, self.width, self.basis).normal_(std=COEFFICIENT_STD, generator=generator)
+        kept = angle if self.initial_angle == "learned" else None
+        return position, kept, nn.Parameter(lenses.to(position.weight.device))
 
     def _spread(self) -> tuple[float, ...]:
+        """The control points c_k, exact in float64 whatever the dtype of the parameters."""
         low, high = self.control_range
         if self.basis == 1:
             return ((low + high) / 2,)
@@ -129,10 +157,6 @@ class LensNetwork(StateNetwork):
         y = self.embed_position(x)
         theta = torch.zeros_like(y) if self.embed_angle is None else torch.tanh(self.embed_angle(x))
         return Rays(y, theta)
-
-    def transport(self, y: Tensor, theta: Tensor) -> Rays:
-        """The rays behind the last lens: the map T_D of phase space."""
-        return Rays(*lens_transport(y, theta, *self._optics(), backend=self.backend))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., n_in) -> (..., n_out)."""
@@ -168,39 +192,24 @@ class LensNetwork(StateNetwork):
             self.coefficients.unsqueeze(0),
             self.readout.weight.unsqueeze(0),
             self.readout.bias.unsqueeze(0),
-            *self._optics()[1:],
+            *self.optics()[1:],
             self.backend,
         )
 
     def states(self, x: Tensor) -> list[Rays]:
         """Every (y_l, theta_l), l = 0..D."""
-        coefficients, centers, sigma, length, scale = self._optics()
-        rays = [self.embed(x)]
-        for layer in coefficients.unsqueeze(1).unbind(0):
-            rays.append(Rays(*reference.lens_transport(*rays[-1], layer, centers, sigma, length, scale)))
-        return rays
+        return self.trace(self.embed(x))
 
     def inverse(self, y: Tensor, theta: Tensor) -> Rays:
         """The rays (y_0, theta_0) that arrive as (y_D, theta_D)."""
         for name, value in (("y_D", y), ("theta_D", theta)):
-            if not isinstance(value, Tensor):
-                raise InputError(f"{name} must be a torch tensor, got {type(value).__name__}")
-            if not value.dtype.is_floating_point:
-                raise InputError(f"{name} must be floating point, got {value.dtype}; convert it with .float()")
+            self._check_tensor(name, value)
             if value.ndim < 1 or value.shape[-1] != self.width:
                 raise InputError(f"{name} must have shape (..., {self.width}), got {tuple(value.shape)}")
-            if value.device != self.coefficients.device:
-                raise InputError(
-                    f"{name} is on {value.device} but the network is on {self.coefficients.device}; "
-                    "move one with .to(...)"
-                )
-        return Rays(*reference.inverse_transport(y, theta, *self._optics()))
+        return super().inverse(y, theta)
 
     def config(self) -> dict[str, Any]:
         """The arguments that rebuild this network."""
         sizes = ("n_in", "n_out", "width", "depth", "basis")
         optics = ("optical_length", "lens_scale", "control_range", "sigma", "initial_angle")
         return {name: getattr(self, name) for name in (*sizes, *optics)} | {"propagation": self.length}
-
-    def _optics(self) -> tuple[Tensor, tuple[float, ...], float, float, float]:
-        return self.coefficients, self.centers, self.sigma, self.length, self.lens_scale

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lln.core.errors import InputError, check_int
+from lln.core.errors import check_int
 from lln.models.base import NetworkEnsemble, StateNetwork
 from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.lens import LensNetwork
 from lln.ops import Networks, Scaling, rollout
 
+Module = TypeVar("Module", bound=nn.Module)
+
 _FIELDS = (
-    "position_weight",
-    "position_bias",
-    "angle_weight",
-    "angle_bias",
-    "coefficients",
-    "readout_weight",
-    "readout_bias",
+    *("position_weight", "position_bias", "angle_weight", "angle_bias"),
+    *("coefficients", "readout_weight", "readout_bias"),
 )
 
 
@@ -163,38 +160,28 @@ class _StackedLinear(nn.Module):
 class _StackedBatchNorm(nn.Module):
     """S batch normalisations of h coordinates, as one of S h coordinates."""
 
+    NAMES = ("weight", "bias", "running_mean", "running_var")
+
     def __init__(self, norms: Sequence[nn.BatchNorm1d]) -> None:
         super().__init__()
         self.momentum, self.eps = float(norms[0].momentum or 0.0), norms[0].eps
-        self.weight = nn.Parameter(torch.stack([norm.weight.detach() for norm in norms]))
-        self.bias = nn.Parameter(torch.stack([norm.bias.detach() for norm in norms]))
-        self.running_mean: Tensor
-        self.running_var: Tensor
-        self.register_buffer("running_mean", torch.stack([_given(norm.running_mean) for norm in norms]))
-        self.register_buffer("running_var", torch.stack([_given(norm.running_var) for norm in norms]))
+        for name in self.NAMES[:2]:
+            self.register_parameter(name, nn.Parameter(torch.stack([getattr(norm, name).detach() for norm in norms])))
+        for name in self.NAMES[2:]:
+            self.register_buffer(name, torch.stack([getattr(norm, name) for norm in norms]))
 
     def forward(self, z: Tensor) -> Tensor:
         """(S, B, h) -> (S, B, h), each member and coordinate over its own B."""
         members, rows, width = z.shape
         flat = z.transpose(0, 1).reshape(rows, members * width)
-        flat = F.batch_norm(
-            flat,
-            self.running_mean.view(-1),
-            self.running_var.view(-1),
-            self.weight.view(-1),
-            self.bias.view(-1),
-            self.training,
-            self.momentum,
-            self.eps,
-        )
+        weight, bias, mean, variance = (getattr(self, name).view(-1) for name in self.NAMES)
+        flat = F.batch_norm(flat, mean, variance, weight, bias, self.training, self.momentum, self.eps)
         return flat.view(rows, members, width).transpose(0, 1)
 
     def write(self, norm: nn.BatchNorm1d, index: int) -> None:
         """Copy member `index` into `norm`."""
-        norm.weight.copy_(self.weight[index])
-        norm.bias.copy_(self.bias[index])
-        _given(norm.running_mean).copy_(self.running_mean[index])
-        _given(norm.running_var).copy_(self.running_var[index])
+        for name in self.NAMES:
+            getattr(norm, name).copy_(getattr(self, name)[index])
 
 
 def _columns(members: Sequence[Any], name: str) -> Iterator[Any]:
@@ -202,10 +189,18 @@ def _columns(members: Sequence[Any], name: str) -> Iterator[Any]:
     return zip(*(getattr(member, name) for member in members), strict=True)
 
 
-def _given(value: Tensor | None) -> Tensor:
-    if value is None:
-        raise InputError("a batch normalisation without running statistics cannot be stacked")
-    return value
+def with_values(module: Module, values: Mapping[str, Tensor], *, requires_grad: bool = True) -> Module:
+    """A copy of `module` whose parameters and buffers are `values`, which may be of another shape."""
+    whole = copy.deepcopy(module)
+    for path, part in whole.named_modules():
+        prefix = f"{path}." if path else ""
+        for held in (part._parameters, part._buffers):
+            for name, tensor in held.items():
+                value = values.get(prefix + name)
+                if value is not None:
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    held[name] = nn.Parameter(value, requires_grad=requires_grad) if is_parameter else value
+    return whole
 
 
 class GenericEnsemble(NetworkEnsemble):
@@ -213,19 +208,11 @@ class GenericEnsemble(NetworkEnsemble):
 
     def __init__(self, members: Sequence[StateNetwork]) -> None:
         super().__init__(members)
-        first = members[0]
-        stacked: Any = copy.deepcopy(first)
         states = [member.state_dict() for member in members]
-        for path, module in stacked.named_modules():
-            prefix = f"{path}." if path else ""
-            for held in (module._parameters, module._buffers):
-                for name, tensor in held.items():
-                    if tensor is not None and prefix + name in states[0]:
-                        joined = torch.stack([state[prefix + name].detach() for state in states])
-                        held[name] = nn.Parameter(joined) if isinstance(tensor, nn.Parameter) else joined
-        self.stacked = stacked
+        values = {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+        self.stacked: Any = with_values(members[0], values)
         # The module whose code runs; its own values are never used, so that it is kept out of the parameters.
-        self._code = [copy.deepcopy(first).to("meta")]
+        self._code = [copy.deepcopy(members[0]).to("meta")]
 
     def forward(self, x: Tensor) -> Tensor:
         """(S, ..., n_in) -> (S, ..., n_out): member s sees x[s]."""

@@ -1,11 +1,12 @@
 """The transport operator: one function, several backends, one readable reference; and whole rollouts."""
 
-from lln.ops import reference
+from lln.ops import backends, reference
 from lln.ops.cpu.backend import checked_threads
-from lln.ops.explain import drift, explain
 from lln.ops.rollout import Networks, Scaling, rollout
 from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track, marked, roll, track
-from lln.ops.transport import lens_transport
+from lln.ops.transport import drift, explain, lens_transport
+
+dispatch = backends  # its old name: `lln.ops.dispatch.registry` still works
 
 __all__ = [
     "Flow",

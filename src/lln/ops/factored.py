@@ -16,11 +16,10 @@ _SCRATCH = {"cpu": 1 << 21, "cuda": 1 << 26}
 _LN2 = 0.6931471805599453
 
 Pair = tuple[Tensor, Tensor]
+Optics = tuple[Grid, float, float]  # grid, length, scale
 
 
-def forward(
-    y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
-) -> tuple[Tensor, Tensor]:
+def forward(y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float) -> Pair:
     """Positions and angles behind the last layer."""
     packed = _pack(coefficients, grid)
     y, theta = y.clone(), theta.clone()
@@ -31,63 +30,41 @@ def forward(
 
 
 def backward(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
-    coefficients: Tensor,
-    grid: Grid,
-    length: float,
-    scale: float,
-    *,
-    from_outputs: bool = False,
+    rays: Pair, grads: Pair, coefficients: Tensor, grid: Grid, length: float, scale: float, from_outputs: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for positions, angles and coefficients.
 
-    With `from_outputs`, y and theta are the stack's outputs and are carried back by the exact inverse; else they are
-    its inputs and each tile of rows is run forward again.
+    With `from_outputs`, the rays are the stack's outputs and are carried back by the exact inverse; else they are its
+    inputs and each tile of rows is run forward again.
     """
     packed = _pack(coefficients, grid)
     grad_packed = torch.zeros_like(packed)
+    y, theta, grad_y, grad_theta = (tensor.clone() for tensor in (*rays, *grads))
     scratch = _SCRATCH.get(y.device.type, _SCRATCH["cpu"])
     rows = max(1, scratch // max(1, len(packed) * y.shape[0] * y.shape[2]))
-    y, theta, grad_y, grad_theta = y.clone(), theta.clone(), grad_y.clone(), grad_theta.clone()
-    sweep = _sweep_inverse if from_outputs else _sweep_recompute
     for first in range(0, y.shape[1], rows):
         tile = slice(first, first + rows)
         rays, grads = (y[:, tile], theta[:, tile]), (grad_y[:, tile], grad_theta[:, tile])
-        sweep(rays, grads, packed, grad_packed, grid, length, scale)
+        _sweep(rays, grads, packed, grad_packed, (grid, length, scale), from_outputs)
     weights = _weights(grid, coefficients) * scale
     return grad_y, grad_theta, (grad_packed * weights).permute(1, 0, 3, 2).contiguous()
 
 
-def _sweep_recompute(
-    rays: Pair, grads: Pair, packed: Tensor, grad_packed: Tensor, grid: Grid, length: float, scale: float
-) -> None:
+def _sweep(rays: Pair, grads: Pair, packed: Tensor, grad_packed: Tensor, optics: Optics, from_outputs: bool) -> None:
     """Gradients of one tile, in place of the incoming ones; the rays are spent."""
-    (y, theta), (grad_y, grad_theta) = rays, grads
+    (y, theta), (grad_y, grad_theta), (grid, length, scale) = rays, grads, optics
     path = []
-    for layer in packed.unbind(0):
+    for layer in () if from_outputs else packed.unbind(0):
         y = y.add(theta, alpha=length)
         path.append(y)
         theta.add_(_field(y, layer, grid), alpha=scale)
-    for position, layer, grad_layer in reversed(list(zip(path, packed.unbind(0), grad_packed.unbind(0), strict=True))):
-        _, slope = _adjoint(position, layer, grad_layer, grad_theta, grid)
-        grad_y.add_(slope.mul_(grad_theta), alpha=scale)
-        grad_theta.add_(grad_y, alpha=length)
-
-
-def _sweep_inverse(
-    rays: Pair, grads: Pair, packed: Tensor, grad_packed: Tensor, grid: Grid, length: float, scale: float
-) -> None:
-    """As above, carrying the rays back by the exact inverse."""
-    (y, theta), (grad_y, grad_theta) = rays, grads
     for layer, grad_layer in reversed(list(zip(packed.unbind(0), grad_packed.unbind(0), strict=True))):
-        field, slope = _adjoint(y, layer, grad_layer, grad_theta, grid)
+        field, slope = _adjoint(y if from_outputs else path.pop(), layer, grad_layer, grad_theta, grid)
         grad_y.add_(slope.mul_(grad_theta), alpha=scale)
         grad_theta.add_(grad_y, alpha=length)
-        theta.sub_(field, alpha=scale)
-        y.sub_(theta, alpha=length)
+        if from_outputs:
+            theta.sub_(field, alpha=scale)
+            y.sub_(theta, alpha=length)
 
 
 def _pack(coefficients: Tensor, grid: Grid) -> Tensor:

@@ -42,21 +42,13 @@ _WIDE, _WIDE_REACH = 3.5, 3
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring centres that share an anchor.
+    """Neighbouring centres that share an anchor."""
 
-    Attributes:
-        first: index of the first centre of the group.
-        below: how many centres lie before the anchor.
-        above: how many lie behind it; the group has below + 1 + above centres.
-        anchor: position of the anchor centre.
-        weights: w_i for i = -below..above.
-    """
-
-    first: int
-    below: int
-    above: int
-    anchor: float
-    weights: tuple[float, ...]
+    first: int  #: index of the first centre of the group.
+    below: int  #: how many centres lie before the anchor.
+    above: int  #: how many lie behind it; the group has below + 1 + above centres.
+    anchor: float  #: position of the anchor centre.
+    weights: tuple[float, ...]  #: w_i for i = -below..above.
 
     @property
     def count(self) -> int:
@@ -69,24 +61,15 @@ class Grid:
     """Equally spaced centres, ready for the factored evaluation (symbols: see the module's text).
 
     `even_grid` gives the same object for the same centres, so that caches may tell grids apart by identity.
-
-    Attributes:
-        kappa: scale from positions to z.
-        gamma: slope of log2 E, rounded to the working precision.
-        offset: the integer C.
-        clamp: |z| is clamped here; beyond it 2^(C - z^2) is zero.
-        groups: one group where the range allows, else several.
-        spacing: distance from one centre to the next, signed.
-        wide: whether sigma exceeds the spacing by so much that groups are kept short (see `_WIDE`).
     """
 
-    kappa: float
-    gamma: float
-    offset: int
-    clamp: float
-    groups: tuple[Group, ...]
-    spacing: float
-    wide: bool = False
+    kappa: float  #: scale from positions to z.
+    gamma: float  #: slope of log2 E, rounded to the working precision.
+    offset: int  #: the integer C.
+    clamp: float  #: |z| is clamped here; beyond it 2^(C - z^2) is zero.
+    groups: tuple[Group, ...]  #: one group where the range allows, else several.
+    spacing: float  #: distance from one centre to the next, signed.
+    wide: bool = False  #: whether sigma exceeds the spacing by so much that groups are kept short (see `_WIDE`).
 
     @property
     def basis(self) -> int:

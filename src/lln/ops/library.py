@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -17,8 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from lln.core.errors import InputError
-from lln.ops import derivatives
-from lln.ops import dispatch as backends
+from lln.ops import backends, derivatives
 
 _OPTICS = "Tensor? points, float[] centers, float sigma, float length, float scale, str backend"
 _library = torch.library.Library("lln", "DEF")
@@ -34,12 +34,10 @@ Optics = tuple[Tensor | None, tuple[float, ...], float, float, float, str]
 def transport(y: Tensor, theta: Tensor, coefficients: Tensor, optics: Optics, inverse: bool) -> tuple[Tensor, Tensor]:
     """The operator on (..., h) rays and (D, h, K) lenses, or on (S, ..., h) and (S, D, h, K)."""
     operands = backends.folded(y, theta, coefficients)
-    # torch.func transforms and dual tensors need the class; tracing is content with the operator.
-    wrapped = not torch.compiler.is_compiling() and not _is_tracing()
-    if wrapped:
-        out = _Transport.apply(*operands, _Rest(inverse, _Stack(*optics)))
-    else:
+    if torch.compiler.is_compiling() or _is_tracing():
         out = torch.ops.lln.transport(*operands, inverse, *optics)
+    else:  # torch.func transforms and dual tensors need the class
+        out = _Transport.apply(*operands, _Rest(inverse, _Stack(*optics)))
     return out[0].reshape(y.shape), out[1].reshape(y.shape)
 
 
@@ -352,13 +350,11 @@ def _setup_gradient(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:5])
 
 
-def _op_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-    return (*_gradients(ctx, *grads), *[None] * 7)
+def _for_operator(rule: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[Tensor | None, ...]]:
+    """The rule of an operator, which has seven arguments that are no tensors."""
+    return lambda ctx, *grads: (*rule(ctx, *grads), *[None] * 7)
 
 
-def _op_second(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-    return (*_second(ctx, *cotangents), *[None] * 7)
-
-
-torch.library.register_autograd("lln::transport", _op_gradients, setup_context=_setup, lib=_library)
-torch.library.register_autograd("lln::transport_backward", _op_second, setup_context=_setup_gradient, lib=_library)
+_register = partial(torch.library.register_autograd, lib=_library)
+_register("lln::transport", _for_operator(_gradients), setup_context=_setup)
+_register("lln::transport_backward", _for_operator(_second), setup_context=_setup_gradient)

@@ -31,21 +31,9 @@ def lens_transport(
     backend: str = "reference",
     backward: str = "autograd",
 ) -> tuple[Tensor, Tensor]:
-    """Carry rays through D propagate-refract layers.
+    """Carry rays y, theta (..., h) through D propagate-refract layers with coefficients a (D, h, K).
 
-    Args:
-        y: positions, (..., h).
-        theta: angles, (..., h).
-        coefficients: lens coefficients a, (D, h, K).
-        centers: control points c, (K,).
-        sigma: width of every Gaussian.
-        length: propagation distance L of one layer.
-        scale: lens scale s.
-        backend: ignored, here for the common signature.
-        backward: ignored, here for the common signature.
-
-    Returns:
-        Positions and angles after the last layer, each (..., h).
+    The arguments are those of `lln.lens_transport`; `backend` and `backward` are ignored.
     """
     del backend, backward
     for layer in coefficients.unbind(0):
@@ -62,13 +50,7 @@ def ensemble_transport(y: Tensor, theta: Tensor, coefficients: Tensor, *optics: 
 
 
 def inverse_transport(
-    y: Tensor,
-    theta: Tensor,
-    coefficients: Tensor,
-    centers: Centers,
-    sigma: Number,
-    length: Number,
-    scale: Number = 1.0,
+    y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers, sigma: Number, length: Number, scale: Number = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Undo `lens_transport` layer by layer: take the refraction back, then fly back (eq. 10)."""
     for layer in coefficients.flip(0).unbind(0):

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from lln.core.errors import InputError, check_memory
-from lln.ops.backends import Call
+from lln.ops.backends import Call, resolve
 from lln.ops.cpu import rollout as cpu_rollout
-from lln.ops.dispatch import resolve
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
 

@@ -1,15 +1,20 @@
-"""The public operator: checks its input once, then hands over to a backend."""
+"""The public operator: checks its input once, then hands over to a backend.
+
+`explain` says which backend serves a call and why, `drift` how far the exact inverse drifts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lln.core.errors import InputError, choice, finite, positive
-from lln.ops import library, reference
-from lln.ops.dispatch import check_backend, known, served
+from lln.ops import backends, library, reference
+from lln.ops.backends import check_backend, known, served
+from lln.ops.grid import even_grid
 from lln.ops.reference import Centers, Number
 
 BACKWARDS = ("recompute", "inverse")
@@ -61,8 +66,8 @@ def lens_transport(
         if serves is not None:
             return library.plain_transport(y, theta, coefficients, serves, backward == "inverse")
     check_backend(backend)
-    check_transport(y, theta, coefficients, centers)
-    dtype = common_dtype(y, theta, coefficients)
+    _check_transport(y, theta, coefficients, centers)
+    dtype = _common_dtype(y, theta, coefficients)
     work = torch.float32 if dtype in _HALVES and backend != "reference" else dtype
     y, theta, lenses = _as(y, work), _as(theta, work), _as(coefficients, work)
     numbers = (sigma, length, scale)
@@ -97,7 +102,7 @@ def _fused(
     return library.transport(y, theta, coefficients, (None, _floats(centers), *optics), inverse)
 
 
-def check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> None:
+def _check_transport(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers) -> None:
     """Refuse operands that do not fit together, with one sentence each."""
     if _fits(y, theta, coefficients, centers):
         return
@@ -156,7 +161,7 @@ def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
-def common_dtype(*tensors: Tensor) -> torch.dtype:
+def _common_dtype(*tensors: Tensor) -> torch.dtype:
     """The type that arithmetic between the tensors would have."""
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
@@ -195,3 +200,51 @@ def _floats(centers: Centers) -> tuple[float, ...]:
         return tuple(map(float, centers))
     except (TypeError, ValueError):
         raise InputError(f"centers must be numbers, got {centers!r:.80}") from None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which backend serves a call, and what each of the others says."""
+
+    serves: str  #: the backend that "auto" takes.
+    reasons: dict[str, str]  #: for every backend, "serves", "could serve" or why it cannot.
+
+    def __str__(self) -> str:
+        """One line a backend."""
+        return "\n".join(f"{name:<9} {reason}" for name, reason in self.reasons.items())
+
+
+def explain(y: Tensor, theta: Tensor, coefficients: Tensor, centers: Centers, sigma: float) -> Explanation:
+    """Which backend `lens_transport` takes for these operands, and why the others do not serve."""
+    _check_transport(y, theta, coefficients, centers)
+    members = coefficients.shape[0] if coefficients.ndim == 4 else 1
+    dtype = _common_dtype(y, theta, coefficients)
+    work = torch.float32 if dtype in _HALVES else dtype
+    grid = even_grid(_floats(centers), float(sigma), backends.grid_precision(work))
+    batch = y.numel() // max(1, members * y.shape[-1])
+    call = backends.Call(y.device, work, members, batch, coefficients.shape[-3], y.shape[-1], grid)
+    serves = backends.choose(call)
+    reasons = {name: backends.refusal(name, call) or "could serve" for name in backends.registry}
+    return Explanation(serves, {**reasons, serves: "serves"})
+
+
+def drift(
+    y: Tensor,
+    theta: Tensor,
+    coefficients: Tensor,
+    centers: Centers,
+    sigma: float,
+    length: float,
+    scale: float = 1.0,
+) -> float:
+    """How far the exact inverse, in working precision, misses the inputs it started from.
+
+    The largest |difference| over y and theta, relative to their largest magnitude. Gradients with
+    `backward="inverse"` are off by about as much; it grows with path length and lens strength, not with depth as such.
+    """
+    with torch.no_grad():
+        ends = lens_transport(y, theta, coefficients, centers, sigma, length, scale)
+        back = reference.inverse_transport(*ends, coefficients, centers, sigma, length, scale)
+        size = max(float(t.abs().max()) for t in (y, theta))
+        missed = max(float((a - b).abs().max()) for a, b in zip(back, (y, theta), strict=True))
+    return missed / size if size else missed

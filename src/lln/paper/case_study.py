@@ -189,17 +189,12 @@ def turn_angles(angles: ArrayLike) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The two directions in which a cloud of states spreads most.
+    """The two directions in which a cloud of states spreads most."""
 
-    Attributes:
-        centre: mean of the states it was fitted to, (h,).
-        axes: two orthonormal directions, (2, h); the largest entry of each is positive, so that the sign is fixed.
-        explained: share of the variance along each, (2,).
-    """
-
-    centre: Array
+    centre: Array  #: mean of the states it was fitted to, (h,).
+    #: two orthonormal directions, (2, h); the largest entry of each is positive, so that the sign is fixed.
     axes: Array
-    explained: Array
+    explained: Array  #: share of the variance along each, (2,).
 
     def project(self, states: ArrayLike) -> Array:
         """Coordinates in the plane: (..., h) -> (..., 2)."""

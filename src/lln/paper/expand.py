@@ -25,14 +25,10 @@ class RunSpec:
     """One run: all seeds of one configuration.
 
     The seeds belong to the digest as a group, because in float32 a batched sum rounds differently from a single one.
-
-    Attributes:
-        content: everything that determines the result, as plain data.
-        role: what the run is there for in its block; not part of its identity.
     """
 
-    content: Mapping[str, Any]
-    role: str
+    content: Mapping[str, Any]  #: everything that determines the result, as plain data.
+    role: str  #: what the run is there for in its block; not part of its identity.
 
     @cached_property
     def digest(self) -> str:

@@ -34,29 +34,17 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Setting:
-    """One trial: the equation's constants and its start.
+    """One trial: the equation's constants and its start."""
 
-    Attributes:
-        family: of the system.
-        dt: time step.
-        length: of the domain; without meaning for a chain.
-        viscosity: of a field; on-site stiffness of a chain, relative to its springs.
-        speed: of advection; without meaning elsewhere.
-        conservative: whether Burgers' flux is differenced, in place of u times a difference.
-        closed: whether the start's grid includes the end point; for a chain, whether its ends are free.
-        amplitude: of the start.
-        waves: (ratio, is it a cosine, wave number) of each term.
-    """
-
-    family: str
-    dt: float
-    length: float
-    viscosity: float
-    speed: float
-    conservative: bool
-    closed: bool
-    amplitude: float
-    waves: tuple[tuple[float, bool, int], ...]
+    family: str  #: of the system.
+    dt: float  #: time step.
+    length: float  #: of the domain; without meaning for a chain.
+    viscosity: float  #: of a field; on-site stiffness of a chain, relative to its springs.
+    speed: float  #: of advection; without meaning elsewhere.
+    conservative: bool  #: whether Burgers' flux is differenced, in place of u times a difference.
+    closed: bool  #: whether the start's grid includes the end point; for a chain, whether its ends are free.
+    amplitude: float  #: of the start.
+    waves: tuple[tuple[float, bool, int], ...]  #: (ratio, is it a cosine, wave number) of each term.
 
 
 def draw(family: str, rng: np.random.Generator) -> Setting:

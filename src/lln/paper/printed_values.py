@@ -76,18 +76,21 @@ class Depth40Row(_Row):
     flop_ratio_percent: Decimal
 
 
-class _ScoresRow(_Row):
+class ScoresRow(_Row):
+    """One system of a table with a score for each network or variant."""
+
+    system: str
+
     def scores(self) -> dict[str, MeanAndDeviation]:
         """The score of every network or variant, by its name in the file and in the printed order."""
         cells = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
         return {name: cell for name, cell in cells.items() if isinstance(cell, MeanAndDeviation)}
 
 
-class AllDepthsRow(_ScoresRow):
+class AllDepthsRow(ScoresRow):
     """One depth and system of the all-depth table."""
 
     depth: int
-    system: str
     lens: PrintedScore
     mlp: PrintedScore
     residual: PrintedScore
@@ -99,20 +102,18 @@ class AllDepthsRow(_ScoresRow):
     flop_ratio: Decimal
 
 
-class GradientRow(_ScoresRow):
+class GradientRow(ScoresRow):
     """One system of the gradient table: log10(g_1 / g_40)."""
 
-    system: str
     mlp: PrintedScore
     residual: PrintedScore
     scaled_residual: PrintedScore = Field(alias="scaled-residual")
     lens: PrintedScore
 
 
-class AblationRow(_ScoresRow):
+class AblationRow(ScoresRow):
     """One system of the ablation table."""
 
-    system: str
     full: AblationScore
     no_lens: AblationScore = Field(alias="no-lens")
     zero_angle: AblationScore = Field(alias="zero-angle")

@@ -32,19 +32,13 @@ DONE, FAILED = "done", "failed"
 
 @dataclass(frozen=True)
 class Record:
-    """What one run left behind.
+    """What one run left behind."""
 
-    Attributes:
-        spec: everything that determines the run, as plain data; `spec["kind"]` says which sort of run it is.
-        result: its numbers, by name; empty if it failed.
-        status: "done", also if a rollout diverged (that is a result), or "failed" if the run crashed.
-        error: the crash in words; None if it is done.
-    """
-
+    #: everything that determines the run, as plain data; `spec["kind"]` says which sort of run it is.
     spec: Mapping[str, Any]
-    result: Mapping[str, Any] = field(default_factory=dict)
-    status: str = DONE
-    error: str | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)  #: its numbers, by name; empty if it failed.
+    status: str = DONE  #: "done", also if a rollout diverged (that is a result), or "failed" if the run crashed.
+    error: str | None = None  #: the crash in words; None if it is done.
 
     @property
     def digest(self) -> str:
@@ -78,17 +72,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Timing:
-    """When, where and how long a run took; kept apart from its record.
+    """When, where and how long a run took; kept apart from its record."""
 
-    Attributes:
-        digest: of the run.
-        seconds: wall time in its worker.
-        provenance: date, machine, versions, commit.
-    """
-
-    digest: str
-    seconds: float
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    digest: str  #: of the run.
+    seconds: float  #: wall time in its worker.
+    provenance: Mapping[str, Any] = field(default_factory=dict)  #: date, machine, versions, commit.
 
     def line(self) -> str:
         """The timing as one line of canonical JSON, with its newline."""
@@ -112,15 +100,10 @@ Line = TypeVar("Line", Record, Timing)
 
 @dataclass(frozen=True)
 class Entry:
-    """One run's part in a block.
+    """One run's part in a block."""
 
-    Attributes:
-        digest: of the run.
-        role: what it is there for, as in "row" or "no-lens".
-    """
-
-    digest: str
-    role: str
+    digest: str  #: of the run.
+    role: str  #: what it is there for, as in "row" or "no-lens".
 
 
 def read_records(folder: Path | str) -> dict[str, Record]:
@@ -149,11 +132,7 @@ def read_blocks(folder: Path | str) -> dict[str, list[Entry]]:
 
 
 class RecordStore:
-    """The one writer of a folder of records. Use it as a context; it holds the folder's lock.
-
-    Args:
-        folder: made if it is not there.
-    """
+    """The one writer of a folder of records, made if it is not there. Use it as a context; it holds the lock."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = output_folder(folder)

@@ -24,25 +24,15 @@ PACKAGES = ("torch", "numpy", "llvmlite", "scipy", "scikit-learn")
 
 @dataclass
 class BlockProgress:
-    """How far a block is; the same object is shown again and again.
+    """How far a block is; the same object is shown again and again."""
 
-    Attributes:
-        block: its name.
-        total: number of runs.
-        done: finished ones, also those of earlier calls.
-        failed: crashed ones of this call.
-        running: being worked on now.
-        seconds_left: estimated from the cost of what is done; None until the first run is.
-        seconds: since the block began.
-    """
-
-    block: str
-    total: int = 0
-    done: int = 0
-    failed: int = 0
-    running: int = 0
-    seconds_left: float | None = None
-    seconds: float = 0.0
+    block: str  #: its name.
+    total: int = 0  #: number of runs.
+    done: int = 0  #: finished ones, also those of earlier calls.
+    failed: int = 0  #: crashed ones of this call.
+    running: int = 0  #: being worked on now.
+    seconds_left: float | None = None  #: estimated from the cost of what is done; None until the first run is.
+    seconds: float = 0.0  #: since the block began.
     errors: list[str] = field(default_factory=list)
 
 

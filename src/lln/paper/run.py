@@ -36,33 +36,19 @@ DIGITS = 9  # of a stored curve; more than float32 has
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Standardised data of one run.
+    """Standardised data of one run."""
 
-    Attributes:
-        inputs: (pairs, n).
-        targets: (pairs, n).
-        starts: of the test rollouts, (W, n).
-        truths: what they should visit, (W, steps, n).
-        test_inputs: of the one-step test pairs, (pairs, n); empty over several trajectories.
-        test_targets: likewise.
-    """
-
-    inputs: Array
-    targets: Array
-    starts: Array
-    truths: Array
-    test_inputs: Array
-    test_targets: Array
+    inputs: Array  #: (pairs, n).
+    targets: Array  #: (pairs, n).
+    starts: Array  #: of the test rollouts, (W, n).
+    truths: Array  #: what they should visit, (W, steps, n).
+    test_inputs: Array  #: of the one-step test pairs, (pairs, n); empty over several trajectories.
+    test_targets: Array  #: likewise.
 
 
 def execute(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The result of the run that `spec` describes."""
-    kinds = {
-        "rollout": _rollouts,
-        "multi-trajectory": _rollouts,
-        "gradients": _gradients,
-        "case-study": _case_study,
-    }
+    kinds = {"rollout": _rollouts, "multi-trajectory": _rollouts, "gradients": _gradients, "case-study": _case_study}
     with one_thread():
         return kinds[choice("kind of run", spec["kind"], kinds)](spec)
 

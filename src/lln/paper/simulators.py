@@ -32,11 +32,8 @@ def waves(terms: Terms, u: Array) -> Array:
 def restarted(base: System, terms: Terms, *, closed: bool = False) -> System:
     """A field of the package with another start, a sum of waves.
 
-    Args:
-        base: the equation, its constants and its time step.
-        terms: the start.
-        closed: whether the start is taken on ``linspace(0, L, n)``, end point included, as a script may do it, while
-            the equation is periodic with spacing L / n.
+    A `closed` start is taken on ``linspace(0, L, n)``, end point included, as a script may do it, while the equation is
+    periodic with spacing L / n.
     """
     start = waves(terms, np.arange(base.size) / (base.size - 1 if closed else base.size))
     return UserSystem(base.rhs, start, base.dt, name=base.name, coordinates=base.coordinates, symbols=base.symbols)

@@ -97,30 +97,20 @@ class _Part(BaseModel):
 
 
 class Data(_Part):
-    """How trajectories are cut, in time and never at random.
+    """How trajectories are cut, in time and never at random."""
 
-    Attributes:
-        burn_in: steps that are skipped.
-        pairs: one-step pairs that train, from each training trajectory.
-        steps: length of a test rollout.
-        test_pairs: one-step pairs behind the training pairs, on which the one-step error is measured.
-        dtype: of the simulation.
-        train: seeds of perturbed training trajectories; empty for the system's own start.
-        test: seeds of perturbed test trajectories.
-        windows: at which steps their test rollouts start.
-        perturbation: of a start, relative to its root mean square.
-        train_burn_in: steps that are skipped before the pairs of perturbed training trajectories.
-    """
-
-    burn_in: int = Field(default=500, ge=0)
-    pairs: int = Field(default=3000, ge=2)
-    steps: int = Field(default=500, ge=1)
+    burn_in: int = Field(default=500, ge=0)  #: steps that are skipped.
+    pairs: int = Field(default=3000, ge=2)  #: one-step pairs that train, from each training trajectory.
+    steps: int = Field(default=500, ge=1)  #: length of a test rollout.
+    #: one-step pairs behind the training pairs, on which the one-step error is measured.
     test_pairs: int = Field(default=700, ge=1)
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64"] = "float32"  #: of the simulation.
+    #: seeds of perturbed training trajectories; empty for the system's own start.
     train: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
-    test: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
-    windows: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
-    perturbation: float = Field(default=0.0, ge=0)
+    test: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()  #: seeds of perturbed test trajectories.
+    windows: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()  #: at which steps their test rollouts start.
+    perturbation: float = Field(default=0.0, ge=0)  #: of a start, relative to its root mean square.
+    #: steps that are skipped before the pairs of perturbed training trajectories.
     train_burn_in: int = Field(default=0, ge=0)
 
 

@@ -21,14 +21,10 @@ from lln.train.loop import clip_by_member
 
 
 class TrainingRecipe(Recipe):
-    """How a network is trained.
-
-    Attributes:
-        schedule: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once
-            an epoch.
-    """
+    """How a network is trained."""
 
     batch_size: int = Field(default=1024, ge=1)
+    #: "constant", or "cosine-to-tenth": half a cosine from `learning_rate` to a tenth of it, stepped once an epoch.
     schedule: Literal["constant", "cosine-to-tenth"] = "constant"
 
     def rate(self, epoch: int) -> float:
@@ -55,15 +51,9 @@ def train_members(
 
     Members share nothing: each has its own order, loss and gradient norm, so that all seeds of a row train in one pass.
 
-    Args:
-        model: S members in one module, (S, B, n) -> (S, B, n); every parameter has S as its first dimension.
-        inputs: (pairs, n), shared by all members.
-        targets: (pairs, n), likewise.
-        recipe: epochs, batches, rates.
-        generators: the generator that drew each member's initial values, S of them.
-
-    Returns:
-        The mean loss of each member in the last epoch, (S,).
+    The model holds S of them, (S, B, n) -> (S, B, n), and every parameter has S as its first dimension; inputs and
+    targets, (pairs, n), are shared by all. `generators` are those that drew each member's initial values. Returns the
+    mean loss of each member in the last epoch, (S,).
     """
     kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
     optimizer = kind(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)

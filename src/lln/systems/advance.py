@@ -49,12 +49,7 @@ def stepper(system: System, dt: float | None = None) -> Callable[[Array], Array]
 
 
 def simulate(
-    system: System,
-    steps: int,
-    *,
-    starts: ArrayLike | None = None,
-    dtype: str = "float32",
-    dt: float | None = None,
+    system: System, steps: int, *, starts: ArrayLike | None = None, dtype: str = "float32", dt: float | None = None
 ) -> Array:
     """Advance `system` by `steps` steps and keep every state.
 

@@ -34,6 +34,8 @@ class Lorenz(System):
     """
 
     family = "lorenz"
+    size = 3
+    coordinates = ("x", "y", "z")
 
     rho: float = 28.0
     sigma: float = 10.0
@@ -43,11 +45,6 @@ class Lorenz(System):
     def __post_init__(self) -> None:
         """Check the constants."""
         finite("rho", self.rho), finite("sigma", self.sigma), finite("beta", self.beta), positive("dt", self.dt)
-
-    @property
-    def size(self) -> int:
-        """Three."""
-        return 3
 
     @property
     def name(self) -> str:
@@ -66,8 +63,3 @@ class Lorenz(System):
     def start(self) -> Array:
         """(1, 1, 1)."""
         return np.ones(3)
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        """x, y, z."""
-        return ("x", "y", "z")

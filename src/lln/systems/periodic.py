@@ -20,12 +20,9 @@ class PeriodicField(System):
 
     Space is discretised by central differences of second order, so that what is solved is an ordinary differential
     equation whose own exact solution differs from the field's by O(dx^2).
-
-    Attributes:
-        points: number of points n.
     """
 
-    points: int
+    points: int  #: number of points n.
 
     def __post_init__(self) -> None:
         """Check the grid, the step and the constants."""

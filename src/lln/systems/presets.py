@@ -14,16 +14,12 @@ from lln.systems.periodic import AdvectionDiffusion, Burgers, ReactionDiffusion
 from lln.systems.spring_chain import SpringChain
 
 PRESETS: dict[str, System] = {
-    "lorenz-24": Lorenz(rho=24.0),
-    "lorenz-28": Lorenz(rho=28.0),
-    "springchain-32": SpringChain(masses=32),
-    "springchain-48": SpringChain(masses=48),
-    "burgers-32": Burgers(points=32),
-    "burgers-48": Burgers(points=48),
-    "advecdiff-32": AdvectionDiffusion(points=32),
-    "advecdiff-48": AdvectionDiffusion(points=48),
-    "reactiondiff-32": ReactionDiffusion(points=32),
-    "reactiondiff-48": ReactionDiffusion(points=48),
+    system.name: system
+    for system in (
+        Lorenz(rho=24.0),
+        Lorenz(rho=28.0),
+        *(kind(size) for kind in (SpringChain, Burgers, AdvectionDiffusion, ReactionDiffusion) for size in (32, 48)),
+    )
 }
 
 FIELD_PRESETS: dict[str, SpectralField] = {

@@ -35,14 +35,9 @@ _BLOCK_NUMBERS = 1 << 24
 
 
 class EpochBatches:
-    """Rows of tensors, every row once in an epoch; the last batch of an epoch takes what is left.
+    """Rows of tensors (P, ...), `size` in a batch, every row once in an epoch; its last batch takes what is left.
 
     The order of an epoch is the next draw of one generator for each seed, so epochs must be visited in order.
-
-    Args:
-        tensors: (P, ...) each.
-        size: rows in one batch.
-        seeds: one order for each.
     """
 
     def __init__(self, tensors: Sequence[Tensor], size: int, seeds: Sequence[int]) -> None:
@@ -67,12 +62,7 @@ class EpochBatches:
 
 
 class Orders:
-    """Orders of examples, drawn from seed and epoch; those of the last epoch are kept.
-
-    Args:
-        count: number of examples.
-        device: where the indices are needed.
-    """
+    """Orders of `count` examples, drawn from seed and epoch; those of the last epoch are kept."""
 
     def __init__(self, count: int, device: torch.device | str) -> None:
         self.count, self.device = count, device
@@ -91,14 +81,7 @@ class Orders:
 
 
 class InMemoryBatches:
-    """Pairs of features and targets in memory.
-
-    Args:
-        features: (P, F).
-        targets: (P, n).
-        weights: (P,), or None.
-        device: where they are kept.
-    """
+    """Pairs of features (P, F) and targets (P, n) in memory, with weights (P,) or none."""
 
     def __init__(self, features: Array, targets: Array, weights: Array | None, device: str) -> None:
         self.features = torch.from_numpy(features).to(device, torch.float32)
@@ -130,11 +113,9 @@ class StreamedBatches:
     """Pairs of features and targets on disk, one block of them in memory at a time.
 
     Args:
-        dataset: source of the pairs.
-        history: states in the window of a pair.
+        dataset: source of the pairs, each with a window of `history` states.
         width: number of features, which sets the size of a block.
         convert: turns pairs of states into features and targets.
-        device: where a block is kept.
         seed: of the order of blocks.
     """
 
@@ -153,9 +134,7 @@ class StreamedBatches:
         """The pairs of one update; all members see the same block, each in its own order."""
         whole, rest = divmod(self.pairs, self.rows)
         each = max(1, self.rows // size)
-        last = max(1, rest // size) if rest else 0
-        total = whole * each + last
-        epoch, inside = divmod(update, total)
+        epoch, inside = divmod(update, whole * each + (max(1, rest // size) if rest else 0))
         block, position = divmod(inside, each)
         return self._get(epoch, block).batch(position, size, [subseed(s, epoch, block) for s in seeds])
 
@@ -196,14 +175,11 @@ def unrolled_loss(
 ) -> Loss:
     """The mean squared error of rollouts as a function of a batch, one for each of S members.
 
-    The batch is: states (S, B, H + steps, ...), inputs (S, B, steps, m) or None, weights (S, B) or None.
+    The batch is: states (S, B, H + steps, ...), with H = `history`; inputs (S, B, steps, m) or None; weights (S, B) or
+    None.
 
-    Args:
-        step: one step of the members.
-        history: number of states H that a rollout starts from.
-        steps: length of the rollouts.
-        scale: unit of an error; broadcasts against a state.
-        growing: whether the unit of an error grows with the number of steps, as errors of one sign do.
+    An error counts in units of `scale`, which broadcasts against a state; where it is `growing`, the unit grows with
+    the number of steps, as errors of one sign do.
     """
 
     def loss(rows: Tensor, inputs: Tensor | None, weights: Tensor | None) -> Tensor:
@@ -228,15 +204,13 @@ class UnrolledBatches:
     """Batches of examples for `unrolled_loss`; every example once in an epoch, the last batch takes what is left.
 
     Args:
-        examples: (P, H + steps, ...): H states to start from and the states that follow.
-        history: number of states H.
+        examples: (P, H + steps, ...): H = `history` states to start from and the states that follow.
         size: examples in one batch.
         seeds: of orders and noise, one for each member.
         noise: standard deviation of the noise on the first H states, in their units. Targets stay clean, so that the
             model learns to correct small errors.
         inputs: numbers of examples (B,) -> their known inputs (B, steps, m).
         weights: (P,).
-        device: where batches are needed.
     """
 
     def __init__(
@@ -275,21 +249,13 @@ class UnrolledBatches:
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Runs of consecutive pairs in memory, from which every member of an ensemble draws its own.
+    """Runs of consecutive pairs in memory, from which every member of an ensemble draws its own."""
 
-    Attributes:
-        window: the states before each pair, (P, H, n).
-        after: the state that follows each, (P, n).
-        inputs: known inputs of each pair, (P, m), or None.
-        first: pairs from which a run of `steps` continues without a gap.
-        steps: length of a run.
-    """
-
-    window: Tensor
-    after: Tensor
-    inputs: Tensor | None
-    first: Tensor
-    steps: int
+    window: Tensor  #: the states before each pair, (P, H, n).
+    after: Tensor  #: the state that follows each, (P, n).
+    inputs: Tensor | None  #: known inputs of each pair, (P, m), or None.
+    first: Tensor  #: pairs from which a run of `steps` continues without a gap.
+    steps: int  #: length of a run.
 
     def batch(self, update: int, size: int, seeds: Sequence[int]) -> list[Tensor | None]:
         """States (S, B, H + steps, n), inputs (S, B, steps, m) and no weights, drawn from seed and update."""

@@ -33,9 +33,7 @@ def identity_of(values: Mapping[str, Any]) -> str:
 class Checkpoint:
     """What phases of one job have left behind: plain values and tensors, by the phase's name.
 
-    Args:
-        path: the file; None keeps everything in memory.
-        identity: the job's name (see `identity_of`); a file of another job is refused.
+    A path of None keeps everything in memory. A file of another job (see `identity_of`) is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, identity: str) -> None:
@@ -147,16 +145,17 @@ def training_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 def restore_training(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put model and optimizer back to where `training_state` found them."""
-    model.load_state_dict(_under("model.", tensors))
+    model.load_state_dict(under("model.", tensors))
     for index, parameter in enumerate(_parameters(optimizer)):
         # Numbers stay where they are, but for the one that a fused optimizer keeps with its parameter.
         optimizer.state[parameter] = {
             key: (value.to(parameter.device) if value.ndim or key == "step" else value).clone()
-            for key, value in _under(f"optimizer.{index}.", tensors).items()
+            for key, value in under(f"optimizer.{index}.", tensors).items()
         }
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

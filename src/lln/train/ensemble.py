@@ -7,7 +7,6 @@ never mix, so a local ray stays local. With the layers before it fixed, the read
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from lln.core.errors import InputError
 from lln.core.seeding import subseed
 from lln.models import LensEnsemble, LensNetwork, build
 from lln.models.base import StateNetwork
-from lln.models.stacked import Ensemble, GenericEnsemble, stack
+from lln.models.stacked import Ensemble, GenericEnsemble, stack, with_values
 from lln.train.batches import Batches, EpochBatches
 from lln.train.checkpoint import Checkpoint
 from lln.train.fit import TrainConfig, options_of, schedule_of
@@ -37,15 +36,10 @@ _ALONE = 256  # rays up to which one thread finds eigenvectors as fast as severa
 
 @dataclass(frozen=True, eq=False)
 class LocalityMask:
-    """Which weights of a lens network may differ from zero.
+    """Which weights of a lens network may differ from zero."""
 
-    Attributes:
-        embedding: features that each ray sees, (h, F).
-        readout: rays that each output uses, (n, h).
-    """
-
-    embedding: Mask
-    readout: Mask
+    embedding: Mask  #: features that each ray sees, (h, F).
+    readout: Mask  #: rays that each output uses, (n, h).
 
     def apply(self, network: LensNetwork) -> None:
         """Zero the other weights in place, and scale the rest so that the spread of rays and outputs stays."""
@@ -66,21 +60,13 @@ class LocalityMask:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The networks of one ensemble.
+    """The networks of one ensemble."""
 
-    Attributes:
-        model: name of the network.
-        options: of its constructor.
-        n_in: number of features F.
-        n_out: number of coordinates n.
-        mask: which weights may differ from zero; None for all.
-    """
-
-    model: str
-    options: dict[str, Any]
-    n_in: int
-    n_out: int
-    mask: LocalityMask | None = None
+    model: str  #: name of the network.
+    options: dict[str, Any]  #: of its constructor.
+    n_in: int  #: number of features F.
+    n_out: int  #: number of coordinates n.
+    mask: LocalityMask | None = None  #: which weights may differ from zero; None for all.
 
     def parameters(self, network: StateNetwork) -> int:
         """Number of trainable values in one member."""
@@ -92,21 +78,13 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """An ensemble and its snapshots.
+    """An ensemble and its snapshots."""
 
-    Attributes:
-        model: after the last update, in evaluation mode.
-        snapshots: parameters and buffers at each stop.
-        updates: number of updates made.
-        loss: last loss of each member, (S,).
-        stops: number of snapshots of this training; a fine-tuning may add others.
-    """
-
-    model: Ensemble
-    snapshots: list[State]
-    updates: int
-    loss: list[float]
-    stops: int
+    model: Ensemble  #: after the last update, in evaluation mode.
+    snapshots: list[State]  #: parameters and buffers at each stop.
+    updates: int  #: number of updates made.
+    loss: list[float]  #: last loss of each member, (S,).
+    stops: int  #: number of snapshots of this training; a fine-tuning may add others.
 
 
 def make_ensemble(shape: Shape, seeds: Sequence[int], device: str) -> Ensemble:
@@ -135,16 +113,7 @@ def train_ensemble(
 ) -> Trained:
     """Train one member for each seed in one pass, or continue from the checkpoint of this phase.
 
-    Args:
-        shape: of the networks.
-        batches: source of features, targets and weights.
-        seeds: of initial values and orders.
-        schedule: updates, learning rates, snapshots and time limit.
-        device: where the ensemble is trained.
-        size: pairs in one batch.
-        checkpoint: where progress is stored.
-        phase: name of this training in the checkpoint.
-        progress: receives updates made, updates planned and the mean loss.
+    The seeds are those of initial values and orders; a batch has `size` pairs.
     """
     model = make_ensemble(shape, seeds, device)
 
@@ -161,30 +130,18 @@ def train_ensemble(
 
 def join(model: Ensemble, states: Sequence[dict[str, Tensor]]) -> Ensemble:
     """One ensemble from several states of another: the members of the first state, then those of the next."""
-    whole = copy.deepcopy(model)
-    for path, module in whole.named_modules():
-        prefix = f"{path}." if path else ""
-        for held in (module._parameters, module._buffers):
-            for name, tensor in held.items():
-                if tensor is not None:
-                    joined = torch.cat([state[prefix + name] for state in states])
-                    is_parameter = isinstance(tensor, nn.Parameter)
-                    held[name] = nn.Parameter(joined, requires_grad=False) if is_parameter else joined
+    values = {name: torch.cat([state[name] for state in states]) for name in states[0]}
+    whole = with_values(model, values, requires_grad=False)
     whole.size = model.size * len(states)
     return whole.eval()
 
 
 @dataclass(frozen=True, eq=False)
 class EnsembleHistory:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        losses: mean squared error of each epoch and member, (epochs, S).
-        updates: number of optimizer steps.
-    """
-
-    losses: NDArray[np.float64]
-    updates: int
+    losses: NDArray[np.float64]  #: mean squared error of each epoch and member, (epochs, S).
+    updates: int  #: number of optimizer steps.
 
 
 def fit_ensemble(
@@ -220,9 +177,7 @@ def fit_ensemble(
 def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], None] | None:
     """A function that zeroes the gradients of masked weights, for after each backward pass; Adam leaves zeros alone.
 
-    Args:
-        model: the ensemble.
-        mask: None for a network that sees everything; then there is nothing to do, and None is returned.
+    None where there is nothing to do, as for a network that sees everything.
     """
     if mask is None or not isinstance(model, LensEnsemble):
         return None
@@ -242,14 +197,9 @@ def gradient_mask(model: nn.Module, mask: LocalityMask | None) -> Callable[[], N
 
 
 class ReadoutFit:
-    """Least squares of targets on the last states, stored as sums so that it can be solved for any ridge.
+    """Least squares of targets (P, n) on the last states of features (P, F), as sums that serve for any ridge.
 
-    Args:
-        model: the ensemble; it must be in evaluation mode.
-        features: (P, F).
-        targets: (P, n).
-        weights: (P,), or None.
-        allowed: which rays each output may use, (n, h); None for all.
+    The model must be in evaluation mode. `allowed` says which rays each output may use, (n, h); None for all.
     """
 
     def __init__(

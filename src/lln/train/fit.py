@@ -63,38 +63,23 @@ class TrainConfig(Recipe):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a progress callback receives after each pass over the data.
+    """What a progress callback receives after each pass over the data."""
 
-    Attributes:
-        number: of the epoch, from 1.
-        total: number of epochs planned.
-        loss: mean squared error over the epoch, each pair as it was seen.
-        learning_rate: of the epoch's last update.
-        seconds: since the training began.
-    """
-
-    number: int
-    total: int
-    loss: float
-    learning_rate: float
-    seconds: float
+    number: int  #: of the epoch, from 1.
+    total: int  #: number of epochs planned.
+    loss: float  #: mean squared error over the epoch, each pair as it was seen.
+    learning_rate: float  #: of the epoch's last update.
+    seconds: float  #: since the training began.
 
 
 @dataclass(frozen=True)
 class History:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        losses: mean squared error of each epoch.
-        updates: number of optimizer steps.
-        seconds: wall time.
-        stopped: whether the callback ended it early.
-    """
-
-    losses: tuple[float, ...]
-    updates: int
-    seconds: float
-    stopped: bool = False
+    losses: tuple[float, ...]  #: mean squared error of each epoch.
+    updates: int  #: number of optimizer steps.
+    seconds: float  #: wall time.
+    stopped: bool = False  #: whether the callback ended it early.
 
 
 Progress = Callable[[Epoch], bool | None]

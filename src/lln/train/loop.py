@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from lln.train.checkpoint import Checkpoint, restore_training, training_state
+from lln.train.checkpoint import Checkpoint, restore_training, training_state, under
 
 Progress = Callable[[int, int, float], None]
 """Updates made, updates planned, mean loss."""
@@ -41,14 +41,8 @@ _EAGER = 3  # steps before a capture, in which kernels compile and the optimizer
 class Trainer:
     """Minibatch training that can stop at any update and continue to the same result.
 
-    Batches depend on the number of the update alone, so that parameters, optimizer and counters are the whole state.
-
-    Args:
-        model: the module that is trained in place.
-        batch: number of the update -> the tensors of its batch, on the model's device.
-        loss: those tensors -> a scalar, or one value for each member.
-        schedule: updates, learning rates, snapshots and time limit.
-        options: optimizer, clipping, masks.
+    `batch` gives the tensors of an update, on the model's device, from its number alone, so that parameters, optimizer
+    and counters are the whole state.
     """
 
     def __init__(
@@ -95,13 +89,7 @@ class Trainer:
         return total / max(seen, 1)
 
     def run(self, checkpoint: Checkpoint | None = None, phase: str = "", progress: Progress | None = None) -> None:
-        """Make all updates, or those that a checkpoint of this phase has left.
-
-        Args:
-            checkpoint: where progress is stored and read; None stores nothing.
-            phase: name of this training in the checkpoint.
-            progress: called every few updates.
-        """
+        """Make all updates, or those that a checkpoint of this phase has left; `progress` is called every few."""
         known = None if checkpoint is None else checkpoint.get(phase)
         if known is not None:
             self.restore(*known)
@@ -138,9 +126,7 @@ class Trainer:
         self.last = tensors["loss"].to(device) if "loss" in tensors else None
         self.snapshots = []
         for index in range(int(values.get("stops", 0))):
-            mark = f"stop{index}."
-            found = {name.removeprefix(mark): t.to(device) for name, t in tensors.items() if name.startswith(mark)}
-            self.snapshots.append(found)
+            self.snapshots.append({name: t.to(device) for name, t in under(f"stop{index}.", tensors).items()})
 
     def _piece(self) -> int:
         """Updates until the next check of the clock."""
@@ -165,23 +151,14 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast a model is trained.
+    """How long and how fast a model is trained."""
 
-    Attributes:
-        updates: number of optimizer steps.
-        rate: highest learning rate.
-        kind: "cosine" falls from `rate` to zero over all updates, "constant" stays.
-        warm_up: fraction of the updates over which the rate rises linearly from zero.
-        stops: fractions of the schedule at which a snapshot is kept, increasing; empty for none.
-        seconds: time limit. Fewer updates are made when they would take longer.
-    """
-
-    updates: int
-    rate: float
-    kind: str = "cosine"
-    warm_up: float = 0.0
-    stops: tuple[float, ...] = ()
-    seconds: float | None = None
+    updates: int  #: number of optimizer steps.
+    rate: float  #: highest learning rate.
+    kind: str = "cosine"  #: "cosine" falls from `rate` to zero over all updates, "constant" stays.
+    warm_up: float = 0.0  #: fraction of the updates over which the rate rises linearly from zero.
+    stops: tuple[float, ...] = ()  #: fractions of the schedule at which a snapshot is kept, increasing; empty for none.
+    seconds: float | None = None  #: time limit. Fewer updates are made when they would take longer.
 
     def at(self, update: int, updates: int) -> float:
         """Learning rate of update number `update` (from 0) of `updates`, which a time limit may have reduced."""
@@ -204,33 +181,22 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """How gradients become a step.
+    """How gradients become a step."""
 
-    Attributes:
-        optimizer: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
-        weight_decay: its strength.
-        clip: largest norm of the gradient, of each member alone in an ensemble; None leaves it as it is.
-        members: whether the model is an ensemble, with the members first in every parameter and in every batch.
-        mask: called after each backward pass, for example to zero gradients of weights that stay zero.
-        parallel: whether gradients are averaged over the processes of torchrun.
-    """
-
+    #: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
     optimizer: str = "adam"
-    weight_decay: float = 0.0
+    weight_decay: float = 0.0  #: its strength.
+    #: largest norm of the gradient, of each member alone in an ensemble; None leaves it as it is.
     clip: float | None = None
+    #: whether the model is an ensemble, with the members first in every parameter and in every batch.
     members: bool = False
+    #: called after each backward pass, for example to zero gradients of weights that stay zero.
     mask: Callable[[], None] | None = None
-    parallel: bool = False
+    parallel: bool = False  #: whether gradients are averaged over the processes of torchrun.
 
 
 class Update:
-    """One optimizer step on one batch.
-
-    Args:
-        model: the module that is trained.
-        loss: of a batch; it must use `model`.
-        options: optimizer, clipping and masks.
-    """
+    """One optimizer step on one batch, whose loss must use `model`."""
 
     def __init__(self, model: nn.Module, loss: Loss, options: UpdateOptions) -> None:
         self.model, self.loss, self.options = model, loss, options
@@ -355,8 +321,7 @@ def _alike(batch: Batch, given: Batch) -> bool:
 def join_processes(device: str = "cpu") -> bool:
     """Join the process group that torchrun describes in the environment; whether there is one of several processes.
 
-    Args:
-        device: "cuda" takes NCCL, everything else gloo.
+    The device "cuda" takes NCCL, everything else gloo.
     """
     if not distributed.is_available():
         return False

@@ -165,7 +165,7 @@ class LensRegression:
         if self.frame.static is not None:
             static = torch.from_numpy(self.frame.static)
             seen = torch.cat((features, static.expand(*features.shape[:-1], -1)), dim=-1)
-        rays = _block(self.network).transport(self.network.embed(0, seen)).y
+        rays = _block(self.network).transport(*self.network.embed(0, seen)).y
         parts = [
             self._patches(features, self.choice.linear_kernel, points),
             self._patches(rays, self.choice.kernel, points),

@@ -112,8 +112,7 @@ def checked_threads(count: int) -> int:
 def run(jobs: Sequence[Callable[[], None]], threads: int) -> None:
     """Do all jobs, every `threads`-th of them in one thread: this one and some of the pool."""
     if threads <= 1 or len(jobs) == 1:
-        for job in jobs:
-            job()
+        _do(jobs)
         return
     futures = [_executor().submit(_do, jobs[k::threads]) for k in range(1, min(threads, len(jobs)))]
     try:
@@ -157,13 +156,7 @@ def _executor() -> ThreadPoolExecutor:
 
 
 def transport(
-    kind: str,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    grid: Grid,
-    length: float,
-    scale: float,
-    threads: int,
+    kind: str, inputs: Sequence[Any], outputs: Sequence[Any], grid: Grid, length: float, scale: float, threads: int
 ) -> None:
     """Run one kind of kernel, "forward", "backward" or "inverse".
 
@@ -181,7 +174,7 @@ def transport(
     width = plan.kernel.width
     if units < width:
         narrow, outputs = outputs, [np.empty(_widened(a.shape, width), precision) for a in outputs]
-        inputs = [_padded(_array(a), width) for a in inputs]
+        inputs = [padded_units(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
     threads = min(threads, members * batch * units * depth // THREAD_WORK, _ALL_SCRATCH // plan.scratch)
     pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
@@ -244,7 +237,7 @@ def _plan(
     precision: str,
     name: str | None,
 ) -> _Plan:
-    from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel
+    from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel, function
     from lln.ops.cpu.lens import Shape
     from lln.ops.cpu.simd import target
 
@@ -255,17 +248,7 @@ def _plan(
     tall = LONG if kind == "forward" and goal.lanes == 16 and batch >= LONG.rows else TALL
     kernel = Kernel(kind, shape, WIDE if fits else tall, goal, keeps, precision)
     numbers = constants(grid, length, scale, precision)
-    return _Plan(kernel, _function(kernel), numbers, numbers.ctypes.data, size * kernel.scratch(depth))
-
-
-@lru_cache(maxsize=256)
-def _function(kernel: Kernel) -> Any:
-    from lln.ops.cpu.kernels import BACKWARD, FORWARD, SIZES, emit
-    from lln.ops.cpu.simd import compiled
-
-    name = f"lln_{kernel.kind}"
-    pointers = FORWARD if kernel.kind == "forward" else BACKWARD
-    return compiled(emit(kernel, name), name, kernel.target, len(pointers), len(SIZES))
+    return _Plan(kernel, function(kernel), numbers, numbers.ctypes.data, size * kernel.scratch(depth))
 
 
 @lru_cache(maxsize=256)
@@ -295,8 +278,10 @@ def _widened(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
     return (*shape[:2], width, *shape[3:])
 
 
-def _padded(array: Array, width: int) -> Array:
-    """Zeros behind the units, up to `width` of them."""
+def padded_units(array: Array, width: int) -> Array:
+    """Zeros behind the units, the third dimension, up to `width` of them; contiguous."""
+    if array.shape[2] == width:
+        return np.ascontiguousarray(array)
     out = np.zeros(_widened(array.shape, width), array.dtype)
     out[:, :, : array.shape[2]] = array
     return out

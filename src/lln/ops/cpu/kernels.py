@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 from llvmlite import ir
 
 from lln.ops.cpu.lens import SCALARS, Factors, Layer, Lens, Shape
-from lln.ops.cpu.simd import INT, INT32, POINTER, Code, Target, Tile, Variable
+from lln.ops.cpu.simd import INT32, Code, Target, Tile, Variable, written
 
 
 @dataclass(frozen=True)
@@ -35,23 +37,15 @@ WIDE = Form(1, 4)  # single rows: only units are left to fill the processor with
 
 @dataclass(frozen=True)
 class Kernel:
-    """Names one machine function.
+    """Names one machine function."""
 
-    Attributes:
-        kind: "forward", "backward" or "inverse".
-        shape: the grid's compiled part.
-        form: the tile's.
-        target: the processor's.
-        keeps: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
-        precision: "float32" or "float64".
-    """
-
-    kind: str
-    shape: Shape
-    form: Form
-    target: Target
+    kind: str  #: "forward", "backward" or "inverse".
+    shape: Shape  #: the grid's compiled part.
+    form: Form  #: the tile's.
+    target: Target  #: the processor's.
+    #: whether the forward sweep of "backward" stores the factors of a lens (of one group), or its position.
     keeps: bool
-    precision: str = "float32"
+    precision: str = "float32"  #: "float32" or "float64".
 
     @property
     def width(self) -> int:
@@ -70,30 +64,17 @@ class Kernel:
 
 FORWARD = ("y", "theta", "coefficients", "y_out", "theta_out", "constants", "scratch")
 BACKWARD = (
-    "y",
-    "theta",
-    "grad_y",
-    "grad_theta",
-    "coefficients",
-    "grad_y_out",
-    "grad_theta_out",
-    "grad_coefficients",
-    "constants",
-    "scratch",
+    *("y", "theta", "grad_y", "grad_theta", "coefficients"),
+    *("grad_y_out", "grad_theta_out", "grad_coefficients", "constants", "scratch"),
 )
 SIZES = ("batch", "units", "depth", "blocks", "first_task", "last_task", "first_row", "last_row")
 
 
-def emit(kernel: Kernel, name: str) -> ir.Module:
-    """The module that holds `kernel` as the function `name`."""
-    module = ir.Module(name=name)
-    module.triple = kernel.target.triple
+@lru_cache(maxsize=256)
+def function(kernel: Kernel) -> Any:
+    """The machine function that `kernel` names."""
     pointers = FORWARD if kernel.kind == "forward" else BACKWARD
-    arguments = [*((p, POINTER) for p in pointers), *((s, INT) for s in SIZES)]
-    code = Code(module, name, arguments, kernel.target, kernel.precision)
-    _Transport(kernel, code).emit()
-    code.finish()
-    return module
+    return written(f"lln_{kernel.kind}", pointers, SIZES, kernel.target, kernel.precision, partial(_Transport, kernel))
 
 
 class Block:

@@ -76,17 +76,11 @@ def tanh(code: Code, x: Tile) -> Tile:
 
 @dataclass(frozen=True)
 class Shape:
-    """The part of a grid that is compiled in: how many centres lie where around which anchor.
+    """The part of a grid that is compiled in: how many centres lie where around which anchor."""
 
-    Attributes:
-        groups: (first, below, above) of every group.
-        wide: whether Gaussians far from y count as much as the nearest.
-        far: whether centres lie so far from their anchor that rounding of z must not reach the slope.
-    """
-
-    groups: tuple[tuple[int, int, int], ...]
-    wide: bool = False
-    far: bool = False
+    groups: tuple[tuple[int, int, int], ...]  #: (first, below, above) of every group.
+    wide: bool = False  #: whether Gaussians far from y count as much as the nearest.
+    far: bool = False  #: whether centres lie so far from their anchor that rounding of z must not reach the slope.
 
     @classmethod
     def of(cls, grid: Grid) -> Shape:
@@ -103,21 +97,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Factors:
-    """What the Gaussians of one group are made of.
+    """What the Gaussians of one group are made of."""
 
-    Attributes:
-        z: scaled distance to the anchor.
-        prefactor: 2^(C - z^2).
-        up: E, of no meaning in a group of one centre.
-        down: 1 / E, likewise.
-        rest: what rounding took from z; None where the slope can do without.
-    """
-
-    z: Tile
-    prefactor: Tile
-    up: Tile
-    down: Tile
-    rest: Tile | None = None
+    z: Tile  #: scaled distance to the anchor.
+    prefactor: Tile  #: 2^(C - z^2).
+    up: Tile  #: E, of no meaning in a group of one centre.
+    down: Tile  #: 1 / E, likewise.
+    rest: Tile | None = None  #: what rounding took from z; None where the slope can do without.
 
 
 class Lens:

@@ -7,12 +7,14 @@ has no embedding, no lens and no readout, so it stays at zero), and so are the c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 from llvmlite import ir
 
 from lln.ops.cpu.kernels import Block, Form, pack
 from lln.ops.cpu.lens import Shape, tanh
-from lln.ops.cpu.simd import INT, POINTER, Code, Target, Tile, Variable
+from lln.ops.cpu.simd import Code, Target, Tile, Variable, written
 
 POINTERS = (
     "starts",  # (S, B, n)
@@ -31,23 +33,14 @@ BIAS, MEAN, DEVIATION, FACTOR, SHIFT = range(5)
 
 @dataclass(frozen=True)
 class Loop:
-    """Names one machine function.
+    """Names one machine function."""
 
-    Attributes:
-        shape: the grid's compiled part.
-        form: the tile's.
-        target: the processor's.
-        angles: whether the initial angles are embedded; zero otherwise.
-        increments: whether the readout is added to the state or replaces it.
-        precision: "float32" or "float64".
-    """
-
-    shape: Shape
-    form: Form
-    target: Target
-    angles: bool
-    increments: bool
-    precision: str = "float32"
+    shape: Shape  #: the grid's compiled part.
+    form: Form  #: the tile's.
+    target: Target  #: the processor's.
+    angles: bool  #: whether the initial angles are embedded; zero otherwise.
+    increments: bool  #: whether the readout is added to the state or replaces it.
+    precision: str = "float32"  #: "float32" or "float64".
 
     @property
     def lanes(self) -> int:
@@ -64,15 +57,10 @@ class Loop:
         return units * depth * self.shape.basis + self.form.rows * (units + 3 * padded)
 
 
-def emit(loop: Loop, name: str) -> ir.Module:
-    """The module that holds the loop as the function `name`."""
-    module = ir.Module(name=name)
-    module.triple = loop.target.triple
-    arguments = [*((p, POINTER) for p in POINTERS), *((s, INT) for s in SIZES)]
-    code = Code(module, name, arguments, loop.target, loop.precision)
-    _Writer(loop, code).write()
-    code.finish()
-    return module
+@lru_cache(maxsize=64)
+def function(loop: Loop) -> Any:
+    """The machine function that `loop` names."""
+    return written("lln_rollout", POINTERS, SIZES, loop.target, loop.precision, partial(_Writer, loop))
 
 
 class _Writer(Block):
@@ -93,7 +81,7 @@ class _Writer(Block):
         self.readout = code.at(args["readout"], code.times(args["member"], code.times(args["size"], args["units"])))
         self.scaling = code.at(args["scaling"], code.times(args["member"], code.times(5, args["padded"])))
 
-    def write(self) -> None:
+    def emit(self) -> None:
         code, args = self.code, self.args
         lenses = code.times(code.times(args["member"], args["depth"]), code.times(args["units"], self.basis))
         with code.loop(0, args["units"], self.width) as unit:

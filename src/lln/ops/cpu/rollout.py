@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from lln.ops.cpu.backend import THREAD_WORK, Array, constants, forced_level, run, scratch
+from lln.ops.cpu.backend import THREAD_WORK, Array, constants, forced_level, padded_units, run, scratch
 from lln.ops.grid import Grid
 
 if TYPE_CHECKING:
     from lln.ops.cpu.loop import Loop
     from lln.ops.rollout import Networks, Scaling
-
-# Below this many (element, layer) pairs a second thread costs more than it saves.
 
 
 def rollout(
@@ -45,8 +43,8 @@ def rollout(
     position = angle = _embedding(array(networks.position_weight), array(networks.position_bias), units)
     if networks.angle_weight is not None and networks.angle_bias is not None:
         angle = _embedding(array(networks.angle_weight), array(networks.angle_bias), units)
-    lenses = _padded(array(networks.coefficients), 2, units)
-    readout = _padded(array(networks.readout_weight), 2, units)
+    lenses = padded_units(array(networks.coefficients), units)
+    readout = padded_units(array(networks.readout_weight), units)
     rows = [] if scaling is None else [scaling.mean, scaling.deviation, scaling.factor, scaling.shift]
     table = _table(array(networks.readout_bias), [array(row) for row in rows], padded)
     numbers = constants(grid, networks.length, networks.scale, loop.precision)
@@ -77,20 +75,12 @@ def _compiled(
 ) -> tuple[Loop, Any]:
     from lln.ops.cpu.kernels import TALL, WIDE
     from lln.ops.cpu.lens import Shape
-    from lln.ops.cpu.loop import Loop
+    from lln.ops.cpu.loop import Loop, function
     from lln.ops.cpu.simd import target
 
     form = TALL if batch >= TALL.rows else WIDE
     loop = Loop(Shape.of(grid), form, target(level), angles, increments, precision)
-    return loop, _function(loop)
-
-
-@lru_cache(maxsize=64)
-def _function(loop: Loop) -> Any:
-    from lln.ops.cpu.loop import POINTERS, SIZES, emit
-    from lln.ops.cpu.simd import compiled
-
-    return compiled(emit(loop, "lln_rollout"), "lln_rollout", loop.target, len(POINTERS), len(SIZES))
+    return loop, function(loop)
 
 
 def _embedding(weight: Array, bias: Array, units: int) -> Array:
@@ -99,14 +89,6 @@ def _embedding(weight: Array, bias: Array, units: int) -> Array:
     out = np.zeros((members, 1 + size, units), weight.dtype)
     out[:, 0, :width] = bias
     out[:, 1:, :width] = weight.transpose(0, 2, 1)
-    return out
-
-
-def _padded(array: Array, axis: int, units: int) -> Array:
-    if array.shape[axis] == units:
-        return np.ascontiguousarray(array)
-    out = np.zeros((*array.shape[:axis], units, *array.shape[axis + 1 :]), array.dtype)
-    out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
     return out
 
 

@@ -40,23 +40,14 @@ _FLUSH = 0x8040
 
 @dataclass(frozen=True)
 class Target:
-    """What the code is compiled for.
+    """What the code is compiled for."""
 
-    Attributes:
-        name: "avx512", "avx2" or "baseline".
-        lanes: float32 numbers in a vector.
-        fused: whether the processor multiplies and adds with one rounding.
-        x86: whether subnormals are switched by the control register of x86.
-        triple: LLVM's name of the platform.
-        cpu: LLVM's name of the processor.
-    """
-
-    name: str
-    lanes: int
-    fused: bool
-    x86: bool
-    triple: str
-    cpu: str
+    name: str  #: "avx512", "avx2" or "baseline".
+    lanes: int  #: float32 numbers in a vector.
+    fused: bool  #: whether the processor multiplies and adds with one rounding.
+    x86: bool  #: whether subnormals are switched by the control register of x86.
+    triple: str  #: LLVM's name of the platform.
+    cpu: str  #: LLVM's name of the processor.
 
     def width(self, precision: str) -> int:
         """Numbers of that precision in a vector; four at least, which packing needs."""
@@ -447,6 +438,23 @@ def compiled(
         _engines.append(engine)
         kind = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * sizes)
         return kind(engine.get_function_address(name))
+
+
+def written(
+    name: str,
+    pointers: Sequence[str],
+    sizes: Sequence[str],
+    goal: Target,
+    precision: str,
+    body: Callable[[Code], Any],
+) -> Callable[..., Any]:
+    """The compiled function `name` of these addresses and integers, whose text `body(code).emit()` writes."""
+    module = ir.Module(name=name)
+    module.triple = goal.triple
+    code = Code(module, name, [*((p, POINTER) for p in pointers), *((s, INT) for s in sizes)], goal, precision)
+    body(code).emit()
+    code.finish()
+    return compiled(module, name, goal, len(pointers), len(sizes))
 
 
 def _optimise(text: str, machine: Any) -> bytes:

@@ -14,6 +14,8 @@ from lln.ops.grid import Grid
 from lln.ops.triton.launch import Launch
 from lln.ops.triton.plan import Plan, Sweep, plan
 
+Pair = tuple[Tensor, Tensor]
+
 SEGMENT = 128  # layers of one backward sweep; deeper stacks keep the rays at every segment's start
 # A forward pass whose gradient will be asked for keeps the positions in every layer up to this size, and up to this
 # part of the card's memory; the backward pass then need not compute them again.
@@ -32,9 +34,7 @@ def unavailable() -> str | None:
     return None
 
 
-def forward(
-    y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
-) -> tuple[Tensor, Tensor]:
+def forward(y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float) -> Pair:
     """Positions and angles behind the last layer."""
     made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
     packed = made.packed()
@@ -44,7 +44,7 @@ def forward(
 
 def forward_kept(
     y: Tensor, theta: Tensor, coefficients: Tensor, grid: Grid, length: float, scale: float
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
+) -> tuple[Pair, tuple[Tensor, ...]]:
     """The same, and what `backward` takes as `kept`.
 
     That is one tensor: packed coefficients, and behind them the positions in all layers where these are few.
@@ -57,19 +57,17 @@ def forward_kept(
 
 
 def backward(
-    y: Tensor,
-    theta: Tensor,
-    grad_y: Tensor,
-    grad_theta: Tensor,
+    rays: Pair,
+    grads: Pair,
     coefficients: Tensor,
     grid: Grid,
     length: float,
     scale: float,
-    *,
     from_outputs: bool = False,
     kept: tuple[Tensor, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for positions, angles and coefficients, from the stack's inputs (or its outputs, by the inverse)."""
+    y = rays[0]
     made = plan(y.shape, coefficients.shape, (grid, length, scale), y.device, y.dtype)
     if kept:
         packed = kept[0]
@@ -79,15 +77,13 @@ def backward(
     if from_outputs:
         sweep = made.from_outputs
     elif made.depth > SEGMENT:
-        return _in_segments(made, (y, theta), (grad_y, grad_theta), packed)
+        return _in_segments(made, rays, grads, packed)
     else:
         sweep = made.from_kept if packed.numel() == made.kept_count else made.from_inputs
-    return _backward(made, sweep, (y, theta), (grad_y, grad_theta), packed)
+    return _backward(made, sweep, rays, grads, packed)
 
 
-def _in_segments(
-    made: Plan, rays: tuple[Tensor, Tensor], grads: tuple[Tensor, Tensor], packed: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _in_segments(made: Plan, rays: Pair, grads: Pair, packed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The backward pass of a deep stack: forward to every segment's start, then back, segment by segment."""
     starts = []
     for first in range(0, made.depth, SEGMENT):
@@ -104,15 +100,13 @@ def _in_segments(
     return *grads, torch.cat(pieces[::-1], dim=-3)
 
 
-def _forward(made: Plan, launch: Launch, y: Tensor, theta: Tensor, packed: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(made: Plan, launch: Launch, y: Tensor, theta: Tensor, packed: Tensor) -> Pair:
     out_y, out_theta = made.rays(), made.rays()
     launch(y, theta, packed, out_y, out_theta, made.numbers)
     return out_y, out_theta
 
 
-def _backward(
-    made: Plan, sweep: Sweep, rays: tuple[Tensor, Tensor], grads: tuple[Tensor, Tensor], packed: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(made: Plan, sweep: Sweep, rays: Pair, grads: Pair, packed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One sweep."""
     sums = sweep.sums()
     if sweep.zeroed:

@@ -19,21 +19,13 @@ _TILE = 16  # rows of the largest tile, to which kept positions are padded
 
 
 class Sweep(NamedTuple):
-    """A backward sweep.
+    """A backward sweep."""
 
-    Attributes:
-        launch: of `backward_kernel`.
-        finish: of `finish_kernel`, which adds the partial sums.
-        sums: for the partial sums.
-        zeroed: whether the partial sums start at zero.
-        scratch: for positions that are computed again, or None.
-    """
-
-    launch: Launch
-    finish: Launch
-    sums: Room
-    zeroed: bool
-    scratch: Room | None
+    launch: Launch  #: of `backward_kernel`.
+    finish: Launch  #: of `finish_kernel`, which adds the partial sums.
+    sums: Room  #: for the partial sums.
+    zeroed: bool  #: whether the partial sums start at zero.
+    scratch: Room | None  #: for positions that are computed again, or None.
 
 
 class Plan:

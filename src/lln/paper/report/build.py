@@ -9,48 +9,15 @@ from typing import TYPE_CHECKING
 
 from lln.core.safe_files import output_folder, whole_file
 from lln.core.table import Table
+from lln.paper.report import figures, identified
+from lln.paper.report import other_tables as other
+from lln.paper.report import rollout_tables as rollouts
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
 from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, ROLLOUTS, RULE, Evidence, Verdict
 from lln.paper.report.document import Compared, Document, Picture, Section, to_markdown, write_pictures
-from lln.paper.report.figures import (
-    CURVE_SYSTEMS,
-    case_figure,
-    depth_sweep_figure,
-    gradient_figure,
-    overview_figure,
-    refraction_figure,
-    rollout_curve_figure,
-)
 from lln.paper.report.html import to_html
-from lln.paper.report.identified import (
-    fingerprint_table,
-    lorenz_lines,
-    protocol_table,
-    search_table,
-    sensitivity_counts,
-    sensitivity_table,
-)
 from lln.paper.report.latex import to_latex
 from lln.paper.report.names import REFERENCE_NAMES
-from lln.paper.report.other_tables import (
-    ablation_table,
-    case_table,
-    deployment_table,
-    factorial_table,
-    gradient_table,
-    multi_trajectory_table,
-    profile_tables,
-)
-from lln.paper.report.rollout_tables import (
-    all_depths_tables,
-    cells_agreeing,
-    depth40_table,
-    linear_wins,
-    missing_note,
-    one_step_table,
-    ratio_texts,
-    reference_table,
-)
 
 if TYPE_CHECKING:
     from lln.paper.theory.audit import Ratio
@@ -100,12 +67,12 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
 
     `folder` holds the stored search and the batch-64 table; None leaves them out.
     """
-    counted = ratio_texts(ratios)
-    main = depth40_table(evidence, counted)
-    depths = all_depths_tables(evidence, counted)
-    gradients = gradient_table(evidence)
-    several = multi_trajectory_table(evidence)
-    variants = ablation_table(evidence)
+    counted = rollouts.ratio_texts(ratios)
+    main = rollouts.depth40_table(evidence, counted)
+    depths = rollouts.all_depths_tables(evidence, counted)
+    gradients = other.gradient_table(evidence)
+    several = other.multi_trajectory_table(evidence)
+    variants = other.ablation_table(evidence)
     tables = {
         "Depth-40 table": [main],
         "All-depth table": depths,
@@ -113,24 +80,46 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
         "Multi-trajectory table": [several],
         "Ablation table": [variants],
     }
-    references = reference_table(evidence, *ROLLOUTS)
+    sweep = Picture(
+        "depth_sweep",
+        "All-model rollout error across network depths: mean normalised MSE over the seeds; dashes are the printed "
+        "means. A gap is a mean that diverged.",
+        figures.depth_sweep_figure(evidence),
+    )
+    transport = Picture(
+        "gradient_transport",
+        "Matched layerwise gradient transport at D = 40 and h = 128: mean over the seeds, bands of one standard "
+        "deviation. The lower panels magnify scaled ResMLP and LLN.",
+        figures.gradient_figure(evidence),
+    )
+    curves = Picture(
+        "rollout_curves",
+        "Temporal rollout error at D = 40: geometric mean over the confirmation seeds, bands are 95 % seed-bootstrap "
+        "intervals. A curve ends where a run diverged.",
+        figures.rollout_curve_figure({system: curves_of(evidence, system) for system in figures.CURVE_SYSTEMS}),
+    )
+    references = rollouts.reference_table(evidence, *ROLLOUTS)
     home = Path() if folder is None else folder
+    known = [identified.protocol_table(), identified.fingerprint_table(evidence), *identified.search_table(home)]
     claims = all_claims(evidence)
+    outcomes = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
+    heads = ("Claim of the paper", "Outcome", "here", "printed", "What differs")
+    said = Table(heads, outcomes, "The paper's claims")
     sections = [
         _summary(evidence, tables, claims, home),
-        Section("What is identified", (), (), [protocol_table(), fingerprint_table(evidence), *search_table(home)]),
-        Section("Depth-40 rollouts", (), RULE, [main, references, deployment_table()]),
-        Section("All depths", (), (), [*depths, references], [_sweep(evidence)]),
-        Section("Gradient transport", (GRADIENT_RULE,), (), [gradients], [_gradients(evidence)]),
+        Section("What is identified", (), (), known),
+        Section("Depth-40 rollouts", (), RULE, [main, references, other.deployment_table()]),
+        Section("All depths", (), (), [*depths, references], [sweep]),
+        Section("Gradient transport", (GRADIENT_RULE,), (), [gradients], [transport]),
         Section("Structure ablation", (), (), [variants, references]),
-        Section("Several trajectories", (INTERVAL_RULE,), (), [several, reference_table(evidence, "MT")]),
-        Section("Rollout curves", missing_note(evidence, "C0"), (), (), [_curves(evidence)]),
-        Section("Optical case study", (), (), [case_table(evidence)], _case_pictures(evidence)),
-        Section("The paper's claims", (), (), [Compared(_claim_table(claims))]),
-        Section("Sensitivity to the batch size", (), (), sensitivity_table(evidence, home)),
-        Section("One-step error", (), (), [one_step_table(evidence)]),
+        Section("Several trajectories", (INTERVAL_RULE,), (), [several, rollouts.reference_table(evidence, "MT")]),
+        Section("Rollout curves", rollouts.missing_note(evidence, "C0"), (), (), [curves]),
+        Section("Optical case study", (), (), [other.case_table(evidence)], _case_pictures(evidence)),
+        Section("The paper's claims", (), (), [Compared(said)]),
+        Section("Sensitivity to the batch size", (), (), identified.sensitivity_table(evidence, home)),
+        Section("One-step error", (), (), [rollouts.one_step_table(evidence)]),
         Section("Architecture and hyperparameter profiles", ("The paper describes these without a table.",), (),
-                [factorial_table(evidence), *profile_tables(evidence)]),
+                [other.factorial_table(evidence), *other.profile_tables(evidence)]),
         Section("Protocols and time", (), (), [_protocol_table(evidence)]),
     ]  # fmt: skip
     return Document("The paper's evidence, run again", sections)
@@ -148,14 +137,14 @@ def _summary(
     return Section(
         "Summary",
         [TRIAL] if evidence.trial else [],
-        [*lorenz_lines(evidence), *_overall_lines(evidence, claims), *_meaning_lines(evidence, home)],
+        [*identified.lorenz_lines(evidence), *_overall_lines(evidence, claims), *_meaning_lines(evidence, home)],
         [Compared(verdicts)],
     )
 
 
 def _overall_lines(evidence: Evidence, claims: Sequence[Claim]) -> list[str]:
     """What reproduces and what does not, in counts."""
-    cells = cells_agreeing(evidence)
+    cells = rollouts.cells_agreeing(evidence)
     held = Counter(claim.outcome for claim in claims)
     return [
         f"All ten systems: {cells.agree} of {cells.run} scores of the all-depth table agree, {cells.digits} of them in "
@@ -169,11 +158,11 @@ def _overall_lines(evidence: Evidence, claims: Sequence[Claim]) -> list[str]:
 
 def _meaning_lines(evidence: Evidence, home: Path) -> list[str]:
     """What that says about lens networks."""
-    wins, known = linear_wins(evidence)
-    ahead = sensitivity_counts(home)
+    wins, known = rollouts.linear_wins(evidence)
+    ahead = identified.sensitivity_counts(home)
     lines = [
         "The protocol trains every network for 18 optimizer steps (Lorenz-28: 60). LLN's printed lead at D = 40 is a "
-        "lead in its first 18 steps, when deep comparators still predict a constant.",
+        "lead in its first 18 steps, when deep comparators still predict a constant."
     ]
     if ahead is not None:
         lines.append(
@@ -185,11 +174,6 @@ def _meaning_lines(evidence: Evidence, home: Path) -> list[str]:
         f"{known} systems at D = 40."
     )
     return lines
-
-
-def _claim_table(claims: Sequence[Claim]) -> Table:
-    rows = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
-    return Table(("Claim of the paper", "Outcome", "here", "printed", "What differs"), rows, "The paper's claims")
 
 
 def _protocol_table(evidence: Evidence) -> Compared:
@@ -208,30 +192,6 @@ def _protocol_table(evidence: Evidence) -> Compared:
     return Compared(Table(columns, rows, "Protocol index"), (), [note])
 
 
-def _sweep(evidence: Evidence) -> Picture:
-    caption = (
-        "All-model rollout error across network depths: mean normalised MSE over the seeds; dashes are the printed "
-        "means. A gap is a mean that diverged."
-    )
-    return Picture("depth_sweep", caption, depth_sweep_figure(evidence))
-
-
-def _gradients(evidence: Evidence) -> Picture:
-    caption = (
-        "Matched layerwise gradient transport at D = 40 and h = 128: mean over the seeds, bands of one standard "
-        "deviation. The lower panels magnify scaled ResMLP and LLN."
-    )
-    return Picture("gradient_transport", caption, gradient_figure(evidence))
-
-
-def _curves(evidence: Evidence) -> Picture:
-    caption = (
-        "Temporal rollout error at D = 40: geometric mean over the confirmation seeds, bands are 95 % seed-bootstrap "
-        "intervals. A curve ends where a run diverged."
-    )
-    return Picture("rollout_curves", caption, rollout_curve_figure({s: curves_of(evidence, s) for s in CURVE_SYSTEMS}))
-
-
 def _case_pictures(evidence: Evidence) -> list[Picture]:
     runs = evidence.runs("CS")
     if not runs or not runs[0].result["displayed"]:
@@ -240,10 +200,10 @@ def _case_pictures(evidence: Evidence) -> list[Picture]:
     return [
         Picture("case_study", "Low-dimensional optical case study: (a) the least confident error and the two nearest "
                 "correct references, (b) LLN position paths, (c) plain MLP paths for the same inputs. Circle: start, "
-                "square: end.", case_figure(result)),
+                "square: end.", figures.case_figure(result)),
         Picture("case_refraction", "Layerwise LLN refraction and readout: the paths through the error's three "
-                "largest-turn layers (stars), and all turns.", refraction_figure(result)),
+                "largest-turn layers (stars), and all turns.", figures.refraction_figure(result)),
         Picture("case_overview", "All LLN errors: (a) where they lie, (b) position paths with confidence rank and "
                 "peak-turn layer (star), (c) turns by layer, (d) distribution of the maximum turn.",
-                overview_figure(result)),
+                figures.overview_figure(result)),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, TypeVar
@@ -16,26 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import Summary, geometric_mean
-from lln.paper.printed_values import (
-    MeanAndDeviation,
-    ablation,
-    all_depths,
-    case_statements,
-    depth40,
-    gradient_transport,
-    multi_trajectory,
-)
+from lln.paper import printed_values as paper
+from lln.paper.printed_values import MeanAndDeviation
 from lln.paper.report.compare import Evidence, decided, side, table_of
-from lln.paper.report.names import (
-    MISSING,
-    MODEL_NAMES,
-    SYSTEM_NAMES,
-    VARIANT_NAMES,
-    diverged,
-    mean_number,
-    plain_number,
-)
-from lln.paper.report.other_tables import ablation_scores, gradient_scores, multi_trajectory_scores
+from lln.paper.report.names import MISSING, MODEL_NAMES, SYSTEM_NAMES, VARIANT_NAMES, diverged, mean_number
+from lln.paper.report.other_tables import ablation_scores, gradient_scores, interval_text, multi_trajectory_scores
 from lln.paper.report.rollout_tables import DEPTHS, pair_of
 
 HOLDS, IN_NOISE, OTHER_SIZE = "holds", "holds within noise", "order holds, size differs"
@@ -48,21 +33,13 @@ FIELDS = ("burgers-48", "advecdiff-48", "reactiondiff-48")
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper and how it fares here.
+    """One claim of the paper and how it fares here."""
 
-    Attributes:
-        text: the claim.
-        printed: what the paper's own tables give.
-        here: what our records give.
-        outcome: "holds", "holds within noise", "order holds, size differs", "fails" or "not run".
-        difference: where it fails, what differs.
-    """
-
-    text: str
-    printed: str
-    here: str
-    outcome: str
-    difference: str = ""
+    text: str  #: the claim.
+    printed: str  #: what the paper's own tables give.
+    here: str  #: what our records give.
+    outcome: str  #: "holds", "holds within noise", "order holds, size differs", "fails" or "not run".
+    difference: str = ""  #: where it fails, what differs.
 
 
 def counted(
@@ -75,13 +52,8 @@ def counted(
 ) -> Claim:
     """A claim about several rows: it holds if every row that shows it in print shows it here as well.
 
-    Args:
-        text: the claim.
-        printed: whether each row shows it in print.
-        here: whether it shows it here; None where it is unknown.
-        explain: the numbers of a row, for the exceptions.
-        label: what a row is called.
-        noise: whether the numbers of a lost row lie within two standard errors of each other.
+    `here` is None where it is unknown. Of a row, `explain` gives the numbers, for the exceptions, `label` the name, and
+    `noise` whether its numbers lie within two standard errors of each other.
     """
     known = {name: value for name, value in here.items() if value is not None}
     print_text = f"{sum(printed.values())} of {len(printed)}"
@@ -114,7 +86,6 @@ def all_claims(evidence: Evidence) -> list[Claim]:
     """Every claim, in the order of the paper; a trial run shows its numbers but decides none of them."""
     claims = [
         *_rollout_claims(evidence),
-        *_depth_claims(evidence),
         *_gradient_claims(evidence),
         *_case_claims(evidence),
         *_multi_trajectory_claims(evidence),
@@ -125,69 +96,73 @@ def all_claims(evidence: Evidence) -> list[Claim]:
 
 
 def _rollout_claims(evidence: Evidence) -> list[Claim]:
-    pairs = {row.system: pair_of(evidence, row.system, 40) for row in depth40()}
+    """LLN against the selected comparator at D = 40, and against all of them where the text names system and depth."""
+    pairs = {(row.system, row.depth): pair_of(evidence, row.system, row.depth) for row in paper.all_depths()}
+    lowest = {
+        (row.system, row.depth): row.lens.mean <= min(s.mean for s in row.scores().values())
+        for row in paper.all_depths()
+    }
+
+    def cells(text: str, rows: Iterable[tuple[str, int]]) -> Claim:
+        rows = list(rows)
+        return counted(
+            text,
+            {row: lowest[row] for row in rows},
+            {row: pairs[row].lower for row in rows},
+            lambda row: f"LLN {_mean(pairs[row].lens)}, best other {_mean(pairs[row].other)}",
+            lambda row: f"{SYSTEM_NAMES[row[0]]} at D = {row[1]}",
+            lambda row: close_scores(pairs[row].lens, pairs[row].other),
+        )
 
     def explain(system: str) -> str:
-        pair = pairs[system]
+        pair = pairs[system, 40]
         name = "no comparator" if pair.name is None else MODEL_NAMES[pair.name]
         return f"LLN {_mean(pair.lens)}, {name} {_mean(pair.other)}"
 
-    printed = {row.system: row.mse_ratio < 1 for row in depth40()}
-    here = {system: pair.lower for system, pair in pairs.items()}
-    text = "At D = 40, LLN has a lower mean than the selected comparator"
-    noise = {system: close_scores(pair.lens, pair.other) for system, pair in pairs.items()}
-    return [counted(text, printed, here, explain, noise=noise.__getitem__)]
+    selected = counted(
+        "At D = 40, LLN has a lower mean than the selected comparator",
+        {row.system: row.mse_ratio < 1 for row in paper.depth40()},
+        {row.system: pairs[row.system, 40].lower for row in paper.depth40()},
+        explain,
+        noise=lambda system: close_scores(pairs[system, 40].lens, pairs[system, 40].other),
+    )
+    advection = product(("advecdiff-32", "advecdiff-48"), DEPTHS)
+    reaction = product(("reactiondiff-32", "reactiondiff-48"), (20, 40))
+    return [
+        selected,
+        _depth_claim(evidence),
+        cells("LLN has the lowest mean on AdvecDiff at every depth", advection),
+        cells("LLN is below all baselines on ReactionDiff at D = 20 and 40", reaction),
+    ]
 
 
-def _depth_claims(evidence: Evidence) -> list[Claim]:
-    scores = {row.system: {d: evidence.row_score(row.system, d, "lens") for d in DEPTHS} for row in depth40()}
-    lens = {(row.system, row.depth): row.lens.mean for row in all_depths()}
-    lowest = {
-        (row.system, row.depth): row.lens.mean <= min(s.mean for s in row.scores().values()) for row in all_depths()
-    }
-
-    def path(system: str) -> str:
-        return " → ".join(_mean(scores[system][depth]) for depth in DEPTHS)
-
-    def versus(row: tuple[str, int]) -> str:
-        pair = pair_of(evidence, *row)
-        return f"LLN {_mean(pair.lens)}, best other {_mean(pair.other)}"
-
-    def cells(*rows: tuple[str, int]) -> tuple[dict[tuple[str, int], bool], dict[tuple[str, int], bool | None]]:
-        return {row: lowest[row] for row in rows}, {row: pair_of(evidence, *row).lower for row in rows}
-
-    def place(row: tuple[str, int]) -> str:
-        return f"{SYSTEM_NAMES[row[0]]} at D = {row[1]}"
-
-    def tie(row: tuple[str, int]) -> bool:
-        pair = pair_of(evidence, *row)
-        return close_scores(pair.lens, pair.other)
+def _depth_claim(evidence: Evidence) -> Claim:
+    systems = ("burgers-32", "burgers-48", "reactiondiff-32", "reactiondiff-48")
+    printed = {(row.system, row.depth): row.lens.mean for row in paper.all_depths()}
+    scores = {system: [evidence.row_score(system, depth, "lens") for depth in DEPTHS] for system in systems}
 
     def flat(system: str) -> bool:
-        steps = pairwise(scores[system][depth] for depth in DEPTHS)
+        steps = pairwise(scores[system])
         return all(a is not None and b is not None and (a.mean >= b.mean or close_scores(a, b)) for a, b in steps)
 
-    deeper = ("burgers-32", "burgers-48", "reactiondiff-32", "reactiondiff-48")
-    falls = {s: all(lens[s, a] >= lens[s, b] for a, b in pairwise(DEPTHS)) for s in deeper}
-    advection = cells(*product(("advecdiff-32", "advecdiff-48"), DEPTHS))
-    reaction = cells(*product(("reactiondiff-32", "reactiondiff-48"), (20, 40)))
-    return [
-        counted("LLN improves with depth on Burgers and ReactionDiff", falls, {s: _falls(scores[s]) for s in deeper},
-                path, noise=flat),
-        counted("LLN has the lowest mean on AdvecDiff at every depth", *advection, versus, place, tie),
-        counted("LLN is below all baselines on ReactionDiff at D = 20 and 40", *reaction, versus, place, tie),
-    ]  # fmt: skip
+    return counted(
+        "LLN improves with depth on Burgers and ReactionDiff",
+        {s: all(printed[s, a] >= printed[s, b] for a, b in pairwise(DEPTHS)) for s in systems},
+        {s: _falls(scores[s]) for s in systems},
+        lambda system: " → ".join(map(_mean, scores[system])),
+        noise=flat,
+    )
 
 
-def _falls(scores: Mapping[int, Summary | None]) -> bool | None:
-    means = [summary.mean for summary in scores.values() if summary is not None]
+def _falls(scores: Sequence[Summary | None]) -> bool | None:
+    means = [summary.mean for summary in scores if summary is not None]
     if len(means) < len(scores):
         return None
     return all(first >= second for first, second in pairwise(means)) and not diverged(means[-1])
 
 
 def _gradient_claims(evidence: Evidence) -> list[Claim]:
-    scores = {row.system: gradient_scores(evidence, row.system) for row in gradient_transport()}
+    scores = {row.system: gradient_scores(evidence, row.system) for row in paper.gradient_transport()}
 
     def closest(means: Mapping[str, float]) -> bool:
         return min(means, key=lambda name: abs(means[name])) == "lens"
@@ -195,9 +170,11 @@ def _gradient_claims(evidence: Evidence) -> list[Claim]:
     def explain(system: str) -> str:
         return ", ".join(f"{MODEL_NAMES[name]} {_mean(summary)}" for name, summary in scores[system].items())
 
-    printed = {row.system: closest({n: float(s.mean) for n, s in row.scores().items()}) for row in gradient_transport()}
+    printed = {
+        row.system: closest({n: float(s.mean) for n, s in row.scores().items()}) for row in paper.gradient_transport()
+    }
     here = {system: None if None in found.values() else closest(_means(found)) for system, found in scores.items()}
-    neutral = {row.system: 0 <= row.lens.mean <= row.lens.mean.from_float(0.0085) for row in gradient_transport()}
+    neutral = {row.system: 0 <= row.lens.mean <= row.lens.mean.from_float(0.0085) for row in paper.gradient_transport()}
     means = {system: found["lens"].mean for system, found in scores.items() if found["lens"] is not None}
     near = {system: None if system not in means else abs(means[system]) < 0.01 for system in scores}
     extent = f"; from {min(means.values()):.3f} to {max(means.values()):.3f}" if means else ""
@@ -209,7 +186,7 @@ def _gradient_claims(evidence: Evidence) -> list[Claim]:
 
 
 def _case_claims(evidence: Evidence) -> list[Claim]:
-    paper = case_statements()
+    stated = paper.case_statements()
     runs = evidence.runs("CS")
     texts = (
         "Two components explain most of the variance of LLN's positions, and less of the MLP's hidden states",
@@ -217,9 +194,9 @@ def _case_claims(evidence: Evidence) -> list[Claim]:
         "The displayed error is ordinary: its maximum turn is no outlier among all held-out samples",
     )
     printed = (
-        f"{paper.lens_explained_percent} % and {paper.mlp_explained_percent} %",
-        f"{paper.error_turn}° ({paper.errors} errors), {paper.correct_turn}° ({paper.correct} correct)",
-        f"percentile {paper.displayed_percentile}",
+        f"{stated.lens_explained_percent} % and {stated.mlp_explained_percent} %",
+        f"{stated.error_turn}° ({stated.errors} errors), {stated.correct_turn}° ({stated.correct} correct)",
+        f"percentile {stated.displayed_percentile}",
     )
     if not runs or not runs[0].result["errors"]:
         return [Claim(text, value, NOT_RUN, NOT_RUN) for text, value in zip(texts, printed, strict=True)]
@@ -234,9 +211,9 @@ def _case_claims(evidence: Evidence) -> list[Claim]:
     )
     order = (lens > mlp, errors > correct, 5 <= place <= 95)
     numbers: tuple[tuple[tuple[Any, float], ...], ...] = (
-        ((paper.lens_explained_percent, lens), (paper.mlp_explained_percent, mlp)),
-        ((paper.error_turn, errors), (paper.correct_turn, correct)),
-        ((paper.displayed_percentile, place),),
+        ((stated.lens_explained_percent, lens), (stated.mlp_explained_percent, mlp)),
+        ((stated.error_turn, errors), (stated.correct_turn, correct)),
+        ((stated.displayed_percentile, place),),
     )
     return [
         _sized(text, value, ours, right, [(float(theirs), mine) for theirs, mine in pairs])
@@ -246,7 +223,7 @@ def _case_claims(evidence: Evidence) -> list[Claim]:
 
 def _sized(text: str, printed: str, here: str, right: bool, pairs: Sequence[tuple[float, float]]) -> Claim:
     """A claim with numbers in it: its order may hold while its numbers do not."""
-    ratios = [ours / paper for paper, ours in pairs]
+    ratios = [ours / theirs for theirs, ours in pairs]
     difference = "here over printed: " + ", ".join(f"{ratio:.2f}" for ratio in ratios)
     if not right:
         return Claim(text, printed, here, FAILS, difference + "; the order is the other one")
@@ -255,17 +232,14 @@ def _sized(text: str, printed: str, here: str, right: bool, pairs: Sequence[tupl
 
 
 def _multi_trajectory_claims(evidence: Evidence) -> list[Claim]:
-    found = {row.system: multi_trajectory_scores(evidence, row.system) for row in multi_trajectory()}
+    found = {row.system: multi_trajectory_scores(evidence, row.system) for row in paper.multi_trajectory()}
 
     def explain(system: str) -> str:
         scores = found[system]
-        if scores is None:
-            return "not run"
-        ratio = scores[2]
-        return f"ratio {plain_number(ratio.estimate)} [{plain_number(ratio.low)}, {plain_number(ratio.high)}]"
+        return "not run" if scores is None else f"ratio {interval_text(scores[2])}"
 
-    lower = {row.system: row.mse_ratio < 1 for row in multi_trajectory()}
-    below = {row.system: row.interval[1] < 1 for row in multi_trajectory()}
+    lower = {row.system: row.mse_ratio < 1 for row in paper.multi_trajectory()}
+    below = {row.system: row.interval[1] < 1 for row in paper.multi_trajectory()}
     known = {
         name: scores[2]
         for name, scores in found.items()
@@ -304,8 +278,8 @@ def _curve_claim(evidence: Evidence) -> Claim:
 
 
 def _ablation_claims(evidence: Evidence) -> list[Claim]:
-    scores = {row.system: ablation_scores(evidence, row.system) for row in ablation()}
-    printed = {row.system: row.scores() for row in ablation()}
+    scores = {row.system: ablation_scores(evidence, row.system) for row in paper.ablation()}
+    printed = {row.system: row.scores() for row in paper.ablation()}
 
     def explain(system: str) -> str:
         labels = {name: label[0].lower() + label[1:] for name, label in VARIANT_NAMES.items()}
@@ -317,10 +291,10 @@ def _ablation_claims(evidence: Evidence) -> list[Claim]:
         sides: Sequence[str],
         systems: Sequence[str] = tuple(SYSTEM_NAMES),
     ) -> Claim:
-        paper = {system: question({n: float(s.mean) for n, s in printed[system].items()}) for system in systems}
+        stated = {system: question({n: float(s.mean) for n, s in printed[system].items()}) for system in systems}
         here = {s: None if None in scores[s].values() else question(_means(scores[s])) for s in systems}
         noise = {system: close_scores(*(scores[system][name] for name in sides)) for system in systems}
-        return counted(text, paper, here, explain, noise=noise.__getitem__)
+        return counted(text, stated, here, explain, noise=noise.__getitem__)
 
     moving = [system for system in SYSTEM_NAMES if not system.startswith("springchain")]
     return [

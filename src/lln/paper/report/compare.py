@@ -170,22 +170,16 @@ def judge_interval(
 
 
 ROLLOUTS = ("R0", "SC-C", "L28-C")
-PAPER_PAIRS, PAPER_STEPS = 3000, 500
+PAPER_DATA = {"pairs": 3000, "steps": 500}  # of the paper's protocol
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the runs of a study left behind.
+    """What the runs of a study left behind."""
 
-    Attributes:
-        records: every record by digest.
-        blocks: which runs serve which block.
-        seconds: wall time of each run by digest.
-    """
-
-    records: Mapping[str, Record]
-    blocks: Mapping[str, Sequence[Entry]]
-    seconds: Mapping[str, float]
+    records: Mapping[str, Record]  #: every record by digest.
+    blocks: Mapping[str, Sequence[Entry]]  #: which runs serve which block.
+    seconds: Mapping[str, float]  #: wall time of each run by digest.
 
     @classmethod
     def read(cls, folder: Path | str) -> Evidence:
@@ -197,24 +191,14 @@ class Evidence:
             raise InputError(f"{folder}: holds no records; run `lln reproduce --out {folder}` first")
         return cls(records, blocks, {key: timing.seconds for key, timing in read_times(folder).items()})
 
-    def runs(
-        self,
-        *blocks: str,
-        role: str | None = None,
-        system: str | None = None,
-        model: str | None = None,
-        depth: int | None = None,
-    ) -> list[Record]:
-        """The finished runs of `blocks` that fit, each once, in the order of the blocks."""
+    def runs(self, *blocks: str, role: str | None = None, **wanted: Any) -> list[Record]:
+        """The finished runs of `blocks` in their order, each once, with these values in specification or options."""
         found: dict[str, Record] = {}
-        for block in blocks:
-            for entry in self.blocks.get(block, ()):
-                record = self.records.get(entry.digest)
-                if record is None or not record.done:
-                    continue
-                spec, options = record.spec, record.spec.get("options", {})
-                wanted = (role, entry.role), (system, spec.get("system")), (model, spec.get("model"))
-                if all(wish is None or wish == value for wish, value in (*wanted, (depth, options.get("depth")))):
+        for entry in (entry for block in blocks for entry in self.blocks.get(block, ())):
+            record = self.records.get(entry.digest)
+            if record is not None and record.done and role in (None, entry.role):
+                content = {**record.spec.get("options", {}), **record.spec}
+                if all(content.get(key) == value for key, value in wanted.items()):
                     found.setdefault(entry.digest, record)
         return list(found.values())
 
@@ -255,14 +239,8 @@ class Evidence:
     def trial(self) -> bool:
         """Whether a run that serves a block used other data than the paper's: a trial run, of which no row compares."""
         served = {entry.digest for entries in self.blocks.values() for entry in entries}
-        return any(is_shortened(self.records[digest]) for digest in served if digest in self.records)
-
-
-def is_shortened(record: Record) -> bool:
-    """Whether the run's data are not those of the paper's protocol."""
-    data = record.spec.get("data", {})
-    sizes = (data.get("pairs", PAPER_PAIRS), data.get("steps", PAPER_STEPS))
-    return sizes != (PAPER_PAIRS, PAPER_STEPS)
+        data = [self.records[digest].spec.get("data", {}) for digest in served if digest in self.records]
+        return any(one.get(key, size) != size for one in data for key, size in PAPER_DATA.items())
 
 
 def score(record: Record) -> Summary:

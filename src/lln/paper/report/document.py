@@ -29,17 +29,11 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A table of ours beside the paper's, and what its rows are worth.
+    """A table of ours beside the paper's, and what its rows are worth."""
 
-    Attributes:
-        table: to draw.
-        verdicts: one for each row of the paper's table; empty where the paper prints no table.
-        notes: sentences below it.
-    """
-
-    table: Table
-    verdicts: Sequence[Verdict] = ()
-    notes: Sequence[str] = ()
+    table: Table  #: to draw.
+    verdicts: Sequence[Verdict] = ()  #: one for each row of the paper's table; empty where the paper prints no table.
+    notes: Sequence[str] = ()  #: sentences below it.
 
 
 @dataclass(frozen=True, eq=False)

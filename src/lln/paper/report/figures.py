@@ -41,10 +41,8 @@ def depth_sweep_figure(evidence: Evidence) -> Figure:
                 axis.plot(DEPTHS, paper, color=colour(name), linestyle=(0, (2, 2)), linewidth=0.9, alpha=0.55)
                 marker = look(name).marker or "o"
                 axis.plot(DEPTHS, means, color=colour(name), marker=marker, markersize=3.5, label=label)
-            axis.set_title(title)
             axis.set_xscale("log", base=2)
-            axis.set_yscale("log")
-            axis.set_xticks(DEPTHS)
+            axis.set(title=title, yscale="log", xticks=DEPTHS)
             _plain_ticks(axis)
         for axis in axes[-1]:
             axis.set_xlabel("depth D")
@@ -85,9 +83,14 @@ def gradient_figure(evidence: Evidence) -> Figure:
             axis.axhline(0.0, color=BLACK, linewidth=0.7, linestyle=(0, (4, 3)))
         axes[0, 0].set_ylabel(r"$\log_{10}(g_l\,/\,g_D)$")
         axes[1, 0].set_ylabel("the same, magnified")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        _legend(figure, axes[0, 0])
     return figure
+
+
+def _legend(figure: Figure, axis: Axes) -> None:
+    """What `axis` shows, below the figure."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=max(len(labels), 1))
 
 
 def _band(axis: Axes, curves: NDArray[Any], name: str) -> None:
@@ -110,9 +113,7 @@ def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Fi
                 mean, low, high = (np.where(np.isfinite(v), v, np.nan) for v in geometric_band(errors))
                 axis.plot(steps, mean, label=MODEL_NAMES[name], **look(name).line(len(steps)))
                 axis.fill_between(steps, low, high, color=colour(name), alpha=0.2, linewidth=0)
-            axis.set_yscale("log")
-            axis.set_title(SYSTEM_NAMES[system])
-            axis.set_xlabel("rollout step")
+            axis.set(yscale="log", title=SYSTEM_NAMES[system], xlabel="rollout step")
             if not curves.get(system):
                 axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", va="center")
         axes[0].set_ylabel("normalised MSE at the step")
@@ -125,6 +126,12 @@ def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Fi
 
 CLASS_COLOURS = (BLUE, GREEN)
 ERROR_COLOUR = VERMILION
+INPUTS = {"xlabel": "input x₁", "ylabel": "input x₂"}
+SHOWN: tuple[dict[str, Any], ...] = (
+    {"color": ERROR_COLOUR, "label": "boundary error"},
+    {"color": CLASS_COLOURS[0], "label": "class-0 reference"},
+    {"color": CLASS_COLOURS[1], "label": "class-1 reference"},
+)
 
 
 def case_figure(result: Mapping[str, Any]) -> Figure:
@@ -134,17 +141,16 @@ def case_figure(result: Mapping[str, Any]) -> Figure:
         axes = figure.subplots(1, 3)
         _points(axes[0], result)
         shown = result["displayed"]
-        for sample, look in zip(shown, _looks(), strict=True):
+        for sample, look in zip(shown, SHOWN, strict=True):
             axes[0].scatter(*result["points"][sample], s=70, zorder=5, edgecolor=BLACK, **look)
-        _label_inputs(axes[0], "(a) input space")
+        axes[0].set(title="(a) input space", **INPUTS)
         for axis, name, title in ((axes[1], "lens", "(b) LLN positions"), (axes[2], "mlp", "(c) plain MLP states")):
             _cloud(axis, result, name)
-            for sample, look in zip(shown, _looks(), strict=True):
+            for sample, look in zip(shown, SHOWN, strict=True):
                 _path(axis, np.array(result["paths"][name][str(sample)]), **look)
             _zoom(axis, [np.array(path) for path in result["paths"][name].values()])
             _label_plane(axis, result["explained"][name], title)
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        _legend(figure, axes[0])
     return figure
 
 
@@ -157,7 +163,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         _cloud(left, result, "lens")
         paths = [np.array(result["paths"]["lens"][str(sample)]) for sample in shown]
-        for path, look in zip(paths, _looks(), strict=True):
+        for path, look in zip(paths, SHOWN, strict=True):
             _path(left, path, **look)
             for layer in layers:
                 # path[l] is the position at which lens l bends the ray.
@@ -170,8 +176,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
         _label_plane(left, result["explained"]["lens"], "refraction at the error's largest turns (stars)")
         readout = [f"class {result['predicted'][s]} ({result['confidence'][s]:.2f})" for s in shown]
         _turn_table(right, turns, layers, readout)
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        _legend(figure, left)
     return figure
 
 
@@ -192,7 +197,7 @@ def overview_figure(result: Mapping[str, Any]) -> Figure:
             for axis, place in ((axes[0, 0], point), (axes[0, 1], path[-1])):
                 axis.annotate(str(rank), place, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
         _zoom(axes[0, 1], [np.array(result["paths"]["lens"][str(sample)]) for sample in errors])
-        _label_inputs(axes[0, 0], f"(a) the {len(errors)} errors in input space")
+        axes[0, 0].set(title=f"(a) the {len(errors)} errors in input space", **INPUTS)
         _label_plane(axes[0, 1], result["explained"]["lens"], "(b) their position paths")
         _turn_matrix(figure, axes[1, 0], turns[errors])
         _turn_distribution(axes[1, 1], turns.max(axis=1), errors)
@@ -200,26 +205,17 @@ def overview_figure(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _looks() -> list[dict[str, Any]]:
-    return [
-        {"color": ERROR_COLOUR, "label": "boundary error"},
-        {"color": CLASS_COLOURS[0], "label": "class-0 reference"},
-        {"color": CLASS_COLOURS[1], "label": "class-1 reference"},
-    ]
-
-
 def _points(axis: Axes, result: Mapping[str, Any]) -> None:
-    points, labels = np.array(result["points"]), np.array(result["labels"])
+    """All held-out samples."""
     for kind, tint in enumerate(CLASS_COLOURS):
-        chosen = points[labels == kind]
+        chosen = np.array(result["points"])[np.array(result["labels"]) == kind]
         axis.scatter(chosen[:, 0], chosen[:, 1], s=9, color=tint, alpha=0.35, linewidth=0, label=f"class {kind}")
 
 
 def _cloud(axis: Axes, result: Mapping[str, Any], name: str) -> None:
     """Where all held-out samples end, behind the paths."""
-    cloud, labels = np.array(result["cloud"][name]), np.array(result["labels"])
     for kind, tint in enumerate(CLASS_COLOURS):
-        chosen = cloud[labels == kind]
+        chosen = np.array(result["cloud"][name])[np.array(result["labels"]) == kind]
         axis.scatter(chosen[:, 0], chosen[:, 1], s=6, color=tint, alpha=0.18, linewidth=0)
 
 
@@ -229,16 +225,9 @@ def _path(axis: Axes, path: NDArray[Any], *, color: str, label: str, alpha: floa
     axis.scatter(path[-1, 0], path[-1, 1], s=34, marker="s", color=color, zorder=5)
 
 
-def _label_inputs(axis: Axes, title: str) -> None:
-    axis.set_title(title)
-    axis.set_xlabel("input x₁")
-    axis.set_ylabel("input x₂")
-
-
 def _label_plane(axis: Axes, explained: Sequence[float], title: str) -> None:
-    axis.set_title(title)
-    axis.set_xlabel(f"principal component 1 ({100 * explained[0]:.1f} % of variance)")
-    axis.set_ylabel(f"principal component 2 ({100 * explained[1]:.1f} %)")
+    along = f"principal component 1 ({100 * explained[0]:.1f} % of variance)"
+    axis.set(title=title, xlabel=along, ylabel=f"principal component 2 ({100 * explained[1]:.1f} %)")
 
 
 def _zoom(axis: Axes, paths: Sequence[NDArray[Any]]) -> None:
@@ -269,9 +258,7 @@ def _turn_table(axis: Axes, turns: NDArray[Any], layers: Sequence[int], readout:
 def _turn_matrix(figure: Figure, axis: Axes, turns: NDArray[Any]) -> None:
     shown = axis.imshow(turns, aspect="auto", cmap="cividis", vmin=0.0)
     axis.grid(False)
-    axis.set_title("(c) turns of the errors by layer")
-    axis.set_xlabel("layer l")
-    axis.set_ylabel("error, by confidence rank")
+    axis.set(title="(c) turns of the errors by layer", xlabel="layer l", ylabel="error, by confidence rank")
     axis.set_xticks(range(turns.shape[1]), [f"L{layer}" for layer in range(1, turns.shape[1] + 1)])
     axis.set_yticks(range(len(turns)))
     colour_bar(figure, shown, axis).set_label("turn, degrees")
@@ -289,7 +276,6 @@ def _turn_distribution(axis: Axes, largest: NDArray[Any], errors: Sequence[int])
         axis.axvline(float(np.median(values)), color=tint, linewidth=1.2, linestyle=(0, (4, 3)), label=name)
     look: dict[str, Any] = {"color": ERROR_COLOUR, "markersize": 8, "markeredgecolor": BLACK, "label": "errors"}
     axis.plot(largest[wrong], np.full(len(errors), 0.03), "^", transform=axis.get_xaxis_transform(), **look)
-    axis.set_title("(d) maximum turn of all held-out samples")
-    axis.set_xlabel("maximum turn, degrees")
-    axis.set_ylabel("number of samples")
+    title = "(d) maximum turn of all held-out samples"
+    axis.set(title=title, xlabel="maximum turn, degrees", ylabel="number of samples")
     axis.legend()

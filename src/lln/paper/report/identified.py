@@ -11,14 +11,7 @@ from lln.core.table import Table
 from lln.paper.printed_values import COMPARATOR_NAMES, MeanAndDeviation, ablation, all_depths, gradient_transport
 from lln.paper.report.compare import Evidence, digits_met, scores_agree
 from lln.paper.report.document import Compared
-from lln.paper.report.names import (
-    FAMILY_NAMES,
-    MISSING,
-    SYSTEM_NAMES,
-    as_printed,
-    mean_and_deviation,
-    mean_number,
-)
+from lln.paper.report.names import FAMILY_NAMES, MISSING, SYSTEM_NAMES, as_printed, mean_and_deviation, mean_number
 from lln.paper.report.other_tables import ablation_scores, gradient_scores
 from lln.paper.report.rollout_tables import cells_agreeing
 
@@ -59,7 +52,7 @@ def lorenz_lines(evidence: Evidence) -> list[str]:
     second = cells_agreeing(evidence, others, systems=LORENZ)
     return [
         f"Lorenz-24 and Lorenz-28, whose data are identified: {first.digits} of {first.run} scores of the all-depth "
-        f"table show every printed digit, LLN's included; {second.agree} of {second.run} comparator scores agree.",
+        f"table show every printed digit, LLN's included; {second.agree} of {second.run} comparator scores agree."
     ]
 
 
@@ -143,7 +136,7 @@ def sensitivity_table(evidence: Evidence, folder: Path) -> list[Compared]:
     )
     notes = [
         "Batch 64 gives 282 updates in the same six epochs. That run is the first reproduction, with other lens "
-        "constants and simulators, so compare LLN with the other networks inside a run, not across runs.",
+        "constants and simulators, so compare LLN with the other networks inside a run, not across runs."
     ]
     return [Compared(Table(columns, rows, "Sensitivity to the batch size"), (), notes)]
 

@@ -46,12 +46,9 @@ def power(value: float | Decimal, digits: int = 2) -> str:
 
 
 def mean_and_deviation(summary: Summary | None, decimals: int = 3, *, powers: bool = False) -> str:
-    """A score of ours as the paper sets it.
+    """A score of ours as the paper sets it; a spread too small for the decimals is set in powers of ten.
 
-    Args:
-        summary: None where nothing was run.
-        decimals: digits behind the point; a spread too small for them is set in powers of ten.
-        powers: whether a finite mean above 100 shows its power of ten (the ablation table) or as infinity.
+    A finite mean above 100 is too if `powers` (the ablation table); else it is shown as infinity.
     """
     if summary is None:
         return MISSING

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from lln.core.statistics import Interval, Summary, cluster_ratio, geometric_mean, summarize
 from lln.core.table import INFINITY, Table
-from lln.paper.printed_values import (
-    AblationRow,
-    MultiTrajectoryRow,
-    ablation,
-    case_errors,
-    deployments,
-    gradient_transport,
-    multi_trajectory,
-)
-from lln.paper.records import Record
-from lln.paper.report.compare import Evidence, Verdict, judge, judge_gradients, judge_interval, score, side, table_of
-from lln.paper.report.compare import lowest as lowest_run
+from lln.paper import printed_values as paper
+from lln.paper.printed_values import MeanAndDeviation
+from lln.paper.report import names
+from lln.paper.report.compare import Evidence, judge, judge_gradients, judge_interval, lowest, score, side, table_of
 from lln.paper.report.document import Compared
-from lln.paper.report.names import (
-    MISSING,
-    MODEL_NAMES,
-    NOTHING,
-    SYSTEM_NAMES,
-    VARIANT_NAMES,
-    as_printed,
-    diverged,
-    mean_and_deviation,
-    plain_number,
-    power,
-)
-from lln.paper.report.rollout_tables import lowest, missing_note, ratio_to
+from lln.paper.report.names import MISSING, NOTHING, SYSTEM_NAMES, VARIANT_NAMES, diverged, mean_and_deviation
+from lln.paper.report.rollout_tables import DEPTHS, Lines, missing_note, score_table
 
 GRADIENT_MODELS = ("mlp", "residual", "scaled-residual", "lens")
 
@@ -44,37 +26,29 @@ def gradient_scores(evidence: Evidence, system: str) -> dict[str, Summary | None
 
 
 def gradient_table(evidence: Evidence) -> Compared:
-    """The gradient table; three lines a system: here, printed, their difference."""
-    rows: list[list[str]] = []
-    best: list[tuple[int, int]] = []
-    verdicts = []
-    for printed in gradient_transport():
-        here, paper = gradient_scores(evidence, printed.system), printed.scores()
-        verdicts.append(evidence.judged(judge_gradients(here, paper)))
-        known = {name: abs(summary.mean) for name, summary in here.items() if summary is not None}
-        if known:
-            best.append((len(rows), 2 + GRADIENT_MODELS.index(min(known, key=lambda name: known[name]))))
-        best.append((len(rows) + 1, 2 + GRADIENT_MODELS.index("lens")))
-        rows += [
-            [SYSTEM_NAMES[printed.system], "here", *(_signed(here[n]) for n in GRADIENT_MODELS), verdicts[-1].value],
-            ["", "printed", *(as_printed(paper[name]) for name in GRADIENT_MODELS), ""],
-            ["", "difference", *(_difference(here[n], float(paper[n].mean)) for n in GRADIENT_MODELS), ""],
-        ]
-    columns = ("System", "", *(MODEL_NAMES[name] for name in GRADIENT_MODELS), "Verdict")
+    """The gradient table; the third line of a system is the difference, as these are logarithms."""
+    scores = {row.system: gradient_scores(evidence, row.system) for row in paper.gradient_transport()}
+
+    def difference(here: Summary | None, printed: MeanAndDeviation) -> str:
+        return NOTHING if here is None else f"{here.mean - float(printed.mean):+.3f}"
+
     notes = [
         "log10(g_1 / g_40) at initialisation, mean ± standard deviation over the seeds; zero is ideal. These are "
         "logarithms, so the third line is the difference, the logarithm of the ratio.",
         *missing_note(evidence, "G0"),
     ]
-    return Compared(Table(columns, rows, "Matched gradient transport at initialisation", best), verdicts, notes)
-
-
-def _signed(summary: Summary | None) -> str:
-    return MISSING if summary is None else f"{summary.mean:.3f} ± {summary.deviation:.3f}"
-
-
-def _difference(here: Summary | None, printed: float) -> str:
-    return NOTHING if here is None else f"{here.mean - printed:+.3f}"
+    return score_table(
+        "Matched gradient transport at initialisation",
+        [names.MODEL_NAMES[name] for name in GRADIENT_MODELS],
+        (
+            Lines(row, scores[row.system], evidence.judged(judge_gradients(scores[row.system], row.scores())))
+            for row in paper.gradient_transport()
+        ),
+        notes,
+        show=lambda one: MISSING if one is None else f"{one.mean:.3f} ± {one.deviation:.3f}",
+        third=("difference", difference),
+        size=abs,
+    )
 
 
 def ablation_scores(evidence: Evidence, system: str) -> dict[str, Summary | None]:
@@ -84,35 +58,23 @@ def ablation_scores(evidence: Evidence, system: str) -> dict[str, Summary | None
 
 
 def ablation_table(evidence: Evidence) -> Compared:
-    """The ablation table; three lines a system: here, printed, their factor."""
-    rows: list[list[str]] = []
-    best: list[tuple[int, int]] = []
-    verdicts = []
-    for printed in ablation():
-        here = ablation_scores(evidence, printed.system)
-        verdicts.append(evidence.judged(judge(here, printed.scores())))
-        best += lowest(here, printed.scores(), len(rows))
-        rows += _ablation_lines(printed, here, verdicts[-1])
-    columns = ("System", "", *VARIANT_NAMES.values(), "Verdict")
+    """The ablation table."""
+    scores = {row.system: ablation_scores(evidence, row.system) for row in paper.ablation()}
     notes = [
         "500-step normalised rollout MSE at D = 40, mean ± standard deviation over the seeds. A divergent finite mean "
         "(above 100) is set in powers of ten.",
         *missing_note(evidence, "ABL"),
     ]
-    return Compared(Table(columns, rows, "LLN structure ablation across all ten systems", best), verdicts, notes)
-
-
-def _ablation_lines(printed: AblationRow, here: Mapping[str, Summary | None], verdict: Verdict) -> list[list[str]]:
-    paper = printed.scores()
-    ours = [
-        mean_and_deviation(summary, 3 if summary is not None and summary.mean < 0.1 else 2, powers=True)
-        for summary in here.values()
-    ]
-    return [
-        [SYSTEM_NAMES[printed.system], "here", *ours, verdict.value],
-        ["", "printed", *(as_printed(value) for value in paper.values()), ""],
-        ["", "factor", *(ratio_to(here[name], paper[name]) for name in paper), ""],
-    ]
+    return score_table(
+        "LLN structure ablation across all ten systems",
+        tuple(VARIANT_NAMES.values()),
+        (
+            Lines(row, scores[row.system], evidence.judged(judge(scores[row.system], row.scores())))
+            for row in paper.ablation()
+        ),
+        notes,
+        show=lambda one: mean_and_deviation(one, 3 if one is not None and one.mean < 0.1 else 2, powers=True),
+    )
 
 
 def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, float, Interval] | None:
@@ -127,18 +89,28 @@ def multi_trajectory_scores(evidence: Evidence, system: str) -> tuple[float, flo
 def multi_trajectory_table(evidence: Evidence) -> Compared:
     """The multi-trajectory table."""
     rows, best, verdicts = [], [], []
-    for index, printed in enumerate(multi_trajectory()):
-        here = multi_trajectory_scores(evidence, printed.system)
-        low, high = (float(value) for value in printed.interval)
-        verdict = judge_interval(here, (printed.lens, printed.comparator_mse, printed.mse_ratio), (low, high))
+    for index, row in enumerate(paper.multi_trajectory()):
+        here = multi_trajectory_scores(evidence, row.system)
+        low, high = (float(value) for value in row.interval)
+        verdict = judge_interval(here, (row.lens, row.comparator_mse, row.mse_ratio), (low, high))
         verdicts.append(evidence.judged(verdict))
-        rows.append(_multi_trajectory_cells(printed, here, verdicts[-1]))
-        best.append((index, 2 if printed.mse_ratio < 1 else 5))
+        best.append((index, 2 if row.mse_ratio < 1 else 5))
         if side(low, high) < 0:
             best.append((index, 8))
         if here is not None and not (diverged(here[0]) and diverged(here[1])):
             best.append((index, 1 if here[0] < here[1] else 4))
             best += [(index, 7)] if side(here[2].low, here[2].high) < 0 else []
+        least, most = row.interval
+        rows.append(
+            [
+                SYSTEM_NAMES[row.system],
+                *_beside(here and here[0], row.lens),
+                *_beside(here and here[1], row.comparator_mse),
+                MISSING if here is None else interval_text(here[2]),
+                f"{row.mse_ratio} [{names.power(least, 3) if low < 1e-4 else least}, {most}]",
+                verdicts[-1].value,
+            ]
+        )
     columns = (
         *("System", "LLN MSE", "printed", "factor", "Comparator MSE", "printed", "factor"),
         *("MSE ratio [95 % CI]", "printed", "Verdict"),
@@ -152,40 +124,25 @@ def multi_trajectory_table(evidence: Evidence) -> Compared:
     return Compared(Table(columns, rows, "Frozen multi-trajectory confirmation", best), verdicts, notes)
 
 
-def _multi_trajectory_cells(
-    printed: MultiTrajectoryRow, here: tuple[float, float, Interval] | None, verdict: Verdict
-) -> list[str]:
-    low, high = printed.interval
-    paper = f"{printed.mse_ratio} [{power(low, 3) if float(low) < 1e-4 else low}, {high}]"
+def interval_text(ratio: Interval) -> str:
+    """A ratio and its interval."""
+    return f"{names.plain_number(ratio.estimate)} [{names.plain_number(ratio.low)}, {names.plain_number(ratio.high)}]"
+
+
+def _beside(here: float | None, printed: Decimal) -> list[str]:
+    """A geometric mean, the printed one, and their ratio, also where it is large: these are not cut at 100."""
     if here is None:
-        ours = [MISSING, str(printed.lens), NOTHING, MISSING, str(printed.comparator_mse), NOTHING, MISSING]
-        return [SYSTEM_NAMES[printed.system], *ours, paper, verdict.value]
-    lens, other, ratio = here
-    return [
-        SYSTEM_NAMES[printed.system],
-        plain_number(lens),
-        str(printed.lens),
-        _times(lens, float(printed.lens)),
-        plain_number(other),
-        str(printed.comparator_mse),
-        _times(other, float(printed.comparator_mse)),
-        f"{plain_number(ratio.estimate)} [{plain_number(ratio.low)}, {plain_number(ratio.high)}]",
-        paper,
-        verdict.value,
-    ]
-
-
-def _times(here: float, printed: float) -> str:
-    """Ratio of geometric means, also where it is large: they are not cut at 100."""
-    ratio = here / printed
-    return INFINITY if ratio == float("inf") else (f"{ratio:.2f}" if 0.01 <= ratio < 1000 else power(ratio))
+        return [MISSING, str(printed), NOTHING]
+    ratio = here / float(printed)
+    times = INFINITY if ratio == float("inf") else (f"{ratio:.2f}" if 0.01 <= ratio < 1000 else names.power(ratio))
+    return [names.plain_number(here), str(printed), times]
 
 
 def case_table(evidence: Evidence) -> Compared:
     """The index of errors, ours and the printed one beside it; they are other samples of other draws."""
     runs = evidence.runs("CS")
     ours = list(runs[0].result["errors"]) if runs else []
-    printed = list(case_errors())
+    printed = list(paper.case_errors())
     rows = []
     for rank in range(max(len(ours), len(printed))):
         left = _case_cells(runs[0].result, ours[rank]) if rank < len(ours) else [MISSING if not runs else ""] * 5
@@ -195,8 +152,8 @@ def case_table(evidence: Evidence) -> Compared:
             change = f"{row.true_class} → {row.predicted_class}"
             right = [str(row.index), change, str(row.confidence), str(row.largest_turn), f"L{row.peak_layer}"]
         rows.append([str(rank), *left, *right])
-    names = ("test index", "error", "confidence", "max. turn (°)", "peak layer")
-    columns = ("Rank", *names, *(f"printed {name}" for name in names))
+    heads = ("test index", "error", "confidence", "max. turn (°)", "peak layer")
+    columns = ("Rank", *heads, *(f"printed {head}" for head in heads))
     notes = [
         "Data and seeds of the paper's case are not published, so the rows name other samples and cannot be compared "
         "one by one; the statements drawn from them are compared in the summary.",
@@ -217,7 +174,7 @@ def deployment_table() -> Compared:
     rows = [
         [SYSTEM_NAMES[row.system], f"{row.horizon.normalize():f}", str(row.width), str(row.basis),
          f"{row.lens_scale.normalize():f}"]
-        for row in deployments()
+        for row in paper.deployments()
     ]  # fmt: skip
     return Compared(
         Table(("System", "T", "h", "K", "s"), rows, "LLN deployments at D = 40, as printed and as run here")
@@ -227,16 +184,13 @@ def deployment_table() -> Compared:
 def factorial_table(evidence: Evidence) -> Compared:
     """Architecture selection: the best of each depth and system, with the sizes that gave it. The paper prints none."""
     systems = _systems_of(evidence, "AS")
-    rows = [
-        [f"D = {depth}", *(_best_of(evidence.runs("AS", system=s, depth=depth)) for s in systems)]
-        for depth in (5, 10, 20, 40)
-    ]
+    rows = [[f"D = {depth}", *(_best_of(evidence, s, depth) for s in systems)] for depth in DEPTHS]
     columns = ("Lowest mean over h and T", *(SYSTEM_NAMES[system] for system in systems))
     return Compared(Table(columns, rows, "Architecture-selection factorial"), (), missing_note(evidence, "AS"))
 
 
-def _best_of(runs: list[Record]) -> str:
-    record = lowest_run(runs)
+def _best_of(evidence: Evidence, system: str, depth: int) -> str:
+    record = lowest(evidence.runs("AS", system=system, depth=depth))
     if record is None:
         return MISSING
     options = record.spec["options"]
@@ -252,10 +206,9 @@ def profile_tables(evidence: Evidence) -> list[Compared]:
         values = sorted({run.spec["options"][key] for run in evidence.runs("HP", role=key)})
         rows = []
         for value in values:
-            runs = {s: [r for r in evidence.runs("HP", role=key, system=s) if r.spec["options"][key] == value]
-                    for s in systems}  # fmt: skip
+            runs = [evidence.first("HP", role=key, system=system, **{key: value}) for system in systems]
             label = value if isinstance(value, str) else f"{value:g}"
-            rows.append([label, *(mean_and_deviation(score(r[0]) if r else None) for r in runs.values())])
+            rows.append([label, *(mean_and_deviation(None if run is None else score(run)) for run in runs)])
         table = Table((title, *(SYSTEM_NAMES[s] for s in systems)), rows, f"Profile over the {title}")
         parts.append(Compared(table, (), missing_note(evidence, "HP")))
     return parts

@@ -35,8 +35,7 @@ import torch
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.models import LensNetwork
-from lln.models.field import FieldBlock
+from lln.models.lens import Lenses
 from lln.ops import reference
 
 _SPLITTER = 2.0**27 + 1.0
@@ -99,32 +98,20 @@ def _split(a: Tensor) -> tuple[Tensor, Tensor]:
     return high, a - high
 
 
-Optics = LensNetwork | FieldBlock
-
-
 @dataclass(frozen=True)
 class Geometry:
-    """What the theory says about a stack at one point, measured.
+    """What the theory says about a stack at one point, measured."""
 
-    Attributes:
-        log_abs_det: log|det J|; exactly 0 in theory.
-        symplectic_defect: |J^T Omega J - Omega| / sigma_max^2 in the spectral norm; 0 in theory.
-        pairing_defect: see `pairing_defect`; 0 in theory.
-        sigma_max: largest singular value |J| of the stack; the smallest is its reciprocal.
-        condition: see `condition`.
-        round_trip: see `round_trip_error`; rounding alone, about the unit roundoff times `condition`.
-    """
-
-    log_abs_det: float
-    symplectic_defect: float
-    pairing_defect: float
-    sigma_max: float
-    condition: float
-    round_trip: float
+    log_abs_det: float  #: log|det J|; exactly 0 in theory.
+    symplectic_defect: float  #: |J^T Omega J - Omega| / sigma_max^2 in the spectral norm; 0 in theory.
+    pairing_defect: float  #: see `pairing_defect`; 0 in theory.
+    sigma_max: float  #: largest singular value |J| of the stack; the smallest is its reciprocal.
+    condition: float  #: see `condition`.
+    round_trip: float  #: see `round_trip_error`; rounding alone, about the unit roundoff times `condition`.
 
 
 @torch.no_grad()
-def geometry_at(optics: Optics, y: Tensor, theta: Tensor) -> Geometry:
+def geometry_at(optics: Lenses, y: Tensor, theta: Tensor) -> Geometry:
     """All claims of the theory at one point (y, theta), each of shape (h,)."""
     _check(optics, y, theta, batch=False)
     blocks = stack_blocks(optics, y, theta)
@@ -139,7 +126,7 @@ def geometry_at(optics: Optics, y: Tensor, theta: Tensor) -> Geometry:
     )
 
 
-def lens_powers(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def lens_powers(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """The diagonals H_l = s phi_l'(y_{l+1}) along the ray that starts at (y, theta): (D, ..., h)."""
     _check(optics, y, theta)
     coefficients, y, theta = optics.coefficients.detach().double(), y.double(), theta.double()
@@ -150,14 +137,14 @@ def lens_powers(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.stack(powers)
 
 
-def layer_blocks(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def layer_blocks(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """Every layer's Jacobian along the ray, [[1, L], [H, 1 + L H]] per coordinate: (D, ..., h, 2, 2)."""
     powers = lens_powers(optics, y, theta)
     one, length = torch.ones_like(powers), torch.full_like(powers, optics.length)
     return torch.stack((one, length, powers, 1.0 + length * powers), dim=-1).reshape(*powers.shape, 2, 2)
 
 
-def stack_blocks(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def stack_blocks(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """The stack's Jacobian J_{D-1}...J_0, right to the last digit (see the module): (..., h, 2, 2)."""
     position, angle = _shear_product(lens_powers(optics, y, theta), optics.length)
     return torch.stack((position.rounded(), angle.rounded()), dim=-2)
@@ -169,7 +156,7 @@ def dense(blocks: Tensor) -> Tensor:
     return torch.cat([torch.cat(list(row), dim=-1) for row in quarters], dim=-2)
 
 
-def autograd_jacobian(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def autograd_jacobian(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """The stack's Jacobian by automatic differentiation, knowing nothing of blocks: y, theta (h,) -> (2h, 2h)."""
     _check(optics, y, theta, batch=False)
     coefficients = optics.coefficients.detach().double()
@@ -185,7 +172,7 @@ def autograd_jacobian(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return jacobian
 
 
-def log_abs_det(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def log_abs_det(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """log|det J| of the stack, (...): the sum over coordinates of log|a d - b c|, in double-double arithmetic."""
     (a, b), (c, d) = (_columns(row) for row in _shear_product(lens_powers(optics, y, theta), optics.length))
     minus_bc = times(Doubled(-b.high, -b.low), c)
@@ -193,16 +180,10 @@ def log_abs_det(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.log1p(excess.rounded()).sum(-1)
 
 
-def symplectic_form(width: int, like: Tensor) -> Tensor:
-    """Omega = [[0, I], [-I, 0]], (2h, 2h), with the dtype and device of `like`."""
-    eye = torch.eye(width, dtype=like.dtype, device=like.device)
-    zero = torch.zeros_like(eye)
-    return torch.cat((torch.cat((zero, eye), dim=1), torch.cat((-eye, zero), dim=1)))
-
-
 def symplectic_defect(jacobian: Tensor) -> Tensor:
     """|J^T Omega J - Omega| in the spectral norm, (...), for any (..., 2h, 2h) matrix over (y, theta)."""
-    omega = symplectic_form(jacobian.shape[-1] // 2, jacobian)
+    eye = torch.eye(jacobian.shape[-1] // 2, dtype=jacobian.dtype, device=jacobian.device)
+    omega = torch.kron(torch.tensor([[0, 1], [-1, 0]]).to(eye), eye)  # [[0, I], [-I, 0]]
     norm: Tensor = torch.linalg.matrix_norm(jacobian.mT @ omega @ jacobian - omega, ord=2)
     return norm
 
@@ -224,7 +205,7 @@ def pairing_defect(values: Tensor) -> Tensor:
     return (small - 1.0 / large).abs().amax(-1) / values[..., 0]
 
 
-def condition(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def condition(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """How much the way back can magnify a disturbance on the way: max_l |(J_l...J_0)^-1|, at least 1, (...).
 
     A disturbance behind layer l reaches the entrance through the inverse of the first layers, whose norm is that of the
@@ -235,7 +216,7 @@ def condition(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return norms.amax(-1).amax(0).clamp_min(1.0)
 
 
-def growth(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def growth(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """G_j = max_l |J_{D-1}...J_{l+1}| |J_l...J_0| of every ray, (..., h): what magnifies errors in its product."""
     layers = list(layer_blocks(optics, y, theta))
     before = _partial_norms(layers, lambda layer, product: layer @ product)
@@ -243,7 +224,7 @@ def growth(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.cat((before[:-1] * after[1:], before[-1:])).amax(0)
 
 
-def round_trip_error(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
+def round_trip_error(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
     """|inverse(forward(z)) - z| in the largest entry, relative to the largest state or bend on the way: (...).
 
     To first order it is the sum of the rounding errors of all layers, there and back, each magnified by at most
@@ -263,7 +244,7 @@ def round_trip_error(optics: Optics, y: Tensor, theta: Tensor) -> Tensor:
     return torch.maximum((back[0] - y).abs(), (back[1] - theta).abs()).amax(-1) / size
 
 
-def _one_layer(optics: Optics, y: Tensor, theta: Tensor, layer: Tensor) -> tuple[Tensor, Tensor]:
+def _one_layer(optics: Lenses, y: Tensor, theta: Tensor, layer: Tensor) -> tuple[Tensor, Tensor]:
     return reference.lens_transport(
         y, theta, layer.unsqueeze(0), optics.centers, optics.sigma, optics.length, optics.lens_scale
     )
@@ -296,7 +277,7 @@ def _partial_norms(layers: list[Tensor], multiply: Callable[[Tensor, Tensor], Te
     return torch.stack(norms)
 
 
-def _check(optics: Optics, y: Tensor, theta: Tensor, *, batch: bool = True) -> None:
+def _check(optics: Lenses, y: Tensor, theta: Tensor, *, batch: bool = True) -> None:
     width = optics.coefficients.shape[1]
     expected = f"(..., {width})" if batch else f"({width},)"
     for name, value in (("y", y), ("theta", theta)):

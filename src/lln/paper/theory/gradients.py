@@ -26,13 +26,7 @@ def gradient_transport(
 
     The batches are deterministic: the first `batch * batches` pairs in their order in time, cut in equal parts. Each
     batch has its own mean-squared-error loss; the square of a gradient is averaged over all entries of all batches.
-
-    Args:
-        model: the network; its parameters are not touched.
-        inputs: standardised states, (pairs, n_in).
-        targets: standardised next states, (pairs, n_out).
-        batch: pairs in a batch.
-        batches: number of batches.
+    Inputs (pairs, n_in) and targets (pairs, n_out) are standardised; no parameter is touched.
     """
     needed = check_int("batch", batch, 1) * check_int("batches", batches, 1)
     if len(inputs) < needed or len(inputs) != len(targets):

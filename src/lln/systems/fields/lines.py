@@ -117,11 +117,7 @@ class KortewegDeVries(SpectralField):
 
     def invariants(self) -> Mapping[str, Functional]:
         """The mean and the mean square of u, and the energy."""
-        return {
-            **super().invariants(),
-            "mean square": lambda state: np.square(state).mean(-1),
-            "energy": self.energy,
-        }
+        return {**super().invariants(), "mean square": lambda state: np.square(state).mean(-1), "energy": self.energy}
 
 
 @dataclass(frozen=True)

@@ -84,32 +84,21 @@ class SpectralField(System):
     with products taken on the grid. Products are dealiased by the 2/3 rule: N sees and makes only modes below a third
     of the points, so that no quadratic product is aliased. Modes above that, if a start has any, follow L alone. What a
     cubic product still aliases is smaller than what the cut at a third leaves out, as long as the field is resolved.
-
-    Attributes:
-        channels: names of the fields.
-        dimensions: of space.
-        points: number of points along each side, one number for all or one for each, as in (n_x, n_y).
-        length: of each side, likewise; L in the equations.
-        dt: time step.
-        substeps: steps of ETDRK4 within one dt; without effect on linear equations, whose step is exact.
-        burn_in: steps after which a trajectory is worth learning from.
-        steps: a length of trajectory that shows what the system does.
-        letters: of the constants in the equation, in their order; () if they are their names.
-        modes: highest Fourier mode of a random start.
-        rms: root mean square of a random start.
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("u",)
-    dimensions: ClassVar[int] = 1
-    burn_in: ClassVar[int] = 0
-    steps: ClassVar[int] = 500
+    channels: ClassVar[tuple[str, ...]] = ("u",)  #: names of the fields.
+    dimensions: ClassVar[int] = 1  #: of space.
+    burn_in: ClassVar[int] = 0  #: steps after which a trajectory is worth learning from.
+    steps: ClassVar[int] = 500  #: a length of trajectory that shows what the system does.
+    #: of the constants in the equation, in their order; () if they are their names.
     letters: ClassVar[tuple[str, ...]] = ()
-    modes: ClassVar[int] = 5
-    rms: ClassVar[float] = 1.0
+    modes: ClassVar[int] = 5  #: highest Fourier mode of a random start.
+    rms: ClassVar[float] = 1.0  #: root mean square of a random start.
 
+    #: number of points along each side, one number for all or one for each, as in (n_x, n_y).
     points: int | tuple[int, ...]
-    length: float | tuple[float, ...]
-    substeps: int
+    length: float | tuple[float, ...]  #: of each side, likewise; L in the equations.
+    substeps: int  #: steps of ETDRK4 within one dt; without effect on linear equations, whose step is exact.
 
     @abstractmethod
     def symbol(self) -> Spectrum:
