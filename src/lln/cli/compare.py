@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from lln.cli.console import echo, output_file, picture_file, read_data, resumable, show_json, show_table
 from lln.cli.options import (
@@ -18,9 +16,11 @@ from lln.cli.options import (
     Selection,
     Threshold,
     Windows,
+    option,
     recipe_choices,
     renamed,
     several,
+    switch,
 )
 from lln.core.errors import InputError
 
@@ -31,53 +31,31 @@ if TYPE_CHECKING:
 def compare(
     data: DataFiles,
     selection: Selection,
-    test: Annotated[
-        str | None,
-        typer.Option(
-            help="Last fraction of each trajectory to keep unseen and to score on.",
-            metavar="FRACTION",
-            show_default="0.2 without --test-data",
-        ),
-    ] = None,
-    test_data: Annotated[Path | None, typer.Option(help="File of other data to score on, in place of --test.")] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(help="Models to compare, as in lens,linear,mlp.", show_default="all networks and references"),
-    ] = None,
-    random_state: Annotated[
-        list[int] | None,
-        typer.Option(min=0, help="Seed of one fit of each network; may be given several times.", show_default="0"),
-    ] = None,
-    depths: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=1,
-            help="Depths to choose from for each network, on held-out rollouts.",
-            show_default="that of the recipe alone",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Length of each rollout; shorter if the data is.",
-            show_default="500, or six tenths of the unseen rows",
-        ),
-    ] = None,
+    test: str | None = option(
+        "Last fraction of each trajectory to keep unseen and to score on.",
+        shown="0.2 without --test-data",
+        metavar="FRACTION",
+    ),
+    test_data: Path | None = option("File of other data to score on, in place of --test."),
+    models: list[str] | None = option("Models to compare, as in lens,linear,mlp.", shown="all networks and references"),
+    random_state: list[int] | None = option(
+        "Seed of one fit of each network; may be given several times.", shown="0", min=0
+    ),
+    depths: list[int] | None = option(
+        "Depths to choose from for each network, on held-out rollouts.", shown="that of the recipe alone", min=1
+    ),
+    steps: int | None = option(
+        "Length of each rollout; shorter if the data is.", shown="500, or six tenths of the unseen rows", min=1
+    ),
     windows: Windows = 64,
     threshold: Threshold = 0.4,
-    exponent: Annotated[
-        float | None,
-        typer.Option(help="The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
-    ] = None,
+    exponent: float | None = option("The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
     choices: Choices = None,
     plot: ErrorPlot = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
-    ] = False,
+    resume: bool = switch("Continue from the checkpoint of the same comparison that was interrupted.", "--resume"),
     as_json: AsJson = False,
     seed: Seeds = None,
-    lyapunov: Annotated[str | None, typer.Option(hidden=True, help="Former name of --exponent.")] = None,
+    lyapunov: str | None = option("Former name of --exponent.", hidden=True),
 ) -> None:
     """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lln.cli.console import echo, model_file, output_file, read_data, resumable, say, show_json, text_width
-from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection
+from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection, option, switch
 from lln.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,22 +30,11 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help=f"Model to write, as in model{MODEL_SUFFIX}.")],
     options: FitOptions,
     selection: Selection,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint of a fit that was interrupted.")
-    ] = False,
-    test: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=0.9,
-            metavar="FRACTION",
-            help="Last fraction of each trajectory to keep unseen, for lln evaluate.",
-        ),
-    ] = 0.0,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="CPU threads for training networks.", show_default="1, and all for large states"),
-    ] = None,
+    resume: bool = switch("Continue from the checkpoint of a fit that was interrupted.", "--resume"),
+    test: float = option(
+        "Last fraction of each trajectory to keep unseen, for lln evaluate.", 0.0, min=0, max=0.9, metavar="FRACTION"
+    ),
+    threads: int | None = option("CPU threads for training networks.", shown="1, and all for large states", min=1),
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:

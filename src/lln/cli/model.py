@@ -31,8 +31,10 @@ from lln.cli.options import (
     Selection,
     Threshold,
     Windows,
+    option,
     preset_names,
     several,
+    switch,
 )
 from lln.core.errors import InputError
 
@@ -46,21 +48,12 @@ def rollout(
     model: ModelFile,
     out: DataOut,
     selection: Selection,
-    steps: Annotated[int, typer.Option(min=1, help="States after the start.")] = 500,
-    start: Annotated[
-        Path | None, typer.Option("--from", help="Start at the first state of each trajectory in this file.")
-    ] = None,
-    future: Annotated[
-        Path | None,
-        typer.Option(help="File of known inputs for the steps after the training data."),
-    ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Roll out each member of the ensemble separately.")] = False,
-    level: Annotated[
-        float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the forecast, with its interval, to this file: .png .svg .pdf.")
-    ] = None,
+    steps: int = option("States after the start.", 500, min=1),
+    start: Path | None = option("Start at the first state of each trajectory in this file.", None, "--from"),
+    future: Path | None = option("File of known inputs for the steps after the training data."),
+    sample: bool = switch("Roll out each member of the ensemble separately.", "--sample"),
+    level: float | None = option("Add prediction intervals of this probability, such as 0.9."),
+    plot: Path | None = option("Draw the forecast, with its interval, to this file: .png .svg .pdf."),
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 
@@ -99,33 +92,19 @@ def evaluate(
     model: ModelFile,
     data: DataFile,
     selection: Selection,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
-    ] = None,
+    steps: int | None = option("Length of each rollout.", shown="500, or what there is", min=1),
     windows: Windows = 64,
     threshold: Threshold = 0.4,
-    lyapunov: Annotated[
-        bool,
-        typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
-    ] = False,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            help="With --lyapunov: the true system, as in lorenz-28.",
-            show_default="what lln simulate noted in the data",
-            autocompletion=preset_names,
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option(help="More metrics, as in spectrum,mae; may be given several times.")
-    ] = None,
-    baselines: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Simple methods to score beside the model, as in persistence,linear, or none.",
-            show_default="all that the data allow",
-        ),
-    ] = None,
+    lyapunov: bool = switch("Also estimate Lyapunov exponents, of the true system too if it is known.", "--lyapunov"),
+    system: str | None = option(
+        "With --lyapunov: the true system, as in lorenz-28.",
+        shown="what lln simulate noted in the data",
+        autocompletion=preset_names,
+    ),
+    metrics: list[str] | None = option("More metrics, as in spectrum,mae; may be given several times."),
+    baselines: list[str] | None = option(
+        "Simple methods to score beside the model, as in persistence,linear, or none.", shown="all that the data allow"
+    ),
     plot: ErrorPlot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -257,18 +236,10 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
 def export(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.onnx, .pt2), or a folder for C.")],
-    format: Annotated[  # noqa: A002
-        str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
-    ] = None,
-    rollout: Annotated[
-        bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
-    ] = False,
-    precision: Annotated[
-        str | None, typer.Option(help="C: precision of weights and lenses, float or double.", show_default="as fitted")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
-    ] = None,
+    format: str | None = option("onnx, c or torch.", None, "--format", "-f", shown="by the suffix"),  # noqa: A002
+    rollout: bool = switch("ONNX: a whole rollout; its number of steps is an input.", "--rollout"),
+    precision: str | None = option("C: precision of weights and lenses, float or double.", shown="as fitted"),
+    name: str | None = option("C: prefix of the names of files, type and functions.", shown="model"),
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
 

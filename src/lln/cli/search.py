@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,8 +16,10 @@ from lln.cli.options import (
     Scheduler,
     Seed,
     Selection,
+    option,
     recipe_choices,
     renamed,
+    switch,
 )
 from lln.core.errors import InputError
 
@@ -28,24 +30,16 @@ if TYPE_CHECKING:
 def search(
     data: DataFiles,
     selection: Selection,
-    budget: Annotated[str, typer.Option(help="Number of trials, or a time as in 90s, 20min or 2h.")] = "20",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Fit with the best options and write the model here.")
-    ] = None,
-    storage: Annotated[
-        str, typer.Option(help="SQLite file or any Optuna storage URL, as in postgresql://user@host/name.")
-    ] = "lln-search.db",
-    name: Annotated[str, typer.Option(help="Name of this search in the storage.")] = "lln",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the search of that name.")] = False,
-    objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="rollout, parameters or latency; may be given several times, for a Pareto front.",
-            show_default="rollout",
-        ),
-    ] = None,
+    budget: str = option("Number of trials, or a time as in 90s, 20min or 2h.", "20"),
+    out: Path | None = option("Fit with the best options and write the model here.", None, "--out", "-o"),
+    storage: str = option("SQLite file or any Optuna storage URL, as in postgresql://user@host/name.", "lln-search.db"),
+    name: str = option("Name of this search in the storage.", "lln"),
+    resume: bool = switch("Continue the search of that name.", "--resume"),
+    objective: list[str] | None = option(
+        "rollout, parameters or latency; may be given several times, for a Pareto front.", shown="rollout"
+    ),
     choices: Choices = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes on this machine.")] = 1,
+    jobs: int = option("Worker processes on this machine.", 1, min=1),
     scheduler: Scheduler = None,
     random_state: RandomState = None,
     seed: Seed = None,
