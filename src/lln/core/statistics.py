@@ -22,17 +22,12 @@ RESAMPLES, BAND_RESAMPLES = 10_000, 2000  # sets of seeds that are drawn, always
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and standard deviation over runs.
+    """Mean and standard deviation over runs."""
 
-    Attributes:
-        mean: infinite if one value is.
-        deviation: of the sample, with one degree of freedom taken by the mean; NaN for one run, infinite with the mean.
-        count: number of runs.
-    """
-
-    mean: float
+    mean: float  #: infinite if one value is
+    #: of the sample, with one degree of freedom taken by the mean; NaN for one run, infinite with the mean
     deviation: float
-    count: int
+    count: int  #: number of runs
 
     @property
     def error(self) -> float:

@@ -19,19 +19,13 @@ INFINITY = "∞"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under named columns; the first column is flush left, the others are numbers and flush right.
+    """Rows of text under named columns; the first column is flush left, the others are numbers and flush right."""
 
-    Args:
-        columns: the names above the columns.
-        rows: one sequence of cells a row, as many cells as columns. Text is kept, numbers go through `number`.
-        title: one line above the table.
-        best: (row, column) of each cell that is set in bold.
-    """
-
-    columns: Sequence[str]
+    columns: Sequence[str]  #: the names above the columns
+    #: one sequence of cells a row, as many cells as columns. Text is kept, numbers go through `number`.
     rows: Sequence[Sequence[str | float | int]]
-    title: str = ""
-    best: Sequence[tuple[int, int]] = ()
+    title: str = ""  #: one line above the table
+    best: Sequence[tuple[int, int]] = ()  #: (row, column) of each cell that is set in bold
 
     def __post_init__(self) -> None:
         """Refuse a row that does not fit under the columns."""

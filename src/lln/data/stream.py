@@ -25,23 +25,14 @@ Span = tuple[int, int, int]  # trajectory, first present row, last present row +
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Windows of states and what came next, in the units of the data, float64.
+    """Windows of states and what came next, in the units of the data, float64."""
 
-    Attributes:
-        window: (P, H, n), oldest first, the present state last.
-        inputs: known inputs at the present, (P, m), or None.
-        target: the state after the window, (P, n).
-        weights: (P,), or None.
-        left_out: pairs that were not used because they touch a gap (or a row of weight zero).
-        index: trajectory and row of the present state, (P, 2).
-    """
-
-    window: Float64
-    inputs: Float64 | None
-    target: Float64
-    weights: Float64 | None
-    left_out: int
-    index: NDArray[np.int64]
+    window: Float64  #: (P, H, n), oldest first, the present state last
+    inputs: Float64 | None  #: known inputs at the present, (P, m), or None
+    target: Float64  #: the state after the window, (P, n)
+    weights: Float64 | None  #: (P,), or None
+    left_out: int  #: pairs that were not used because they touch a gap (or a row of weight zero)
+    index: NDArray[np.int64]  #: trajectory and row of the present state, (P, 2)
 
     def __len__(self) -> int:
         return int(self.target.shape[0])
@@ -58,28 +49,17 @@ class Moments:
 
     The vector of one pair is v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]. Differences are
     summed as differences: from sums over states, small ones would be lost in rounding.
-
-    Attributes:
-        pairs: number of pairs.
-        weight: sum of their weights.
-        mean: of v, (n (H + 1) + m,).
-        scatter: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,).
-        size: n.
-        history: H.
-        left_out: pairs that touch a gap.
-        least: smallest value of each coordinate, (n,).
-        most: largest.
     """
 
-    pairs: int
-    weight: float
-    mean: Float64
-    scatter: Float64
-    size: int
-    history: int
-    left_out: int
-    least: Float64
-    most: Float64
+    pairs: int  #: number of pairs
+    weight: float  #: sum of their weights
+    mean: Float64  #: of v, (n (H + 1) + m,)
+    scatter: Float64  #: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,)
+    size: int  #: n
+    history: int  #: H
+    left_out: int  #: pairs that touch a gap
+    least: Float64  #: smallest value of each coordinate, (n,)
+    most: Float64  #: largest
 
     @property
     def features(self) -> int:
@@ -343,16 +323,11 @@ class Standardizer:
 
     A column that does not vary has no scale of its own: its scale is 1, so that it becomes all zeros and keeps its
     units, and its index is listed in `constant`.
-
-    Attributes:
-        mean: (n,).
-        scale: (n,), above zero.
-        constant: indices of the columns that did not vary.
     """
 
-    mean: Array
-    scale: Array
-    constant: tuple[int, ...] = ()
+    mean: Array  #: (n,)
+    scale: Array  #: (n,), above zero
+    constant: tuple[int, ...] = ()  #: indices of the columns that did not vary
 
     @classmethod
     def fit(cls, values: ArrayLike) -> Standardizer:

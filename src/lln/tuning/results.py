@@ -14,42 +14,25 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of options and its scores.
+    """One set of options and its scores."""
 
-    Attributes:
-        number: index in the study.
-        state: "complete", "pruned" or "failed".
-        options: keyword arguments of `LensForecaster` that were tried.
-        values: score by objective; empty unless the trial is complete.
-    """
-
-    number: int
-    state: str
-    options: Mapping[str, Any]
-    values: Mapping[str, float]
+    number: int  #: index in the study
+    state: str  #: "complete", "pruned" or "failed"
+    options: Mapping[str, Any]  #: keyword arguments of `LensForecaster` that were tried
+    values: Mapping[str, float]  #: score by objective; empty unless the trial is complete
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Trials of a search.
+    """Trials of a search."""
 
-    Attributes:
-        name: name of the study.
-        storage: its database, without a password.
-        objectives: what was minimised.
-        fixed: options that the caller set.
-        trials: all trials that ended, in order.
-        front: trials that no other beats in every objective, the lowest rollout error first.
-        defaults: score by objective of `LensForecaster` without options, on the same held-out rows; None if it could
-            not be fitted.
-    """
-
-    name: str
-    storage: str
-    objectives: tuple[str, ...]
-    fixed: Mapping[str, Any]
-    trials: tuple[Trial, ...]
-    front: tuple[Trial, ...]
+    name: str  #: name of the study
+    storage: str  #: its database, without a password
+    objectives: tuple[str, ...]  #: what was minimised
+    fixed: Mapping[str, Any]  #: options that the caller set
+    trials: tuple[Trial, ...]  #: all trials that ended, in order
+    front: tuple[Trial, ...]  #: trials that no other beats in every objective, the lowest rollout error first
+    #: score by objective of `LensForecaster` without options, on the same held-out rows; None if it could not be fitted
     defaults: Mapping[str, float] | None = None
 
     @property

@@ -57,19 +57,12 @@ Listener = Callable[["Progress"], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a search.
+    """State of a search."""
 
-    Attributes:
-        phase: "search".
-        done: number of trials that ended.
-        total: number of trials in the budget; None if the budget is a time.
-        message: the lowest error so far, in words.
-    """
-
-    phase: str
-    done: int
-    total: int | None
-    message: str
+    phase: str  #: "search"
+    done: int  #: number of trials that ended
+    total: int | None  #: number of trials in the budget; None if the budget is a time
+    message: str  #: the lowest error so far, in words
 
 
 def search(

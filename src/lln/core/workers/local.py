@@ -30,32 +30,20 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One call to make.
+    """One call to make."""
 
-    Attributes:
-        key: its name, different from every other's.
-        payload: the function's only argument.
-    """
-
-    key: str
-    payload: Any
+    key: str  #: its name, different from every other's
+    payload: Any  #: the function's only argument
 
 
 @dataclass(frozen=True)
 class Finished:
-    """One call that came to an end.
+    """One call that came to an end."""
 
-    Attributes:
-        key: the task's.
-        value: what the function returned; None if it failed.
-        error: what went wrong, in words; None if it did not.
-        seconds: wall time in the worker.
-    """
-
-    key: str
-    value: Any = None
-    error: str | None = None
-    seconds: float = 0.0
+    key: str  #: the task's
+    value: Any = None  #: what the function returned; None if it failed
+    error: str | None = None  #: what went wrong, in words; None if it did not
+    seconds: float = 0.0  #: wall time in the worker
 
 
 class Pool(Protocol):

@@ -21,15 +21,10 @@ _FEW = 10  # states; a trajectory as short holds nothing out
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """An array of trajectories.
+    """An array of trajectories."""
 
-    Attributes:
-        values: (time, n), (trajectories, time, n), or with the axes of a grid behind.
-        source: name for messages.
-    """
-
-    values: Any
-    source: str = "array"
+    values: Any  #: (time, n), (trajectories, time, n), or with the axes of a grid behind
+    source: str = "array"  #: name for messages
 
 
 def describe_arrays(given: Arrays, choices: Choices) -> Description:

@@ -201,49 +201,30 @@ REMEDY = "resample it with --resample (in Python: resample=True), or leave time 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows at an even step.
+    """Rows at an even step."""
 
-    Attributes:
-        start: time of the first row.
-        columns: what was given with the times, row by row; None where that was None.
-        filled: rows of NaN that stand for missing times.
-    """
-
-    start: float
-    columns: tuple[Array | None, ...]
-    filled: int = 0
+    start: float  #: time of the first row
+    columns: tuple[Array | None, ...]  #: what was given with the times, row by row; None where that was None
+    filled: int = 0  #: rows of NaN that stand for missing times
 
 
 @dataclass(frozen=True, eq=False)
 class EvenSeries:
-    """What became of the times.
+    """What became of the times."""
 
-    Attributes:
-        dt: time between rows, or None if there is but one row.
-        segments: stretches of time; more than one if time went back or a hole was long.
-        notes: sentences on what was done.
-    """
-
-    dt: float | None
-    segments: tuple[Segment, ...]
-    notes: tuple[str, ...] = ()
+    dt: float | None  #: time between rows, or None if there is but one row
+    segments: tuple[Segment, ...]  #: stretches of time; more than one if time went back or a hole was long
+    notes: tuple[str, ...] = ()  #: sentences on what was done
 
 
 @dataclass(frozen=True, eq=False)
 class TimeContext:
-    """How messages speak of the times of a table.
+    """How messages speak of the times of a table."""
 
-    Attributes:
-        place: the column, as in " in column 'T'".
-        rows: the numbers of its rows; from 0 if None.
-        remedy: what may help too where times do not rise, as in ", or ...".
-        dates: of the rows, if the times are dates.
-    """
-
-    place: str = ""
-    rows: NDArray[np.intp] | None = None
-    remedy: str = ""
-    dates: Dates | None = None
+    place: str = ""  #: the column, as in " in column 'T'"
+    rows: NDArray[np.intp] | None = None  #: the numbers of its rows; from 0 if None
+    remedy: str = ""  #: what may help too where times do not rise, as in ", or ..."
+    dates: Dates | None = None  #: of the rows, if the times are dates
 
     def row(self, index: Any) -> int:
         """The number of a row."""

@@ -52,21 +52,15 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One trajectory (see `Series`) before its times are examined.
-
-    Attributes:
-        times: of its rows, (time,): numbers, dates or durations; None if there are none.
-        start: added to the times, or the time of the first row if there are none.
-        context: for messages about its times.
-    """
+    """One trajectory (see `Series`) before its times are examined."""
 
     name: str
-    times: Any
+    times: Any  #: of its rows, (time,): numbers, dates or durations; None if there are none
     states: Array | Rows
     inputs: Array | Rows | None = None
     weights: Array | None = None
-    start: float = 0.0
-    context: TimeContext = NO_CONTEXT
+    start: float = 0.0  #: added to the times, or the time of the first row if there are none
+    context: TimeContext = NO_CONTEXT  #: for messages about its times
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +68,10 @@ class Description:
     """A source of data whose roles are known: the same for arrays, tables, files and xarray objects.
 
     Attributes that a `Dataset` has too mean the same there.
-
-    Attributes:
-        parts: the trajectories.
-        dt: time step that a file states.
-        calendar: of times that count from a date, as CF names it.
-        turnable: whether rows and columns may have been exchanged.
     """
 
     source: str
-    parts: Sequence[Part]
+    parts: Sequence[Part]  #: the trajectories
     names: tuple[str, ...] = ()
     input_names: tuple[str, ...] = ()
     space: tuple[int, ...] = ()
@@ -93,10 +81,10 @@ class Description:
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     system: str = ""
-    dt: float | None = None
-    calendar: str = ""
+    dt: float | None = None  #: time step that a file states
+    calendar: str = ""  #: of times that count from a date, as CF names it
     frequency: str | None = None
-    turnable: bool = False
+    turnable: bool = False  #: whether rows and columns may have been exchanged
     time_zone: str = ""
 
 

@@ -14,8 +14,9 @@ from lln.data.interpret import calendar
 from lln.data.interpret.arrays import Arrays, describe_arrays
 from lln.data.interpret.calendar import JITTER, REMEDY, even, nice
 from lln.data.interpret.description import Choices, Description, Part, examined, refuse_swapped
+from lln.data.interpret.roles import groups
 from lln.data.interpret.tables import describe_table
-from lln.data.interpret.variables import describe_store, groups
+from lln.data.interpret.variables import describe_store
 from lln.data.read.store import ReadTable, Store
 from lln.data.series import Dataset, Series
 
@@ -33,8 +34,7 @@ def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tu
     notes: list[str] = []
     steps: list[float] = []
     if frequency is not None:
-        step_name = unit.partition(" since ")[0]
-        notes += [f"{given.source}: the dates are {step_name}, and each row is one step"]
+        notes.append(f"{given.source}: the dates are {unit.partition(' since ')[0]}, and each row is one step")
     for one in parts:
         if one.times is None:
             series.append(Series(one.states, one.inputs, one.weights, one.name, one.start))
@@ -53,16 +53,9 @@ def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tu
                 assert states is not None
                 series.append(Series(states, known, weight, one.name, segment.start + one.start))
     step = _one_step(steps, given.source) if steps else (1.0 if dt is None else dt)
-    return (
-        tuple(series),
-        step,
-        replace(
-            given,
-            notes=(*given.notes, *dict.fromkeys(notes)),
-            units={**given.units, **({"time": unit} if unit else {})},
-            frequency=frequency or given.frequency,
-        ),
-    )
+    units = {**given.units, "time": unit} if unit else given.units
+    notes = [*given.notes, *dict.fromkeys(notes)]
+    return tuple(series), step, replace(given, notes=tuple(notes), units=units, frequency=frequency or given.frequency)
 
 
 def _clocks(given: Description, *, calendars: bool) -> tuple[list[Part], str, str | None]:
@@ -150,17 +143,14 @@ def _one_step(steps: Sequence[float], source: str) -> float:
 def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
     """The trajectories of several datasets of one system as one dataset."""
     first = parts[0]
+    kinds = {
+        "names": "names of columns",
+        "input_names": "inputs",
+        "space": "grid",
+        "frequency": "steps of the calendar",
+    }
     for part in parts[1:]:
-        what = [
-            word
-            for word, a, b in (
-                ("names of columns", first.names, part.names),
-                ("inputs", first.input_names, part.input_names),
-                ("grid", first.space, part.space),
-                ("steps of the calendar", first.frequency, part.frequency),
-            )
-            if a != b
-        ]
+        what = [word for name, word in kinds.items() if getattr(first, name) != getattr(part, name)]
         if part.size == first.size and what:
             raise InputError(f"{first.source} and {part.source} differ in their {what[0]}; give data of one system")
         if abs(part.dt - first.dt) > 1e-6 * first.dt:
@@ -168,15 +158,15 @@ def join(parts: Sequence[Dataset], source: str | None = None) -> Dataset:
                 f"{first.source} has dt = {first.dt:g} but {part.source} has dt = {part.dt:g}; bring them to one step "
                 "with --resample (in Python: resample=True and dt=)"
             )
-    series = tuple(_shifted(one, _later(part, first)) for part in parts for one in part.series)
+    series = tuple(
+        replace(one, start=one.start + later) if (later := _later(part, first)) else one
+        for part in parts
+        for one in part.series
+    )
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     sources = list(dict.fromkeys(part.source for part in parts))
     system = first.system if all(part.system == first.system for part in parts) else ""
     return replace(first, series=series, notes=notes, source=source or ", ".join(sources), system=system)
-
-
-def _shifted(one: Series, later: float) -> Series:
-    return replace(one, start=one.start + later) if later else one
 
 
 def _later(part: Dataset, first: Dataset) -> float:

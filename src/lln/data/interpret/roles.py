@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,7 @@ TRAJECTORY_NAMES = (
 )
 STATE_NAMES = ("states", "state", "data", "x", "y", "u", "trajectory", "trajectories")
 STATE_DIMS = (
-    "state",
-    "states",
-    "coordinate",
-    "coordinates",
-    "component",
-    "components",
-    "feature",
-    "features",
-    "column",
+    *("state", "states", "coordinate", "coordinates", "component", "components", "feature", "features", "column"),
 )
 CHANNEL_DIMS = ("channel", "channels", "field", "fields", "variable", "component", "components")
 ATTRIBUTE = "lln"  # of a file that we wrote: what its variables cannot say
@@ -36,27 +29,16 @@ ATTRIBUTE = "lln"  # of a file that we wrote: what its variables cannot say
 
 @dataclass(frozen=True)
 class Roles:
-    """Which variables and dimensions play which part.
+    """Which variables and dimensions play which part."""
 
-    Attributes:
-        time: name of the variable of times, or None.
-        time_dim: name of the dimension.
-        trajectory_dim: name of the dimension, or None.
-        states: variables in the order of the columns.
-        rest: the other dimensions of a state variable, channels first.
-        inputs: variables.
-        weights: variable, or None.
-        named: whether the caller said which axis is time.
-    """
-
-    time: str | None
-    time_dim: str
-    trajectory_dim: str | None
-    states: tuple[str, ...]
-    rest: tuple[str, ...]
-    inputs: tuple[str, ...]
-    weights: str | None
-    named: bool
+    time: str | None  #: name of the variable of times, or None
+    time_dim: str  #: name of the dimension
+    trajectory_dim: str | None  #: name of the dimension, or None
+    states: tuple[str, ...]  #: variables in the order of the columns
+    rest: tuple[str, ...]  #: the other dimensions of a state variable, channels first
+    inputs: tuple[str, ...]  #: variables
+    weights: str | None  #: variable, or None
+    named: bool  #: whether the caller said which axis is time
 
 
 def groups(store: Store, choices: Choices) -> list[Store]:
@@ -67,24 +49,20 @@ def groups(store: Store, choices: Choices) -> list[Store]:
     asked = [choices.states] if isinstance(choices.states, str) else list(choices.states or ())
     if "" in folders or len(set(inside)) != 1 or any(name in store.variables for name in asked):
         return []
+    return [
+        replace(
+            store,
+            source=f"{store.source}, {folder}",
+            variables={name: store.variables[f"{folder}/{name}"] for name in inside[0]},
+            reopen=partial(_inside, store.reopen, f"{folder}/"),
+        )
+        for folder in folders
+    ]
 
-    def part(folder: str) -> Store:
-        variables = {name: store.variables[f"{folder}/{name}"] for name in inside[0]}
-        return Store(f"{store.source}, {folder}", variables, store.attrs, _Inside(store.reopen, folder), store.notes)
 
-    return [part(folder) for folder in folders]
-
-
-@dataclass(frozen=True)
-class _Inside:
+def _inside(reopen: Callable[[], Mapping[str, Any]], start: str) -> Mapping[str, Any]:
     """The arrays of one group of a file."""
-
-    reopen: Callable[[], Mapping[str, Any]]
-    folder: str
-
-    def __call__(self) -> Mapping[str, Any]:
-        start = f"{self.folder}/"
-        return {name.removeprefix(start): array for name, array in self.reopen().items() if name.startswith(start)}
+    return {name.removeprefix(start): array for name, array in reopen().items() if name.startswith(start)}
 
 
 def hints_of(store: Store) -> dict[str, Any]:
@@ -191,22 +169,14 @@ def roles_of(store: Store, choices: Choices) -> Roles:
     if trajectory is None:
         lower = {dim.lower(): dim for dim in dims if dim != time_dim}
         trajectory = next((lower[name] for name in TRAJECTORY_NAMES if name in lower), None)
-    inputs = _asked(store, "inputs", choices.inputs)
-    if (
-        choices.inputs is None
-        and "inputs" in store.variables
-        and "inputs" not in _asked(store, "states", choices.states)
-    ):
-        inputs = _asked(store, "inputs", "inputs")
-    weights = choices.weights if isinstance(choices.weights, str) else None
-    if weights is not None:
-        _asked(store, "weights", weights)
-    elif choices.weights is not None:
+    states = _asked(store, "states", choices.states)
+    own = choices.inputs is None and "inputs" in store.variables and "inputs" not in states
+    inputs = _asked(store, "inputs", "inputs" if own else choices.inputs)
+    weights = "weights" if choices.weights is None and "weights" in store.variables else choices.weights
+    if not isinstance(weights, str | None):
         raise InputError(f"{store.source}: weights= must name a variable of it, one weight for each time")
-    elif "weights" in store.variables:
-        (weights,) = _asked(store, "weights", "weights")
-    taken = {time, weights, *inputs}
-    states = _asked(store, "states", choices.states) or _found_states(store, time_dim, taken)
+    _asked(store, "weights", weights)
+    states = states or _found_states(store, time_dim, {time, weights, *inputs})
     rest = _rest(store, states, time_dim, trajectory)
     return Roles(time, time_dim, trajectory, states, rest, inputs, weights, choices.time is not None)
 
@@ -225,8 +195,9 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
         )
     name = _named(store, asked, TIME_NAMES)
     if name is None and asked is None:
-        marked = (key for key, one in store.variables.items() if str(one.attrs.get("standard_name")) == "time")
-        name = next(marked, None)
+        name = next(
+            (key for key, one in store.variables.items() if str(one.attrs.get("standard_name")) == "time"), None
+        )
     if name is not None:
         own = [dim for dim in store.variables[name].dims or () if dim.lower() not in TRAJECTORY_NAMES]
         if len(own) == 1:

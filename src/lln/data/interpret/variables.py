@@ -13,19 +13,8 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.data.interpret import calendar
 from lln.data.interpret.description import Choices, Description, Part, grid_of
-from lln.data.interpret.roles import (
-    CHANNEL_DIMS,
-    STATE_DIMS,
-    Roles,
-    groups,
-    hints_of,
-    roles_of,
-    with_axis,
-    with_dims,
-)
+from lln.data.interpret.roles import CHANNEL_DIMS, STATE_DIMS, Roles, hints_of, roles_of, with_axis, with_dims
 from lln.data.read.store import Held, LazyRows, Store, stays_on_disk
-
-__all__ = ["describe_store", "groups"]
 
 SPACE_NAMES = ("x", "y", "z", "r", "lon", "lat", "longitude", "latitude", "space", "level", "depth", "height", "point")
 

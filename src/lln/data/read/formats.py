@@ -256,23 +256,16 @@ def _unit(dataset: Dataset, name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Format:
-    """One file format.
+    """One file format."""
 
-    Attributes:
-        name: for messages.
-        read: function of a path that returns a `Store` of named variables, a `ReadTable`, a pandas DataFrame or an
-            xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may
-            raise any exception for a file that it cannot read.
-        write: function of a path, which does not exist yet, and a `Dataset`.
-        folder: whether the data are a folder.
-        package: that `write` imports and lln does not bring; empty if there is none.
-    """
-
-    name: str
+    name: str  #: for messages
+    #: function of a path that returns a `Store` of named variables, a `ReadTable`, a pandas DataFrame or an
+    #: xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may raise any
+    #: exception for a file that it cannot read.
     read: Callable[[Path], Any]
-    write: Callable[[Path, Dataset], None]
-    folder: bool = False
-    package: str = ""
+    write: Callable[[Path, Dataset], None]  #: function of a path, which does not exist yet, and a `Dataset`
+    folder: bool = False  #: whether the data are a folder
+    package: str = ""  #: that `write` imports and lln does not bring; empty if there is none
 
 
 _HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), write_netcdf)

@@ -23,19 +23,12 @@ LAZY_BYTES = 1 << 28  # arrays beyond this stay on the disk
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """An array in a file.
+    """An array in a file."""
 
-    Attributes:
-        array: object with shape, dtype and slicing.
-        dims: names of its axes, None where the file does not name them.
-        attrs: attributes, such as units.
-        coordinate: True for a variable that only locates the others.
-    """
-
-    array: Any
-    dims: tuple[str, ...] | None = None
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    coordinate: bool = False
+    array: Any  #: object with shape, dtype and slicing
+    dims: tuple[str, ...] | None = None  #: names of its axes, None where the file does not name them
+    attrs: Mapping[str, Any] = field(default_factory=dict)  #: attributes, such as units
+    coordinate: bool = False  #: True for a variable that only locates the others
 
     @property
     def numeric(self) -> bool:
@@ -45,21 +38,14 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """The variables of one file or xarray object, by name.
+    """The variables of one file or xarray object, by name."""
 
-    Attributes:
-        source: name for messages.
-        variables: by name.
-        attrs: attributes of the file.
-        reopen: function that opens the file again and returns its arrays by name, for rows that are read later.
-        notes: sentences for the user.
-    """
-
-    source: str
-    variables: Mapping[str, Variable]
-    attrs: Mapping[str, Any]
+    source: str  #: name for messages
+    variables: Mapping[str, Variable]  #: by name
+    attrs: Mapping[str, Any]  #: attributes of the file
+    #: function that opens the file again and returns its arrays by name, for rows that are read later
     reopen: Callable[[], Mapping[str, Any]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  #: sentences for the user
 
     def read(self, name: str) -> NDArray[Any]:
         """Read a variable completely."""
@@ -74,23 +60,14 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class ReadTable:
-    """A table before its columns have roles.
+    """A table before its columns have roles."""
 
-    Attributes:
-        frame: a DataFrame, or a Series of pandas.
-        source: name for messages.
-        headed: whether the columns have names of their own.
-        first_row: number of the first row in messages.
-        row_numbers: name of a column that only counts the rows.
-        notes: sentences for the user.
-    """
-
-    frame: Any
-    source: str = "frame"
-    headed: bool = True
-    first_row: int = 0
-    row_numbers: str | None = None
-    notes: tuple[str, ...] = ()
+    frame: Any  #: a DataFrame, or a Series of pandas
+    source: str = "frame"  #: name for messages
+    headed: bool = True  #: whether the columns have names of their own
+    first_row: int = 0  #: number of the first row in messages
+    row_numbers: str | None = None  #: name of a column that only counts the rows
+    notes: tuple[str, ...] = ()  #: sentences for the user
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,23 +128,15 @@ def check_memory(size: int, source: str) -> None:
 
 @dataclass(eq=False)
 class LazyRows:
-    """States (time, n) made of one or more variables of a file, a block of rows at a time.
+    """States (time, n) made of one or more variables of a file, a block of rows at a time."""
 
-    Attributes:
-        reopen: returns the variables by name; called again in another process, since handles do not travel.
-        variables: names of the variables in the order of the columns.
-        axes: axes of a variable that remain, time first, then those of the columns in their order.
-        fixed: index to hold on the other axis, as in the trajectory's number, by axis.
-        shape: (time, n).
-        dtype: kind of number of what is returned.
-    """
-
+    #: returns the variables by name; called again in another process, since handles do not travel
     reopen: Callable[[], Mapping[str, Any]]
-    variables: tuple[str, ...]
-    axes: tuple[int, ...]
-    fixed: Mapping[int, int]
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    variables: tuple[str, ...]  #: names of the variables in the order of the columns
+    axes: tuple[int, ...]  #: axes of a variable that remain, time first, then those of the columns in their order
+    fixed: Mapping[int, int]  #: index to hold on the other axis, as in the trajectory's number, by axis
+    shape: tuple[int, int]  #: (time, n)
+    dtype: np.dtype[Any]  #: kind of number of what is returned
     _handles: dict[int, Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -226,18 +195,12 @@ class FileRows:
     """A C-ordered array in a file, read by rows.
 
     It is not memory-mapped: a file that is truncated while it is in use would end the process.
-
-    Attributes:
-        path: the file.
-        offset: byte at which the array begins.
-        shape: of the array.
-        dtype: of the array.
     """
 
-    path: Path
-    offset: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    path: Path  #: the file
+    offset: int  #: byte at which the array begins
+    shape: tuple[int, ...]  #: of the array
+    dtype: np.dtype[Any]  #: of the array
 
     def __getitem__(self, key: Any, /) -> NDArray[Any]:
         """Return the part that slices and integers select; rows along the first sliced axis are read at once."""
