@@ -18,7 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +46,7 @@ def simulated_states(
 
     Right-hand sides given as functions are simulated every time, because their content has no digest.
     """
-
-    def compute() -> Array:
-        return simulate(system, steps, starts=starts, dtype=dtype, dt=dt)
-
+    compute = partial(simulate, system, steps, starts=starts, dtype=dtype, dt=dt)
     name = _name(system, steps, starts, dtype, dt)
     return compute() if name is None else _remembered(name, compute)
 

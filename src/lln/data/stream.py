@@ -226,14 +226,8 @@ def _mixed(batch: Pairs, rng: np.random.Generator | None) -> Pairs:
     if rng is None:
         return batch
     order = rng.permutation(len(batch))
-    return Pairs(
-        batch.window[order],
-        None if batch.inputs is None else batch.inputs[order],
-        batch.target[order],
-        None if batch.weights is None else batch.weights[order],
-        batch.left_out,
-        batch.index[order],
-    )
+    arrays: dict[str, Any] = {name: one for name, one in vars(batch).items() if isinstance(one, np.ndarray)}
+    return replace(batch, **{name: one[order] for name, one in arrays.items()})
 
 
 def _no_pairs(dataset: Dataset, history: int) -> str:
@@ -271,11 +265,7 @@ def lagged_names(names: Sequence[str], lags: int) -> tuple[str, ...]:
 def with_input_lags(dataset: Dataset, lags: int, *, hold: bool = False) -> Dataset:
     """The same trajectories with the inputs of `lags` earlier steps as further input columns.
 
-    Args:
-        dataset: without lags of its inputs.
-        lags: number of earlier steps.
-        hold: whether the first row counts as the inputs before it; else they are NaN, a gap in each of the first
-            `lags` rows.
+    With `hold` the first row counts as the inputs before it; else they are NaN, a gap in each of the first `lags` rows.
     """
     if not lags:
         return dataset

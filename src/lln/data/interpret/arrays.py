@@ -109,9 +109,8 @@ def _of_map(x: np.memmap[Any, Any]) -> Any:
 
 def nested_numbers(x: Sequence[Any]) -> bool:
     """Whether a list is one array written out, rather than a list of trajectories."""
-    return all(
-        np.isscalar(row) or (isinstance(row, (list, tuple)) and all(map(np.isscalar, row))) for row in x
-    ) and not (any(isinstance(row, str) for row in x))
+    rows = [row if isinstance(row, (list, tuple)) else [row] for row in x]
+    return all(all(map(np.isscalar, row)) for row in rows) and not any(isinstance(row, str) for row in x)
 
 
 def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, asked: bool) -> tuple[list[Any], int]:
@@ -120,14 +119,11 @@ def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, a
     if not shape:
         raise InputError(f"{source}: a single number is not a trajectory; give an array (time, n)")
     if 0 in shape:
-        raise InputError(
-            f"{source}: empty, 0 feature(s) (shape={shape}) while a minimum of 1 is required"
-            if shape[-1] == 0
-            else f"{source}: empty, 0 sample(s) (shape={shape}) while a minimum of 1 is required"
-        )
+        what = "feature" if shape[-1] == 0 else "sample"
+        raise InputError(f"{source}: empty, 0 {what}(s) (shape={shape}) while a minimum of 1 is required")
     if not isinstance(x, np.ndarray):
         return stacked_rows(x, source)
-    if x.dtype.kind not in "fiucb" and x.dtype.kind != "O":
+    if x.dtype.kind not in "fiucbO":
         raise InputError(f"{source}: states must be numbers, got an array of {x.dtype}")
     if x.dtype.kind in "Ob":
         try:
@@ -206,14 +202,9 @@ def _input_shares(inputs: Any, count: int, single: bool) -> tuple[list[Any], tup
     if isinstance(inputs, str) or (isinstance(inputs, (list, tuple)) and all(isinstance(i, str) for i in inputs)):
         raise InputError("inputs= names variables of files, frames and xarray objects; for arrays give the values")
     if isinstance(inputs, Mapping):
-        names = tuple(str(key) for key in inputs)
-        if single:
-            return [list(inputs.values())], names
-        split = [shares("inputs", value, count) for value in inputs.values()]
-        return [[share[index] for share in split] for index in range(count)], names
-    if single:
-        return [inputs], ()
-    return shares("inputs", inputs, count), ()
+        split = [[value] if single else shares("inputs", value, count) for value in inputs.values()]
+        return [list(one) for one in zip(*split, strict=True)], tuple(str(key) for key in inputs)
+    return [inputs] if single else shares("inputs", inputs, count), ()
 
 
 def _known(value: Any, rows: int, name: str) -> Array | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -115,13 +115,10 @@ def dates_of(times: Any, unit: str, frequency: str | None = None) -> Dates | Non
     if frequency is not None:
         return dates_after(first, times, frequency)
     match = _UNIT.fullmatch(unit.strip())
-    length = None if match is None else _SECONDS.get(match[1].lower())
-    if length is None:
+    if match is None or match[1].lower() not in _SECONDS:
         return None
-    nanoseconds = np.round(np.asarray(times, dtype=np.float64) * (length * 1e9))
-    if np.abs(nanoseconds).max(initial=0.0) > 2**62:
-        return None
-    return first + nanoseconds.astype("m8[ns]")
+    nanoseconds = np.round(np.asarray(times, dtype=np.float64) * (_SECONDS[match[1].lower()] * 1e9))
+    return None if np.abs(nanoseconds).max(initial=0.0) > 2**62 else first + nanoseconds.astype("m8[ns]")
 
 
 def decoded_dates(times: NDArray[Any], unit: str, calendar: str) -> Dates | None:
@@ -141,12 +138,10 @@ def time_zone(name: str) -> tzinfo | None:
     """The time zone of that name, such as Europe/Berlin or UTC+02:00; None if it names none."""
     if name == "UTC":
         return UTC
-    offset = re.fullmatch(r"UTC([+-])(\d\d):(\d\d)", name)
     try:
-        if offset is None:
-            return ZoneInfo(name) if name else None
-        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-        return timezone(ahead if offset[1] == "+" else -ahead)
+        if re.fullmatch(r"UTC[+-]\d\d:\d\d", name):
+            return datetime.strptime(name.removeprefix("UTC"), "%z").tzinfo
+        return ZoneInfo(name) if name else None
     except (ValueError, KeyError, OSError):  # what zoneinfo raises for an unknown name, a path, and a folder
         return None
 
@@ -249,18 +244,15 @@ def even(
     resample: bool = False,
     context: TimeContext = NO_CONTEXT,
 ) -> EvenSeries:
-    """Bring rows to one even step.
+    """Bring rows to one even step: time that goes back begins a new segment, missing times become rows of NaN.
 
     Args:
         times: of the rows, (time,).
         columns: arrays whose first axis is time, or None.
-        name: for messages.
+        name: for messages, as is `context`.
         dt: the step, if it is known; must agree with the times unless `resample` is on.
         resample: interpolate uneven times onto an even grid, by cubic splines where there are four rows or more.
-        context: for messages about the times.
-
-    Returns:
-        Pieces with equal steps: time that goes back begins a new one, missing times become rows of NaN.
+        context: how messages speak of the times.
     """
     array = np.asarray(times)
     precision = float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)  # of the times as stored
@@ -379,10 +371,9 @@ def _filled(clock: Float64, columns: Sequence[Array | None], span: tuple[int, in
         return [Segment(float(clock[first]), parts)]
     if rows > 2 * (last - first):
         edges = [0, *(np.flatnonzero(np.diff(counts) > 1) + 1).tolist(), len(counts)]
-        spans = pairwise(edges)
         return [
             Segment(float(clock[first + a]), tuple(None if part is None else part[a:b] for part in parts))
-            for a, b in spans
+            for a, b in pairwise(edges)
         ]
     whole = tuple(None if part is None else _spread(part, counts.astype(np.int64), rows) for part in parts)
     return [Segment(float(clock[first]), whole, rows - (last - first))]
@@ -408,8 +399,7 @@ def _resampled(
     segments = []
     for first, last in spans:
         holes = np.flatnonzero(np.diff(clock[first:last]) > FAR * max(middle, step)) + first + 1
-        edges = [first, *holes.tolist(), last]
-        for a, b in pairwise(edges):
+        for a, b in pairwise([first, *holes.tolist(), last]):
             rows = int((clock[b - 1] - clock[a]) / step * (1 + 1e-12)) + 1
             if rows > 1000 * (b - a) + 1000:
                 raise InputError(
@@ -449,6 +439,5 @@ def _interpolated(times: Float64, values: Array, at: Float64) -> Array:
 def _uneven(clock: Float64, spans: list[tuple[int, int]], name: str, context: TimeContext) -> str:
     steps = np.concatenate([np.diff(clock[a:b]) for a, b in spans])
     ends = (float(steps.min()), float(steps.max()))
-    least, most = (f"{step:g}" if context.dates is None else human_time(step, "seconds") for step in ends)
-    found = f"steps in time from {least} to {most}{context.place}"
-    return f"{name}: unevenly sampled, {found}; {REMEDY}{context.remedy}"
+    found = " to ".join(f"{step:g}" if context.dates is None else human_time(step, "seconds") for step in ends)
+    return f"{name}: unevenly sampled, steps in time from {found}{context.place}; {REMEDY}{context.remedy}"

@@ -156,22 +156,21 @@ def asked_names(what: str, names: Any, kind: str, known: Iterable[str], source: 
     """Names that the caller gave for `what`, none for None, each checked to be a `kind` ("column") of the source."""
     if names is None:
         return ()
-    chosen, there = (
-        tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,),
-        list(known),
-    )
+    chosen = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    there = list(known)
     for name in chosen:
         if not isinstance(name, str):
             raise InputError(f"{source}: {what}= must name {kind}s of it, got {type(name).__name__}")
         if name not in there:
-            raise InputError(f"{source}: no {kind} {name!r} for {what}{near(name, there)}", topic="unknown-name")
+            raise no_such(kind, name, f"for {what}", there, source)
     return chosen
 
 
-def near(name: str, known: Iterable[Any]) -> str:
-    """A hint at the known name that was probably meant."""
+def no_such(kind: str, name: str, purpose: str, known: Iterable[Any], source: str) -> InputError:
+    """The error of a name that the source does not have, with a hint at the known one that was probably meant."""
     there = [str(one) for one in known]
-    return did_you_mean(name, there) if there else ""
+    hint = did_you_mean(name, there) if there else ""
+    return InputError(f"{source}: no {kind} {name!r} {purpose}{hint}", topic="unknown-name")
 
 
 def grid_of(grid: Any) -> dict[str, NDArray[np.float64]]:
@@ -216,6 +215,5 @@ def _roughness(x: NDArray[Any]) -> float:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         variance = part.var(axis=0)
         varied = variance > 0
-        if not varied.any():
-            return float("nan")
-        return float(np.median((np.diff(part, axis=0) ** 2).mean(axis=0)[varied] / variance[varied]))
+        steps = (np.diff(part, axis=0) ** 2).mean(axis=0)
+        return float(np.median(steps[varied] / variance[varied])) if varied.any() else float("nan")

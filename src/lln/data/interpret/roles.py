@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.description import Choices, asked_names, grid_of, near
+from lln.data.interpret.description import Choices, asked_names, grid_of, no_such
 from lln.data.read.store import Store, Variable
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
@@ -162,10 +162,7 @@ def roles_of(store: Store, choices: Choices) -> Roles:
     time, time_dim = _time(store, choices, dims)
     trajectory = choices.trajectory
     if trajectory is not None and trajectory not in dims:
-        raise InputError(
-            f"{store.source}: no dimension {trajectory!r} to tell trajectories apart{near(trajectory, dims)}",
-            topic="unknown-name",
-        )
+        raise no_such("dimension", trajectory, "to tell trajectories apart", dims, store.source)
     if trajectory is None:
         lower = {dim.lower(): dim for dim in dims if dim != time_dim}
         trajectory = next((lower[name] for name in TRAJECTORY_NAMES if name in lower), None)
@@ -189,10 +186,7 @@ def _time(store: Store, choices: Choices, dims: list[str]) -> tuple[str | None, 
             f"{store.source}: time= must name the variable or dimension of time, got {type(asked).__name__}"
         )
     if asked is not None and asked not in store.variables and asked not in dims:
-        raise InputError(
-            f"{store.source}: no variable {asked!r} for time{near(asked, [*store.variables, *dims])}",
-            topic="unknown-name",
-        )
+        raise no_such("variable", asked, "for time", [*store.variables, *dims], store.source)
     name = _named(store, asked, TIME_NAMES)
     if name is None and asked is None:
         name = next(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
@@ -14,7 +15,7 @@ from lln.core.errors import InputError
 from lln.data.interpret import calendar
 from lln.data.interpret.description import Choices, Description, Part, grid_of
 from lln.data.interpret.roles import CHANNEL_DIMS, STATE_DIMS, Roles, hints_of, roles_of, with_axis, with_dims
-from lln.data.read.store import Held, LazyRows, Store, stays_on_disk
+from lln.data.read.store import LazyRows, Store, held, stays_on_disk
 
 SPACE_NAMES = ("x", "y", "z", "r", "lon", "lat", "longitude", "latitude", "space", "level", "depth", "height", "point")
 
@@ -45,8 +46,7 @@ class _Variables:
     def __init__(self, store: Store, roles: Roles, choices: Choices, hints: Mapping[str, Any]) -> None:
         self.store, self.roles, self.choices, self.hints = store, roles, choices, hints
         first = store.variables[roles.states[0]]
-        self.dims = first.dims or ()
-        self.sizes = dict(zip(self.dims, map(int, first.array.shape), strict=True))
+        self.dims, self.sizes = first.dims or (), first.sizes
         self.texts = {dim: self._texts(dim, self.sizes[dim]) for dim in roles.rest}
         self.naming = self._naming()
         space = tuple(dim for dim in roles.rest if dim not in self.naming)
@@ -68,8 +68,7 @@ class _Variables:
         dims = one.dims or ()
         if len(set(dims)) < len(dims):
             raise InputError(f"{self.store.source}: {name!r} has the dimensions {dims}; every axis needs its own name")
-        along = self.roles.trajectory_dim
-        found = int(one.array.shape[dims.index(along)]) if along in dims else self.count
+        found = one.sizes.get(self.roles.trajectory_dim or "", self.count)
         if found != self.count:
             raise InputError(
                 f"{self.store.source}: {name!r} has {found} trajectories, but {self.roles.states[0]!r} has "
@@ -116,23 +115,16 @@ class _Variables:
         usable = len(values) == self.count and values.dtype.kind in "fiu" and np.isfinite(values).all()
         return values.tolist() if usable else [default] * self.count
 
-    def _reopened(self, names: tuple[str, ...]) -> tuple[Callable[[], Mapping[str, Any]], bool]:
-        """How to reach variables: held in memory if they are small, else opened when needed."""
-        arrays = {name: self.store.variables[name].array for name in names}
-        if stays_on_disk(*arrays.values()):
-            return self.store.reopen, True
-        return Held({name: self.store.read(name) for name in names}), False
-
     def _columns_of(self, names: tuple[str, ...], rest: tuple[str, ...]) -> Callable[[int, int], Any]:
         """Rows of variables with the same axes, for a trajectory and a number of rows."""
-        roles = self.roles
-        reopen, lazy = self._reopened(names)
-        first = self.store.variables[names[0]]
+        roles, store = self.roles, self.store
+        first = store.variables[names[0]]
         dims = first.dims or ()
-        sizes = dict(zip(dims, map(int, first.array.shape), strict=True))
         axes = tuple(dims.index(dim) for dim in (roles.time_dim, *rest))
-        columns = len(names) * int(np.prod([sizes[dim] for dim in rest], dtype=int))
-        kind = np.result_type(*(self.store.variables[name].array.dtype for name in names))
+        columns = len(names) * math.prod(first.sizes[dim] for dim in rest)
+        arrays = [store.variables[name].array for name in names]
+        kind, lazy = np.result_type(*(array.dtype for array in arrays)), stays_on_disk(*arrays)
+        reopen = store.reopen if lazy else held({name: store.read(name) for name in names})
 
         def rows_of(index: int, rows: int) -> Any:
             fixed = {dims.index(roles.trajectory_dim): index} if roles.trajectory_dim in dims else {}
@@ -147,11 +139,10 @@ class _Variables:
             return (lambda _index, _rows: None), ()
         parts, labels = [], []
         for name in names:
-            dims = self.store.variables[name].dims or ()
-            rest = tuple(dim for dim in dims if dim not in (roles.time_dim, roles.trajectory_dim))
-            varying = roles.time_dim in dims
-            parts.append(self._columns_of((name,), rest) if varying else self._constant(name))
-            width = int(np.prod([self.store.variables[name].array.shape[dims.index(dim)] for dim in rest], dtype=int))
+            sizes = self.store.variables[name].sizes
+            rest = tuple(dim for dim in sizes if dim not in (roles.time_dim, roles.trajectory_dim))
+            parts.append(self._columns_of((name,), rest) if roles.time_dim in sizes else self._constant(name))
+            width = math.prod(sizes[dim] for dim in rest)
             labels += (self._texts(rest[0], width) if rest else None) or (
                 [name] if not rest else [f"{name}{i}" for i in range(width)]
             )
@@ -182,7 +173,7 @@ class _Variables:
             return None
         one = self.store.variables[self.roles.time]
         dims = one.dims or ()
-        if int(one.array.shape[dims.index(self.roles.time_dim)]) != self.rows:
+        if one.sizes[self.roles.time_dim] != self.rows:
             raise InputError(
                 f"{self.store.source}: {one.array.shape} times in {self.roles.time!r} but {self.rows} rows of states; "
                 "give one time for each row"
@@ -212,7 +203,7 @@ class _Variables:
     def _labels(self) -> Labels:
         """Names of columns, or grid, fields and coordinates."""
         roles, sizes = self.roles, self.sizes
-        total = len(roles.states) * int(np.prod([sizes[dim] for dim in roles.rest], dtype=int))
+        total = len(roles.states) * math.prod(sizes[dim] for dim in roles.rest)
         grid = self._given_grid()
         if grid:
             return self._on_grid(grid, total)
@@ -251,7 +242,7 @@ class _Variables:
 
     def _on_grid(self, grid: Mapping[str, NDArray[Any]], total: int) -> Labels:
         space = tuple(len(one) for one in grid.values())
-        points = int(np.prod(space))
+        points = math.prod(space)
         if total % points:
             raise InputError(
                 f"{self.store.source}: {total} columns do not fit a grid of {' x '.join(map(str, space))} points; "

@@ -69,10 +69,9 @@ def read_csv(path: Path) -> ReadTable:
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
-    headed = notation.names is not None
     frame, counted = _named(frame, notation, path)
     notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
-    return ReadTable(frame, str(path), headed, notation.first_row, counted, notes)
+    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:

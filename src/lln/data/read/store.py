@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ class Variable:
     dims: tuple[str, ...] | None = None  #: names of its axes, None where the file does not name them
     attrs: Mapping[str, Any] = field(default_factory=dict)  #: attributes, such as units
     coordinate: bool = False  #: True for a variable that only locates the others
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Length of each axis by its name; empty where the file does not name them."""
+        return dict(zip(self.dims or (), map(int, self.array.shape), strict=False))
 
     @property
     def numeric(self) -> bool:
@@ -70,20 +76,14 @@ class ReadTable:
     notes: tuple[str, ...] = ()  #: sentences for the user
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Arrays in memory or open arrays of the caller, by name; the `reopen` of a store that needs none."""
-
-    arrays: Mapping[str, Any]
-
-    def __call__(self) -> Mapping[str, Any]:
-        """Return the arrays."""
-        return self.arrays
+def held(arrays: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    """The `reopen` of a store that needs none: its arrays are in memory, or open in this process."""
+    return partial(dict, arrays)
 
 
 def open_store(source: str, variables: Mapping[str, Variable], attrs: Mapping[str, Any] | None = None) -> Store:
     """Make a store of arrays that are in memory or open in this process."""
-    return Store(source, variables, attrs or {}, Held({name: one.array for name, one in variables.items()}))
+    return Store(source, variables, attrs or {}, held({name: one.array for name, one in variables.items()}))
 
 
 def xarray_store(data: Any, source: str) -> Store:
@@ -144,11 +144,12 @@ class LazyRows:
 
     def __getitem__(self, rows: slice, /) -> NDArray[Any]:
         begin, end, _ = rows.indices(self.shape[0])
-        source = self._source()
-        remaining = sorted(self.axes)
+        here, remaining = os.getpid(), sorted(self.axes)
+        if here not in self._handles:  # a handle that a parent process opened shares its file position
+            self._handles = {here: self.reopen()}
         parts = []
         for name in self.variables:
-            array = source[name]
+            array = self._handles[here][name]
             key: list[Any] = [slice(None)] * len(array.shape)
             for axis, index in self.fixed.items():
                 key[axis] = index
@@ -165,13 +166,6 @@ class LazyRows:
             parts.append(block.transpose(order).reshape(end - begin, -1))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _source(self) -> Mapping[str, Any]:
-        # A handle that a parent process opened shares its file position, so each process opens its own.
-        here = os.getpid()
-        if here not in self._handles:
-            self._handles = {here: self.reopen()}
-        return self._handles[here]
-
 
 def stacked_rows(x: Any, source: str) -> tuple[list[Any], int]:
     """Each trajectory of an array on the disk, (time, n) or (trajectories, time, n)."""
@@ -180,10 +174,10 @@ def stacked_rows(x: Any, source: str) -> tuple[list[Any], int]:
     shape = tuple(int(length) for length in x.shape)
     if len(shape) not in (2, 3):
         raise InputError(f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}")
-    held, kind, rows = Held({"states": x}), np.dtype(x.dtype), (shape[-2], shape[-1])
+    reopen, kind, rows = held({"states": x}), np.dtype(x.dtype), (shape[-2], shape[-1])
     if len(shape) == 2:
-        return [LazyRows(held, ("states",), (0, 1), {}, rows, kind)], 2
-    return [LazyRows(held, ("states",), (1, 2), {0: i}, rows, kind) for i in range(shape[0])], 3
+        return [LazyRows(reopen, ("states",), (0, 1), {}, rows, kind)], 2
+    return [LazyRows(reopen, ("states",), (1, 2), {0: i}, rows, kind) for i in range(shape[0])], 3
 
 
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text
@@ -205,9 +199,7 @@ class FileRows:
     def __getitem__(self, key: Any, /) -> NDArray[Any]:
         """Return the part that slices and integers select; rows along the first sliced axis are read at once."""
         keys = key if isinstance(key, tuple) else () if key is ... else (key,)
-        lead = 0
-        while lead < len(keys) and not isinstance(keys[lead], slice):
-            lead += 1
+        lead = next((i for i, one in enumerate(keys) if isinstance(one, slice)), len(keys))
         shape = self.shape[lead:]
         index = int(np.ravel_multi_index(keys[:lead], self.shape[:lead])) if lead else 0
         first, last, _ = (keys[lead] if lead < len(keys) else slice(None)).indices(shape[0])
