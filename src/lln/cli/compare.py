@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lln.cli.console import echo, output_file, picture_file, read_data, resumable, show_json, show_table
+from lln.cli.console import echo, output_file, picture_file, read_data, resumable, save_picture, show_json, show_table
 from lln.cli.options import (
     AsJson,
     Choices,
@@ -72,31 +73,24 @@ def compare(
     seeds = renamed("random-state", random_state, "seed", seed)
     exponent = renamed("exponent", exponent, "lyapunov", _former_exponent(lyapunov))
     fraction, test_data = _test(test, test_data)
-    if plot is not None:
-        picture_file(plot, *data, test_data)
+    picture_file(plot, *data, test_data)
     options = recipe_choices(choices)
     _refuse_own(options)
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
     names = several(models) or ALL
-    asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
-    checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
+    asked = (Path.cwd(), data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
+    name = hashlib.sha256(repr(asked).encode()).hexdigest()[:8]  # two comparisons in one folder have two checkpoints
+    checkpoint = output_file(Path(f"lln-compare-{name}.checkpoint"))
     kept = f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
     with resumable(checkpoint, resume, "comparison", kept) as progress:
         found = run(
             train,
             unseen,
-            models=[names] if isinstance(names, str) else names,
-            recipe=options,
-            seeds=seeds or (0,),
-            depths=depths or None,
-            steps=steps,
-            windows=windows,
-            threshold=threshold,
-            exponent=exponent,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+            models=[names] if isinstance(names, str) else names, recipe=options, seeds=seeds or (0,),
+            depths=depths or None, steps=steps, windows=windows, threshold=threshold, exponent=exponent,
+            progress=progress, checkpoint=checkpoint,
+        )  # fmt: skip
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
 
@@ -119,13 +113,6 @@ def _former_exponent(text: str | None) -> float | None:
         ) from None
 
 
-def _digest(*asked: object) -> str:
-    """A short name for a comparison: two comparisons in one folder have two checkpoints."""
-    import hashlib
-
-    return hashlib.sha256(repr((Path.cwd(), *asked)).encode()).hexdigest()[:8]
-
-
 def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path | None]:
     """What to score on: a fraction of the data or a file; `--test FILE` is the older form of `--test-data FILE`."""
     if test is None:
@@ -142,10 +129,7 @@ def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path 
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
-    if plot is not None:
-        from lln.plots.style import save_figure
-
-        save_figure(found.figure(), plot)
+    save_picture(found.figure, plot)
     if as_json:
         show_json(found.record())
         return

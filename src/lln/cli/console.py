@@ -55,31 +55,41 @@ def output_file(path: Path, *sources: Path | None) -> Path:
 
 
 def picture_file(
-    path: Path, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
-) -> Path:
-    """Check before the work that `path` can be written and names a format of pictures."""
+    path: Path | None, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
+) -> None:
+    """Check before the work that `path` can be written and names a format of pictures; None asks for no picture."""
+    if path is None:
+        return
     if path.suffix.lower() not in suffixes:
         raise InputError(
             f"{path}: a {what} is a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {path.suffix!r}"
         )
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
-def data_file(path: Path, *sources: Path | None) -> Path:
+def save_picture(draw: Callable[[], Any], path: Path | None) -> None:
+    """Write the figure that `draw` returns to `path`, if a picture was asked for."""
+    if path is not None:
+        from lln.plots.style import save_figure
+
+        save_figure(draw(), path)
+
+
+def data_file(path: Path, *sources: Path | None) -> None:
     """Check before the work that trajectories can be written to `path`."""
     from lln.data.read.formats import check_written
 
     check_written(path)
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
-def model_file(path: Path, *sources: Path | None) -> Path:
+def model_file(path: Path, *sources: Path | None) -> None:
     """Check a model file to write: a suffix of data is refused, because data might be overwritten."""
     from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() in FORMATS:
         raise InputError(f"{path}: a name for data, but a model is written here; give it the suffix {MODEL_SUFFIX}")
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
 def text_width() -> int:
@@ -125,8 +135,10 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
     """
     try:
-        typer.echo(typer.style(_wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
-                               dim=dim or None), err=err)  # fmt: skip
+        shown = typer.style(
+            _wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None, dim=dim or None
+        )
+        typer.echo(shown, err=err)
     except MemoryError:
         if not err:
             raise
@@ -143,14 +155,11 @@ def _wrapped(text: str, err: bool, indent: int) -> str:
         return text
     if not screen.is_terminal:
         return text
-    rest = " " * indent
-    lines = [
-        textwrap.wrap(line, screen.width, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False,
-                      drop_whitespace=True, replace_whitespace=False)
-        if len(line) > screen.width else [line]
-        for line in text.split("\n")
-    ]  # fmt: skip
-    return "\n".join(part for line in lines for part in line)
+    wrapper = textwrap.TextWrapper(
+        screen.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False,
+    )  # fmt: skip
+    return "\n".join(wrapper.fill(line) if len(line) > screen.width else line for line in text.split("\n"))
 
 
 def say(sentence: str) -> None:

@@ -45,7 +45,9 @@ def fit(
     """
     from lln.forecaster.forecaster import LensForecaster
 
-    _check_threads(threads)
+    most = 4 * (os.cpu_count() or 1)
+    if threads is not None and threads > most:  # the libraries crash where so many cannot be started
+        raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {threads}")
     forecaster = LensForecaster(**options.words())
     model_file(out, *data)
     output_file(_checkpoint(out))
@@ -60,13 +62,6 @@ def fit(
     with _threads(threads, dataset.size):
         train(forecaster, training, out, resume=resume, scheduler=scheduler)
     _show(forecaster, dataset, data[0], out, as_json)
-
-
-def _check_threads(wanted: int | None) -> None:
-    """Refuse a number of threads that no machine can start; the libraries crash on it."""
-    most = 4 * (os.cpu_count() or 1)
-    if wanted is not None and wanted > most:
-        raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {wanted}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from lln.cli.console import (
     picture_file,
     read_for,
     read_model,
+    save_picture,
     say,
     show_json,
     show_table,
@@ -65,17 +66,13 @@ def rollout(
     from lln.forecaster.results import rollout_data
 
     data_file(out, model, start, future)
-    if plot is not None:
-        picture_file(plot, model, out)
+    picture_file(plot, model, out)
     forecaster = read_model(model)
     given = None if start is None else read_for(forecaster, start, selection)
     with stopwatch() as taken:
         dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
         write(out, dataset)
-        if plot is not None:
-            from lln.plots.style import save_figure
-
-            save_figure(run.plot(), plot)
+        save_picture(run.plot, plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
     echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
@@ -113,35 +110,30 @@ def evaluate(
     Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
     and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
-    if plot is not None:
-        picture_file(plot, model, data)
+    picture_file(plot, model, data)
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, selection)
     if sys.stderr.isatty() and baselines is None:
         echo("scoring, with simple methods fitted to the same rows (--baselines none is faster)", dim=True, err=True)
+    beside = "all" if baselines is None else several(baselines)
     found = forecaster.evaluate(
         dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics),
-        baselines=_baselines(baselines),
+        baselines=() if beside == "none" else beside,
     )  # fmt: skip
     named = dataset.system if system is None else system.lower()
-    if plot is not None:
-        from lln.plots.style import save_figure
-
-        save_figure(found.plot(), plot)
+    save_picture(found.plot, plot)
     spectra = forecaster.lyapunov(dataset, system=named) if lyapunov or system is not None else {}
     if as_json:
-        chaos = _chaos(found, spectra, named) if spectra else {}
-        show_json({"model": str(model), "data": str(data), **found.record(), **chaos})
+        record = {"model": str(model), "data": str(data), **found.record()}
+        if spectra:
+            exponents: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
+            record["lyapunov"] = {"system": named or None, **exponents}
+            record["valid_lyapunov_times"] = _times(found, spectra)
+        show_json(record)
         return
     _show(found, plot)
     if spectra:
         _show_chaos(found, spectra, named)
-
-
-def _baselines(names: list[str] | None) -> Any:
-    """Names of baselines; all by default, none for the word none."""
-    chosen = several(names)
-    return "all" if chosen is None else () if chosen == "none" else chosen
 
 
 def _show(found: Evaluation, plot: Path | None) -> None:
@@ -163,12 +155,6 @@ def _show(found: Evaluation, plot: Path | None) -> None:
         echo(f"wrote {plot}")
     if found.scored in (TRAINING, CHOOSING):
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep some of these unseen")
-
-
-def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
-    """Lyapunov exponents for the JSON document."""
-    record: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
-    return {"lyapunov": {"system": named or None, **record}, "valid_lyapunov_times": _times(found, spectra)}
 
 
 def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | None:
@@ -256,11 +242,8 @@ def export(
             if given is not None:
                 raise InputError(f"{option} is for C; leave it out, or give a folder as --out")
         output_file(out, model)
-    options: dict[str, dict[str, Any]] = {
-        "onnx": {"rollout": rollout},
-        "c": {"precision": precision, "name": name or "model"},
-        "torch": {},
-    }
+    choices_of_c = {"precision": precision, "name": name or "model"}
+    options: dict[str, dict[str, Any]] = {"onnx": {"rollout": rollout}, "c": choices_of_c, "torch": {}}
     done = read_model(model).export(out, kind, **options[kind])
     if kind != "c":
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"

@@ -101,15 +101,11 @@ def _show(found: SearchResult, as_json: bool) -> None:
         show_json(found.record())
         return
     show_table(found.table)
-    options = " ".join(f"--{key.replace('_', '-')} {_word(value)}" for key, value in found.options.items())
-    echo(f"best: lln fit DATA -o MODEL {options}")
+    words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
+    echo("best: lln fit DATA -o MODEL " + " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items()))
     if found.defaults is not None and found.defaults["rollout"] <= found.best.values["rollout"]:
         echo("no trial has a lower error than the defaults: lln fit DATA -o MODEL")
     echo(f"trials in {found.storage}")
-
-
-def _word(value: Any) -> str:
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, random_state: int) -> None:

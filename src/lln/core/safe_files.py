@@ -229,12 +229,9 @@ def _in_order(content: bytes) -> bytes:
 
 
 def broken(path: Path, metadata: Mapping[str, str], known: str) -> bool:
-    """Whether the file at `path` is not what its digest says.
+    """Whether the file at `path`, with its own `metadata`, is not what its digest says.
 
-    Args:
-        path: of the file.
-        metadata: its own, by name.
-        known: the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
+    `known` is the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
     """
     strangers = set(metadata) - {known, KEY}
     if KEY not in metadata and not strangers:

@@ -124,15 +124,15 @@ def search(
             for k in range(begun, begun + left)
         ]
         total = None if seconds is not None else trials
+        say = progress or (lambda _: None)
         for refusal in _run(tasks, jobs, scheduler, opened):
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
-            if progress is not None:
-                progress(_progress(study, total))
+            best = min((trial.values[0] for trial in _trials(study, "COMPLETE")), default=None)
+            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out nmse {best:.3g}"))
         found, defaults = _result(study, url, aims, options), store.defaults(study)
         if defaults is None:
-            if progress is not None:
-                progress(Progress("search", _ended(study), total, "scoring the defaults"))
+            say(Progress("search", _ended(study), total, "scoring the defaults"))
             defaults = _defaults(study, dataset, aims, options, seed)
         return replace(found, defaults=defaults)
 
@@ -366,27 +366,24 @@ def _travelling(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jo
     return dataset
 
 
+def _trials(study: Any, *states: str) -> list[Any]:
+    """The trials of a study that are in one of these states, as Optuna names them."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.name in states]
+
+
 def _ended(study: Any) -> int:
-    states = store.optuna().trial.TrialState
-    return sum(trial.state in (states.COMPLETE, states.PRUNED) for trial in study.get_trials(deepcopy=False))
-
-
-def _progress(study: Any, total: int | None) -> Progress:
-    states = store.optuna().trial.TrialState
-    done = [trial.values[0] for trial in study.get_trials(deepcopy=False) if trial.state == states.COMPLETE]
-    return Progress("search", _ended(study), total, f"best held-out nmse {min(done):.3g}" if done else "")
+    return len(_trials(study, "COMPLETE", "PRUNED"))
 
 
 def _result(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any]) -> SearchResult:
-    states = store.optuna().trial.TrialState
-    names = {states.COMPLETE: "complete", states.PRUNED: "pruned", states.FAIL: "failed"}
-    ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state in names]
+    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    ended = _trials(study, *names)
     trials = tuple(
         Trial(
             trial.number,
-            names[trial.state],
+            names[trial.state.name],
             _tidy(trial.params),
-            dict(zip(aims, trial.values, strict=True)) if trial.state == states.COMPLETE else {},
+            dict(zip(aims, trial.values, strict=True)) if trial.state.name == "COMPLETE" else {},
         )
         for trial in ended
     )

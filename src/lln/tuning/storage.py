@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -58,8 +58,7 @@ def without_password(url: str, text: str | None = None) -> str:
     said = url if text is None else text
     for match in _PASSWORD.finditer(url):
         word = match["word"] or match["value"]
-        for form in (word, unquote(word)) if word else ():
-            said = said.replace(form, "***")
+        said = said.replace(word, "***").replace(unquote(word), "***") if word else said
     return said
 
 
@@ -130,17 +129,12 @@ def refuse_damaged(url: str) -> None:
     path = _sqlite_file(url)
     if path is None or not path.is_file():
         return
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
-    try:
-        said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):  # another process is writing, so the file is sound
-            return
-        said = str(error)
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        said = str(error)
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        try:
+            said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            locked = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            said = "ok" if locked else str(error)  # another process is writing, so the file is sound
     if said != "ok":
         raise InputError(
             f"{path}: not a whole SQLite file ({' '.join(said.split())}); restore a copy, or name another storage"
@@ -154,17 +148,12 @@ def seal(trial: Any, values: Mapping[str, float]) -> None:
 
 def finished(study: Any) -> list[Any]:
     """All trials of `study`; InputError if one of those that ended does not match its checksum."""
-    states = optuna().trial.TrialState
     try:
         trials: list[Any] = study.get_trials(deepcopy=False)
-        broken = [
-            trial.number
-            for trial in trials
-            if trial.state in (states.COMPLETE, states.PRUNED)
-            and SUM in trial.user_attrs
-            and trial.user_attrs[SUM]
-            != digest({"params": trial.params, "values": trial.values if trial.state == states.COMPLETE else []})
-        ]
+        sealed = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED") and SUM in one.user_attrs]
+        values = [one.values if one.state.name == "COMPLETE" else [] for one in sealed]
+        sums = [digest({"params": one.params, "values": had}) for one, had in zip(sealed, values, strict=True)]
+        broken = [one.number for one, right in zip(sealed, sums, strict=True) if one.user_attrs[SUM] != right]
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"the search {study.study_name!r} cannot be read from its storage, which is damaged"

@@ -66,11 +66,7 @@ _GOODBYE_SECONDS = 5.0
 
 
 class LocalPool:
-    """`jobs` processes of this machine. Use it as a context, or close it.
-
-    Args:
-        jobs: how many; each is meant to keep one core busy.
-    """
+    """`jobs` processes of this machine, each meant to keep one core busy. Use it as a context, or close it."""
 
     def __init__(self, jobs: int = 2) -> None:
         self.jobs = check_int("jobs", jobs, 1)
@@ -179,8 +175,9 @@ class _Worker:
         self.task = None
         self.pipe.close()
         self.process.join()
-        seconds = time.perf_counter() - self.began
-        return Finished(key, error=f"the worker process died {_manner(self.process.exitcode)}", seconds=seconds)
+        code, seconds = self.process.exitcode, time.perf_counter() - self.began
+        manner = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
+        return Finished(key, error=f"the worker process died {manner}", seconds=seconds)
 
 
 @contextlib.contextmanager
@@ -195,12 +192,6 @@ def _no_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _manner(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"by {signal.Signals(-code).name}"
-    return f"with exit code {code}"
 
 
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
@@ -226,23 +217,23 @@ def _leave_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-    else:
-        _thread.start_new_thread(_watch, (parent,))
+        return
 
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os._exit(1)
+    _thread.start_new_thread(watch, ())
 
 
 def call(function: Function, task: Task) -> Finished:
     """Call `function` on one task; an exception becomes the error in words, with the place where it arose."""
     began = time.perf_counter()
+    value, text = None, None
     try:
         value = function(task.payload)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} (in {place.name})"
-        return Finished(task.key, error=text, seconds=time.perf_counter() - began)
-    return Finished(task.key, value=value, seconds=time.perf_counter() - began)
+    return Finished(task.key, value, text, time.perf_counter() - began)
