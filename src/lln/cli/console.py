@@ -210,11 +210,10 @@ def resumable(checkpoint: Path, resume: bool, work: str, kept: str) -> Iterator[
         interrupted(kept if checkpoint.exists() else "there was nothing to keep yet")
 
 
-@contextmanager
-def stopwatch() -> Iterator[Callable[[], str]]:
-    """A function that returns the time that the block has taken, for a reader."""
+def stopwatch() -> Callable[[], str]:
+    """A function that returns the time since now, for a reader."""
     began = time.perf_counter()
-    yield lambda: clock(time.perf_counter() - began)
+    return lambda: clock(time.perf_counter() - began)
 
 
 def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:

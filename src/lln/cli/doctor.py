@@ -16,14 +16,8 @@ from lln.cli.options import AsJson
 from lln.core.errors import choice
 
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
-OPTIONAL = {
-    "onnx": "lln[export]",
-    "onnxruntime": "lln[export]",
-    "onnxscript": "lln[export]",
-    "optuna": "lln[search]",
-    "zarr": "lln[data]",
-    "distributed": "lln[cluster]",
-}
+OPTIONAL = dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "lln[export]")
+OPTIONAL |= {"optuna": "lln[search]", "zarr": "lln[data]", "distributed": "lln[cluster]"}
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -111,11 +111,10 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
     if sys.stdout.isatty():
         echo(f"next: lln evaluate {out} {data}", dim=True)
         steps = forecaster.report_.lead_times[-1] if forecaster.report_.lead_times else 500
-        interval = "" if forecaster.space_ else " --level 0.9"
         known = " --future INPUTS" if forecaster.input_names_ else ""
-        suffix = "nc" if forecaster.space_ else "csv"
-        drawn = f"-o forecast.{suffix} --plot forecast.png"
-        echo(f"      lln rollout {out} --steps {steps}{interval}{known} {drawn}", dim=True, indent=8)
+        interval, suffix = ("", "nc") if forecaster.space_ else (" --level 0.9", "csv")
+        words = f"--steps {steps}{interval}{known} -o forecast.{suffix} --plot forecast.png"
+        echo(f"      lln rollout {out} {words}", dim=True, indent=8)
         echo(f"      lln page {out} --data {data} --open", dim=True, indent=8)
 
 

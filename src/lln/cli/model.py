@@ -69,10 +69,10 @@ def rollout(
     picture_file(plot, model, out)
     forecaster = read_model(model)
     given = None if start is None else read_for(forecaster, start, selection)
-    with stopwatch() as taken:
-        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
-        write(out, dataset)
-        save_picture(run.plot, plot)
+    taken = stopwatch()
+    dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
+    write(out, dataset)
+    save_picture(run.plot, plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
     echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
@@ -255,6 +255,5 @@ def export(
     if done.difference is None:
         echo("no C compiler was found here, so nothing was compared; elsewhere run:")
     else:
-        echo(str(done.difference))
-        echo("to compile and test it:")
+        echo(f"{done.difference}\nto compile and test it:")
     echo(f"  {done.command}")

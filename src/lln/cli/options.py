@@ -143,26 +143,22 @@ class FitOptions:
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
-        found = dict(vars(self))
-        found["history"] = number("history", self.history, int, "auto")
-        found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
-        found["epochs"] = number("epochs", self.epochs, int, "auto")
-        found["unroll"] = None if self.unroll is None else number("unroll", self.unroll, int, "auto")
-        found["field"] = self._field()
+        grid = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         parts = several(self.parts)
-        found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
-        found["random_state"] = renamed("random-state", self.random_state, "seed", self.seed)
-        found["optical_length"] = renamed("optical-length", self.optical_length, "horizon", self.horizon)
-        for name in ("boundary", "conserve", "seed", "horizon"):
-            del found[name]
+        joined = ("boundary", "conserve", "seed", "horizon")
+        found = {name: value for name, value in vars(self).items() if name not in joined} | {
+            "history": number("history", self.history, int, "auto"),
+            "ridge": number("ridge", self.ridge, float, "auto", "none"),
+            "epochs": number("epochs", self.epochs, int, "auto"),
+            "unroll": None if self.unroll is None else number("unroll", self.unroll, int, "auto"),
+            "field": grid or self.field,
+            "parts": [parts] if isinstance(parts, str) and parts != "auto" else parts,
+            "random_state": renamed("random-state", self.random_state, "seed", self.seed),
+            "optical_length": renamed("optical-length", self.optical_length, "horizon", self.horizon),
+        }
+        if grid and self.field is False:
+            raise InputError(f"--{next(iter(grid))} is about fields, so it does not go with --no-field")
         return {name: value for name, value in found.items() if value is not None or name == "ridge"}
-
-    def _field(self) -> bool | dict[str, str] | None:
-        """What the options say about fields; None leaves it to the recipe."""
-        given = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
-        if given and self.field is False:
-            raise InputError(f"--{next(iter(given))} is about fields, so it does not go with --no-field")
-        return given or self.field
 
 
 def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:

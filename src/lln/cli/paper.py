@@ -113,10 +113,7 @@ def _table(title: str, ratios: Iterable[Ratio]) -> Table:
 
 # Rollout tables first, because later blocks share their runs.
 ORDER = ("R0", "SC-C", "L28-C", "ABL", "MT", "G0", "C0", "AS", "HP", "CS")
-TABLES = {
-    "depth-40": ("R0", "SC-C", "L28-C"),
-    "all-depths": ("R0", "SC-C", "L28-C"),
-    "depth-sweep": ("R0", "SC-C", "L28-C"),
+TABLES = dict.fromkeys(("depth-40", "all-depths", "depth-sweep"), ("R0", "SC-C", "L28-C")) | {
     "ablation": ("ABL",),
     "multi-trajectory": ("MT",),
     "gradients": ("G0",),
@@ -175,10 +172,7 @@ def reproduce(
         for path in render(folder):
             typer.echo(f"wrote {path}")
     if failed:
-        typer.echo(
-            f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry",
-            err=True,
-        )
+        typer.echo(f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry", err=True)
         raise typer.Exit(1)
 
 

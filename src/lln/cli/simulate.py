@@ -43,9 +43,9 @@ def simulate(
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
     seeds = renamed("random-state", random_state, "seed", seed) or []
     data_file(out)
-    with stopwatch() as taken:
-        dataset = trajectories(system, steps, burn_in, seeds, dtype)
-        write(out, dataset)
+    taken = stopwatch()
+    dataset = trajectories(system, steps, burn_in, seeds, dtype)
+    write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
     typer.echo(f"wrote {out}: {each}, {system.size:,} coordinates, dt = {system.dt:g} ({taken()})")

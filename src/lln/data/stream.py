@@ -79,7 +79,7 @@ def pairs(dataset: Dataset, history: int = 1) -> Pairs:
     spans = _spans(dataset, history)
     if not spans:
         raise InputError(_no_pairs(dataset, history))
-    return _gather(dataset, history, spans, _possible(dataset, history) - dataset.transitions(history))
+    return _gather(dataset, history, spans, _left_out(dataset, history))
 
 
 def pair_batches(
@@ -95,7 +95,7 @@ def pair_batches(
             comes once in a pass; None keeps the order of time.
     """
     history = check_int("history", history, 1)
-    left_out = _possible(dataset, history) - dataset.transitions(history)
+    left_out = _left_out(dataset, history)
     rng = None if shuffle is None else np.random.default_rng(check_int("shuffle", shuffle, 0))
     for spans in span_batches(dataset, history, rows, rng):
         yield _mixed(_gather(dataset, history, spans, left_out), rng)
@@ -170,8 +170,9 @@ def _spans(dataset: Dataset, history: int) -> list[Span]:
     return [(i, a + history - 1, b - 1) for i, a, b in dataset.stretches(history + 1)]
 
 
-def _possible(dataset: Dataset, history: int) -> int:
-    return sum(max(0, length - history) for length in dataset.lengths)
+def _left_out(dataset: Dataset, history: int) -> int:
+    """Number of pairs that touch a gap."""
+    return sum(max(0, length - history) for length in dataset.lengths) - dataset.transitions(history)
 
 
 def _gather(dataset: Dataset, history: int, spans: list[Span], left_out: int) -> Pairs:
@@ -184,8 +185,7 @@ def _gather(dataset: Dataset, history: int, spans: list[Span], left_out: int) ->
     at = 0
     for i, a, b in spans:
         one, here = dataset.series[i], slice(at, at + b - a)
-        begin = a - history + 1
-        states, known = one.rows(begin, b + 1), one.input_rows(a, b)
+        states, known = one.rows(a - history + 1, b + 1), one.input_rows(a, b)
         check_range(dataset, states, known)
         window[here] = np.lib.stride_tricks.sliding_window_view(states[:-1], history, axis=0).swapaxes(1, 2)
         target[here] = states[history:]
@@ -213,12 +213,12 @@ def check_range(dataset: Dataset, states: NDArray[Any], inputs: NDArray[Any] | N
     for block, names in ((states, dataset.names), (inputs, dataset.input_names)):
         if block is None or not block.size:
             continue
-        high, low = float(block.max()), float(block.min())
-        if max(high, -low) > LARGEST:
+        most = max(float(block.max()), -float(block.min()))
+        if most > LARGEST:
             column = int(np.abs(block).max(axis=0).argmax())
             raise InputError(
-                f"{dataset.source}: {names[column]!r} reaches {max(high, -low):.1e}, and beyond {LARGEST:.0e} nothing "
-                "can be learned in double precision; give it in larger units"
+                f"{dataset.source}: {names[column]!r} reaches {most:.1e}, and beyond {LARGEST:.0e} nothing can be "
+                "learned in double precision; give it in larger units"
             )
 
 

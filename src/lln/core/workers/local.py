@@ -101,14 +101,11 @@ class LocalPool:
 
     def _hand_out(self, function: Function, waiting: deque[Task]) -> None:
         while waiting and self.running < self.jobs:
-            self._idle_worker(function).give(waiting.popleft())
-
-    def _idle_worker(self, function: Function) -> _Worker:
-        for worker in self._workers:
-            if worker.task is None and worker.function is function:
-                return worker
-        self._workers.append(_Worker.start(function))
-        return self._workers[-1]
+            idle = [worker for worker in self._workers if worker.task is None and worker.function is function]
+            if not idle:
+                idle.append(_Worker.start(function))
+                self._workers += idle
+            idle[0].give(waiting.popleft())
 
     def _collect(self) -> list[Finished]:
         busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}

@@ -21,6 +21,7 @@ from lln.core.table import human_time
 from lln.data.series import Array
 
 Dates = NDArray[np.datetime64]
+TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 FEWEST = 3  # dates from which a frequency is recognised
 FILLED = 0.5  # smallest share of the steps of a calendar that the dates must fill

@@ -15,6 +15,10 @@ from lln.data.interpret.calendar import NO_CONTEXT, TimeContext
 from lln.data.series import Array, Dataset, Rows
 
 NO_TIME = "none"  # as `time`: the rows have no times
+TRAJECTORY_NAMES = (
+    *("trajectory", "trajectories", "traj", "run", "realization", "realisation", "ensemble", "member", "simulation"),
+    *("sim", "case", "episode", "experiment", "sample", "batch"),
+)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,13 +15,36 @@ from lln.data.interpret import calendar
 from lln.data.interpret.arrays import Arrays, describe_arrays
 from lln.data.interpret.calendar import JITTER, REMEDY, even, nice
 from lln.data.interpret.description import Choices, Description, Part, examined, refuse_swapped
-from lln.data.interpret.roles import groups
 from lln.data.interpret.tables import describe_table
 from lln.data.interpret.variables import describe_store
 from lln.data.read.store import ReadTable, Store
 from lln.data.series import Dataset, Series
 
 TIMES = 1 << 20  # times of rows on the disk that are examined together
+
+
+def _groups(store: Store, choices: Choices) -> list[Store]:
+    """One store for each trajectory, where a file has a group for each with the same variables in it."""
+    named = [name.rpartition("/") for name in store.variables]
+    folders = list(dict.fromkeys(folder for folder, _, _ in named))
+    inside = [tuple(name for at, _, name in named if at == folder) for folder in folders]
+    asked = [choices.states] if isinstance(choices.states, str) else list(choices.states or ())
+    if "" in folders or len(set(inside)) != 1 or any(name in store.variables for name in asked):
+        return []
+    return [
+        replace(
+            store,
+            source=f"{store.source}, {folder}",
+            variables={name: store.variables[f"{folder}/{name}"] for name in inside[0]},
+            reopen=partial(_inside, store.reopen, f"{folder}/"),
+        )
+        for folder in folders
+    ]
+
+
+def _inside(reopen: Callable[[], Mapping[str, Any]], start: str) -> Mapping[str, Any]:
+    """The arrays of one group of a file."""
+    return {name.removeprefix(start): array for name, array in reopen().items() if name.startswith(start)}
 
 
 def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tuple[Series, ...], float, Description]:
@@ -193,7 +217,7 @@ def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
     and the columns are examined.
     """
     if isinstance(given, Store):
-        parts = groups(given, choices)
+        parts = _groups(given, choices)
         if parts:
             return join([interpret(part, choices) for part in parts], given.source)
         found = describe_store(given, choices)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.description import Choices
-from lln.data.interpret.roles import TIME_NAMES, TRAJECTORY_NAMES
+from lln.data.interpret.calendar import TIME_NAMES
+from lln.data.interpret.description import TRAJECTORY_NAMES, Choices
 
 TELLING = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
 

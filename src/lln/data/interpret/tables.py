@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import NO_CONTEXT, TimeContext, time_zone
+from lln.data.interpret.calendar import NO_CONTEXT, TIME_NAMES, TimeContext, time_zone
 from lln.data.interpret.description import MARKS, Choices, Description, Part, asked_names, far_marks, grid_of, rows
-from lln.data.interpret.roles import TIME_NAMES
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
 

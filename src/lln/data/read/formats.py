@@ -29,8 +29,8 @@ from lln.core.table import cell
 from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret
-from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT
+from lln.data.interpret.variables import ATTRIBUTE
 from lln.data.read import sandbox
 from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC

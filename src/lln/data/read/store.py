@@ -32,9 +32,14 @@ class Variable:
     coordinate: bool = False  #: True for a variable that only locates the others
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return tuple(map(int, self.array.shape))
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Length of each axis by its name; empty where the file does not name them."""
-        return dict(zip(self.dims or (), map(int, self.array.shape), strict=False))
+        return dict(zip(self.dims or (), self.shape, strict=False))
 
     @property
     def numeric(self) -> bool:
