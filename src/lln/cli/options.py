@@ -56,7 +56,6 @@ Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the forecaster, as in epochs=30; may be given several times."),
 ]
-RandomState = Annotated[int | None, typer.Option(min=0, help="The same number gives the same model.", show_default="0")]
 Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]

@@ -12,7 +12,6 @@ from lln.cli.options import (
     AsJson,
     Choices,
     DataFiles,
-    RandomState,
     Scheduler,
     Seed,
     Selection,
@@ -24,7 +23,7 @@ from lln.cli.options import (
 from lln.core.errors import InputError
 
 if TYPE_CHECKING:
-    from lln.tuning.results import SearchResult
+    from lln.tuning.search import SearchResult
 
 
 def search(
@@ -41,7 +40,7 @@ def search(
     choices: Choices = None,
     jobs: int = option("Worker processes on this machine.", 1, min=1),
     scheduler: Scheduler = None,
-    random_state: RandomState = None,
+    random_state: int | None = option("The same number gives the same model.", shown="0", min=0),
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:

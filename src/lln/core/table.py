@@ -106,8 +106,8 @@ def from_cell(text: str) -> str:
     return text[1:] if text.startswith(_QUOTE) and text.lstrip(_QUOTE).startswith(_FORMULA) else text
 
 
-_SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minute": 60.0, "minutes": 60.0}
-_SECONDS |= {"h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}
+SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minute": 60.0, "minutes": 60.0}
+SECONDS |= {"h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}
 _UNITS = ((365.25 * 86400, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
@@ -130,7 +130,7 @@ def human_unit(value: float, unit: str = "") -> tuple[float, str]:
     >>> human_unit(7200.0, "seconds"), human_unit(7.0, "months")
     ((0.0002777777777777778, 'hours'), (1.0, 'months'))
     """
-    scale = _SECONDS.get(unit.lower())
+    scale = SECONDS.get(unit.lower())
     if scale is None:
         return 1.0, unit
     size, name = next(((size, name) for size, name in _UNITS if value * scale >= size), _UNITS[-1])

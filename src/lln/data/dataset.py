@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError, positive
 from lln.data.cache import simulated_states
-from lln.data.interpret.arrays import Arrays, as_array, nested_numbers, shares
+from lln.data.interpret.arrays import as_array, nested_numbers, shares
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret, join
 from lln.data.read.formats import read
@@ -142,7 +142,7 @@ def as_dataset(
         raise InputError(
             "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
         )
-    return interpret(Arrays(as_array(x)), choices)
+    return interpret(as_array(x), choices)
 
 
 def _of_xarray(x: Any) -> Store:

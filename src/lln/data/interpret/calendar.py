@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, positive
-from lln.core.table import human_time
+from lln.core.table import SECONDS, human_time
 from lln.data.series import Array
 
 Dates = NDArray[np.datetime64]
@@ -31,16 +31,8 @@ _ALIAS = re.compile(r"(\d*)([MQY])([SE])(?:-[A-Z]{3})?")
 _LENGTHS = {"M": 1, "Q": 3, "Y": 12}
 _WORDS = {"M": "months", "Q": "quarters", "Y": "years"}
 _UNIT = re.compile(r"(\w+?)s? since (.+)", re.IGNORECASE)
-_LENGTHS_OF_UNITS = (
-    (86400.0, ("d", "day")),
-    (3600.0, ("h", "hr", "hour")),
-    (60.0, ("min", "minute")),
-    (1.0, ("s", "sec", "second")),
-    (1e-3, ("ms", "msec", "millisecond")),
-    (1e-6, ("us", "microsecond")),
-    (1e-9, ("ns", "nanosecond")),
-)
-_SECONDS = {name: length for length, names in _LENGTHS_OF_UNITS for name in names}
+_SECONDS = SECONDS | {"hr": 3600.0} | dict.fromkeys(("ms", "msec", "millisecond"), 1e-3)
+_SECONDS |= dict.fromkeys(("us", "microsecond"), 1e-6) | dict.fromkeys(("ns", "nanosecond"), 1e-9)
 
 
 def find_frequency(dates: Dates) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.interpret import calendar
-from lln.data.interpret.arrays import Arrays, describe_arrays
+from lln.data.interpret.arrays import describe_array
 from lln.data.interpret.calendar import JITTER, REMEDY, even, nice
 from lln.data.interpret.description import Choices, Description, Part, examined, refuse_swapped
 from lln.data.interpret.tables import describe_table
@@ -210,7 +210,7 @@ SAME_STEP = 1e-6  # relative difference between the step of rounded times and th
 SHARED = {one.name for one in fields(Dataset)} & {one.name for one in fields(Description)} - {"dt"}
 
 
-def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
+def interpret(given: Store | ReadTable | Any, choices: Choices) -> Dataset:
     """Make a dataset of what a reader returned (variables, a table) or the caller holds (arrays).
 
     The roles of variables, columns and axes are found first (`describe_*`); then times are brought to one even step,
@@ -224,7 +224,7 @@ def interpret(given: Store | ReadTable | Arrays, choices: Choices) -> Dataset:
     elif isinstance(given, ReadTable):
         found = describe_table(given, choices)
     else:
-        found = describe_arrays(given, choices)
+        found = describe_array(given, choices)
     untimed = all(one.times is None for one in found.parts)
     dt = found.dt if choices.dt is None and untimed else choices.dt
     series, step, found = even_steps(found, dt, choices.resample)

@@ -172,19 +172,6 @@ class LazyRows:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def stacked_rows(x: Any, source: str) -> tuple[list[Any], int]:
-    """Each trajectory of an array on the disk, (time, n) or (trajectories, time, n)."""
-    if isinstance(x, LazyRows):
-        return [x], 2
-    shape = tuple(int(length) for length in x.shape)
-    if len(shape) not in (2, 3):
-        raise InputError(f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}")
-    reopen, kind, rows = held({"states": x}), np.dtype(x.dtype), (shape[-2], shape[-1])
-    if len(shape) == 2:
-        return [LazyRows(reopen, ("states",), (0, 1), {}, rows, kind)], 2
-    return [LazyRows(reopen, ("states",), (1, 2), {0: i}, rows, kind) for i in range(shape[0])], 3
-
-
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text
 ZIP_MAGIC, NPY_MAGIC = b"PK", b"\x93NUMPY"
 
