@@ -8,7 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -185,15 +185,10 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-@contextmanager
-def progress_bars() -> Iterator[Listener]:
+def progress_bars() -> AbstractContextManager[Listener]:
     """A callback that draws a numbered bar for each phase on a terminal, and nothing in a pipe."""
     screen = console(stderr=True)
-    if not screen.is_terminal or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with bars_on(screen) as listen:
-        yield listen
+    return bars_on(screen) if screen.is_terminal and sys.stderr.isatty() else nullcontext(lambda _: None)
 
 
 @contextmanager

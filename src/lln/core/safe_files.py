@@ -37,6 +37,7 @@ BLANK = "0" * 64
 _BLOCK = 1 << 20
 BROKEN = "its content and its digest do not agree; it is damaged"
 _UNIX = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGEST = 32  # bytes of the checksum in front of the content
 
@@ -284,7 +285,7 @@ class UserCache:
             if handle is None:
                 return None
             try:
-                file = os.open(self._place(name), os.O_RDONLY | _flags(), dir_fd=_fd(handle))
+                file = os.open(self._place(name), os.O_RDONLY | _FLAGS, dir_fd=_fd(handle))
             except OSError:
                 return None
             with os.fdopen(file, "rb") as stream:
@@ -300,7 +301,7 @@ class UserCache:
         with self._opened() as handle, contextlib.suppress(OSError):
             if handle is None:
                 return
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
             file = os.open(self._place(part), flags, 0o600, dir_fd=_fd(handle))
             try:
                 with os.fdopen(file, "wb") as stream:
@@ -335,7 +336,7 @@ class UserCache:
             if not _UNIX:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 return -1
-            flags = os.O_RDONLY | os.O_DIRECTORY | _flags()
+            flags = os.O_RDONLY | os.O_DIRECTORY | _FLAGS
             handles.append(os.open(path.anchor, flags))
             for depth, name in enumerate(path.parts[1:], start=1):
                 if not _safe_parent(os.fstat(handles[-1])):
@@ -348,10 +349,6 @@ class UserCache:
             return handles[-1]
         except (OSError, RuntimeError, ValueError):
             return None
-
-
-def _flags() -> int:
-    return getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def _fd(handle: int) -> int | None:

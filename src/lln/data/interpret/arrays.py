@@ -28,7 +28,8 @@ def describe_array(x: Any, choices: Choices) -> Description:
     single, count = axes == 2, len(stacked)
     inputs, input_names = _input_shares(choices.inputs, count, single)
     weights = [choices.weights] if single else shares("weights", choices.weights, count)
-    clocks = [times] if single else _clocks(times, count)
+    one_clock = single or times is None or np.ndim(times[0]) == 0
+    clocks = [times] * count if one_clock else shares("time", times, count)
     parts = []
     for index, states in enumerate(stacked):
         name = SOURCE if single else f"{SOURCE}, trajectory {index}"
@@ -49,11 +50,6 @@ def _axis_or_times(time: Any) -> tuple[int | None, Any]:
             raise InputError(f"time={time!r}: for an array, time is an axis (0 or 1) or the times of its rows")
         return int(time), None
     return None, time
-
-
-def _clocks(times: Any, count: int) -> list[Any]:
-    shared = times is None or np.ndim(times[0]) == 0
-    return [times] * count if shared else shares("time", times, count)
 
 
 def as_array(x: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.calendar import NO_CONTEXT, TimeContext
 from lln.data.series import Array, Dataset, Rows
 
 NO_TIME = "none"  # as `time`: the rows have no times
@@ -52,6 +51,29 @@ class Choices:
         parts = (self.time, self.states, self.trajectory, self.inputs, self.weights)
         listed = ([part] if isinstance(part, str) else part for part in parts if isinstance(part, Iterable))
         return frozenset(one for part in listed for one in part if isinstance(one, str))
+
+
+@dataclass(frozen=True, eq=False)
+class TimeContext:
+    """How messages speak of the times of a table."""
+
+    place: str = ""  #: the column, as in " in column 'T'"
+    rows: NDArray[np.intp] | None = None  #: the numbers of its rows; from 0 if None
+    remedy: str = ""  #: what may help too where times do not rise, as in ", or ..."
+    dates: NDArray[np.datetime64] | None = None  #: of the rows, if the times are dates
+
+    def row(self, index: Any) -> int:
+        """The number of a row."""
+        return int(index if self.rows is None else self.rows[index])
+
+    def time(self, index: int, clock: NDArray[np.float64]) -> str:
+        """The time of a row in words."""
+        if self.dates is None:
+            return f"{clock[index]:g}"
+        return str(np.datetime_as_string(self.dates[index], unit="s")).removesuffix("T00:00:00")
+
+
+NO_CONTEXT = TimeContext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +146,7 @@ def examined(data: Dataset) -> Dataset:
     for column in np.flatnonzero(np.isin([least, most], marks).any(axis=0) & (least < most))[:3].tolist():
         values = np.concatenate([block[:, column] for one in data.series for _, block in one.blocks()])
         notes += [
-            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {rows(count)}, unlike its other values; "
+            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {_rows(count)}, unlike its other values; "
             "if that means missing, leave those cells empty"
             for mark, count in far_marks(values)
         ]
@@ -151,7 +173,7 @@ def far_marks(values: Array) -> list[tuple[float, int]]:
     return found
 
 
-def rows(count: int) -> str:
+def _rows(count: int) -> str:
     """A number of rows in words."""
     return "1 row" if count == 1 else f"{count:,} rows"
 

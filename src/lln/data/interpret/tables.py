@@ -11,8 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import NO_CONTEXT, TIME_NAMES, TimeContext, time_zone
-from lln.data.interpret.description import MARKS, Choices, Description, Part, asked_names, far_marks, grid_of, rows
+from lln.data.interpret.calendar import TIME_NAMES, time_zone
+from lln.data.interpret.description import (
+    MARKS,
+    Choices,
+    Description,
+    Part,
+    TimeContext,
+    asked_names,
+    far_marks,
+    grid_of,
+)
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
 
@@ -76,7 +85,7 @@ class _Columns:
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
-            context = self._context(time[0], mine, times) if time else NO_CONTEXT
+            context = self._context(time[0], mine, times) if time else TimeContext()
             parts.append(Part(name, times, values[mine], given, weight, context=context))
         channels, coords = _grid_in(states)
         if choices.grid is not None:
@@ -272,7 +281,7 @@ class _Columns:
                 if 1 < count < len(finite) / 2 and len(np.unique(finite)) > 2:  # else it may be a switch
                     values[values[:, column] == values.dtype.type(mark), column] = np.nan
                     self.notes.append(
-                        f"{self.source}: column {names[column]!r} holds {mark:g} in {rows(count)}, unlike its other "
+                        f"{self.source}: column {names[column]!r} holds {mark:g} in {count:,} rows, unlike its other "
                         "values: taken as missing. If it is a true value, give the data as an array (.npy), whose "
                         "numbers are all kept"
                     )

@@ -63,7 +63,8 @@ def _hints(store: Store) -> dict[str, Any]:
     lists = dict.fromkeys(("coords", "channels", "names", "input_names"), list)
     kinds = {"dt": float, "dims": dict, "units": dict, "system": str, "frequency": str, **lists}
     known = hints if isinstance(hints, dict) else {}
-    return {key: known[key] for key, kind in kinds.items() if isinstance(known.get(key), kind)}
+    said = {key: known[key] for key, kind in kinds.items() if isinstance(known.get(key), kind)}
+    return said if "frequency" not in said or checked_alias(said["frequency"]) else said | {"frequency": None}
 
 
 def _with_axis(store: Store, choices: Choices) -> tuple[Store, Choices]:
@@ -74,11 +75,9 @@ def _with_axis(store: Store, choices: Choices) -> tuple[Store, Choices]:
     if asked not in ("0", "1") or asked in store.variables or choices.grid is not None or len(dims) != 1:
         return store, choices
     (known,) = dims
-    if known is not None:
-        inside = asked not in known and int(asked) < len(known)
-        return store, replace(choices, time=known[int(asked)]) if inside else choices
-    if _named(store, None) is not None:
-        return store, choices
+    if known is not None or _named(store, None) is not None:
+        inside = known is not None and asked not in known and int(asked) < len(known)
+        return store, replace(choices, time=known[int(asked)]) if known is not None and inside else choices
     last = ("state", "time") if asked == "1" else ("time", "state")
     usual = {1: ("time",), 2: last, 3: ("trajectory", *last)}
     variables = {name: replace(one, dims=usual.get(len(one.shape))) for name, one in arrays.items()}
@@ -332,7 +331,7 @@ class _Variables:
             hints.get("system", ""),
             hints.get("dt"),
             "" if roles.time is None else str(store.variables[roles.time].attrs.get("calendar", "")),
-            checked_alias(hints.get("frequency")),
+            hints.get("frequency"),
             roles.time is None and not labels.space and self.count == 1 and not roles.named,
         )
 
@@ -428,8 +427,7 @@ class _Variables:
         """Names of columns, or grid, fields and coordinates."""
         roles, sizes = self.roles, self.sizes
         total = len(roles.states) * math.prod(sizes[dim] for dim in roles.rest)
-        grid = self._given_grid()
-        if grid:
+        if grid := self._given_grid():
             return self._on_grid(grid, total)
         # The names are those of columns, or of fields where dimensions of space are left.
         names, dims = roles.states, roles.rest[len(self.naming) :]

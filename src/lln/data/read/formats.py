@@ -11,7 +11,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -152,7 +152,7 @@ def write_csv(path: Path, dataset: Dataset) -> None:
                     heavy = np.ones(len(one)) if one.weights is None else one.weights
                     parts.append(heavy[first : first + len(block), None])
                 rows = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
-                lines = [_texts(row) for row in rows.tolist()]
+                lines = [["" if value != value else repr(value) for value in row] for row in rows.tolist()]
                 if dates is not None:
                     lines = [[date, *line[1:]] for date, line in zip(dates[first:], lines, strict=False)]
                 out.writerows([[index] * several + line for line in lines])
@@ -167,18 +167,11 @@ def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
     return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
 
-def _texts(row: list[float]) -> list[str]:
-    return ["" if value != value else repr(value) for value in row]
-
-
-def _headings(dataset: Dataset) -> Iterator[str]:
+def _headings(dataset: Dataset) -> list[str]:
     if not dataset.space:
-        yield from dataset.names
-        return
+        return list(dataset.names)
     places = [[f"{name}={float(at)!r}" for at in values] for name, values in dataset.coords.items()]
-    for channel in dataset.channels:
-        for point in product(*places):
-            yield f"{channel}[{' '.join(point)}]"
+    return [f"{channel}[{' '.join(point)}]" for channel in dataset.channels for point in product(*places)]
 
 
 def _clock(dataset: Dataset) -> NDArray[Any]:
