@@ -29,6 +29,8 @@ EVEN = 1e-6  # relative spread of the steps of a first column that is taken as t
 MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
 INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are not states
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
+NAME_STATES = "name the states with --states (in Python: states=)"
+COMPLEX = "complex; give real and imaginary parts as columns of their own"
 ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 
 
@@ -109,10 +111,7 @@ class _Columns:
     def _own_weights(self, states: list[str]) -> list[str]:
         if WEIGHT not in self.columns or WEIGHT in states:
             return []
-        self.notes.append(
-            f"{self.source}: column {WEIGHT!r} is taken as row weights; if it is a state, name the states with "
-            "--states (in Python: states=)"
-        )
+        self.notes.append(f"{self.source}: column {WEIGHT!r} is taken as row weights; if it is a state, {NAME_STATES}")
         return [WEIGHT]
 
     def _trajectory(self) -> list[str]:
@@ -209,7 +208,7 @@ class _Columns:
         if parts:
             self.notes.append(
                 f"{self.source}: column {parts[0]!r} is taken as a state; if it is a part of the date, give one column "
-                "of dates, or name the states with --states (in Python: states=)"
+                f"of dates, or {NAME_STATES}"
             )
         return names
 
@@ -231,7 +230,7 @@ class _Columns:
             drop = ", or leave the index out with reset_index(drop=True)" if self.index.note else ""
             return TimeContext(" in the index", rows + self.first_row, drop, dates)
         sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
-        state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
+        state = f", or if {name!r} is a state, {NAME_STATES}"
         return TimeContext(f" in column {name!r}", rows + self.first_row, "" if sure else state, dates)
 
     def _clock(self, name: str) -> NDArray[Any]:
@@ -315,9 +314,7 @@ class _Columns:
         except OverflowError:  # a whole number beyond every float, which pandas does not coerce
             numbers = column.map(_float)
         if getattr(numbers.dtype, "kind", "f") == "c":
-            raise InputError(
-                f"{self.source}: column {name!r} is complex; give real and imaginary parts as columns of their own"
-            )
+            raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")
         return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
 
     def _place(self, name: str, row: Any) -> str:
