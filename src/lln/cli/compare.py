@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lln.cli.console import echo, output_file, picture_file, read_data, resumable, save_picture, show_json, show_table
 from lln.cli.options import (
@@ -75,7 +74,9 @@ def compare(
     fraction, test_data = _test(test, test_data)
     picture_file(plot, *data, test_data)
     options = recipe_choices(choices)
-    _refuse_own(options)
+    for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
+        if key in options:
+            raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
     names = several(models) or ALL
@@ -93,13 +94,6 @@ def compare(
         )  # fmt: skip
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
-
-
-def _refuse_own(options: Mapping[str, Any]) -> None:
-    """Refuse `--set` of what a comparison sets for each model; it would have no effect."""
-    for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
-        if key in options:
-            raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
 
 
 def _former_exponent(text: str | None) -> float | None:

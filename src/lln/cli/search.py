@@ -69,7 +69,7 @@ def search(
                 budget,
                 storage=storage,
                 study_name=name,
-                objectives=_objectives(objective),
+                objectives=("rollout", *(one for one in objective or () if one != "rollout")),
                 jobs=jobs,
                 scheduler=scheduler,
                 random_state=state,
@@ -88,11 +88,6 @@ def search(
     _show(found, as_json)
     if out is not None:
         _fit(found, where, words, out, state)
-
-
-def _objectives(names: list[str] | None) -> tuple[str, ...]:
-    """The rollout error first, whether it was named or not."""
-    return ("rollout", *(name for name in names or () if name != "rollout"))
 
 
 def _show(found: SearchResult, as_json: bool) -> None:

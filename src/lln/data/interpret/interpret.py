@@ -103,16 +103,14 @@ def _clocks(given: Description, *, calendars: bool) -> tuple[list[Part], str, st
     if frequency is not None or whole[0].dtype.kind == "M":
         origin = next((one[0] for one in dates if one is not None and one.size), np.datetime64(0, "s"))
         unit = calendar.unit_of(origin, frequency)
-        whole = [_since(one, origin, frequency) for one in dates]
+        if frequency is None:
+            whole = [((one - origin) / np.timedelta64(1, "ns") * 1e-9).astype(np.float64) for one in dates]
+        else:
+            first = origin.astype("M8[ns]")
+            whole = [calendar.step_numbers(one.astype("M8[ns]"), first, frequency) for one in dates]
     elif whole[0].dtype.kind == "m":
         unit, whole = "s", [one / np.timedelta64(1, "ns") * 1e-9 for one in whole]
     return [replace(one, times=clock) for one, clock in zip(given.parts, whole, strict=True)], unit, frequency
-
-
-def _since(dates: Any, origin: np.datetime64, frequency: str | None) -> Any:
-    if frequency is not None:
-        return calendar.step_numbers(dates.astype("M8[ns]"), origin.astype("M8[ns]"), frequency)
-    return ((dates - origin) / np.timedelta64(1, "ns") * 1e-9).astype(np.float64)
 
 
 def _even_rows(one: Part, dt: float | None) -> tuple[list[Series], float, list[str]]:
