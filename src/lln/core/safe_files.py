@@ -94,7 +94,7 @@ def _work_folder(target: Path) -> tuple[Path, int | None]:
             return work, None
         with contextlib.suppress(FileNotFoundError):  # another writer may remove it before it is locked
             lock = os.open(work, os.O_RDONLY)
-            _locked(lock)
+            locked(lock)
             if work.is_dir():
                 return work, lock
             os.close(lock)
@@ -105,11 +105,11 @@ def _prefix(target: Path) -> str:
     return f".{target.name}." if len(name) <= _LONGEST else f".{hashlib.sha256(name).hexdigest()[:32]}."
 
 
-def _locked(descriptor: int) -> bool:
-    """Try to lock an open folder; False if another writer holds it or the file system has no locks."""
+def locked(descriptor: int) -> bool:
+    """Try to lock an open file or folder; False if another process holds it or the system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (OSError, AttributeError):  # without fcntl there are no locks
         return False
     return True
 
@@ -148,7 +148,7 @@ def tidy(target: Path) -> None:
             if path.name == f"{prefix}{token}{SUFFIX}" and len(token) == 16 and path.is_dir() and not path.is_symlink():
                 descriptor = os.open(path, os.O_RDONLY)
                 try:
-                    if _locked(descriptor):
+                    if locked(descriptor):
                         _discard(path, target)
                 finally:
                     os.close(descriptor)

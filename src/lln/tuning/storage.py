@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from lln.core.canonical import digest
 from lln.core.errors import InputError, ask_for_memory, reason
-from lln.core.safe_files import output_folder
+from lln.core.safe_files import locked, output_folder
 
 RETRY, INTERRUPTED, SUM, DEFAULTS = "retry_of", "interrupted", "sum", "defaults"
 _SQLITE = "sqlite:///"
@@ -239,11 +239,6 @@ def retry_lost(study: Any, url: str) -> int:
     return len(again)
 
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not a POSIX system
-    fcntl = None  # type: ignore[assignment]
-
 OWNER, BEAT = "owner", "beat"
 SILENT_SECONDS = 600.0
 
@@ -280,16 +275,15 @@ def _name(url: str) -> str:
     key, database = (os.getpid(), url), _sqlite_file(url)
     if key in _held:
         return _held[key][0]
-    if database is None or fcntl is None:
-        return f"beat-{secrets.token_hex(8)}"
-    name = f"lock-{secrets.token_hex(8)}"
+    token = secrets.token_hex(8)
+    if database is None:
+        return f"beat-{token}"
+    name = f"lock-{token}"
     lock = os.open(_lock_file(database, name), os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # this file system has no locks
+    if not locked(lock):  # this file system has no locks
         os.close(lock)
         _lock_file(database, name).unlink(missing_ok=True)
-        return f"beat-{secrets.token_hex(8)}"
+        return f"beat-{token}"
     _held[key] = (name, lock)
     return name
 
@@ -301,12 +295,10 @@ def _is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        path.unlink(missing_ok=True)
-        return False
+        free = locked(lock)
+        if free:
+            path.unlink(missing_ok=True)
+        return not free
     finally:
         os.close(lock)
 
