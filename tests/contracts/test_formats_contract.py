@@ -28,7 +28,7 @@ RESERVED = {"time", "times", "t", "date", "datetime", "timestamp", "weight", "in
 
 def plain(name):
     """Whether a name says nothing of the role of its column."""
-    from lln.data.interpret.roles import TRAJECTORY_NAMES
+    from lln.data.interpret.description import TRAJECTORY_NAMES
 
     low = name.strip().lower()
     number = False

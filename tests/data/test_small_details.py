@@ -7,9 +7,8 @@ import pytest
 
 from lln import InputError
 from lln.data.dataset import Trajectory, as_dataset
-from lln.data.interpret.calendar import FAR, _interpolated, _resampled, _spread
 from lln.data.interpret.description import Part
-from lln.data.interpret.interpret import _even_rows
+from lln.data.interpret.interpret import FAR, _even_rows, _interpolated, _resampled, _spread
 from lln.data.read.formats import _extras, _notes_for_ourselves, write_npz
 from lln.data.series import Dataset, Series
 from lln.data.stream import Standardizer, moments

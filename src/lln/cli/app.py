@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from inspect import Parameter, signature
+from dataclasses import is_dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -111,19 +111,16 @@ def _paragraphs(text: str) -> str:
 def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
     """`command` with an option for each field of its dataclass parameters, for typer."""
     own = signature(command, eval_str=True)
-    groups: dict[str, Any] = {
+    kinds: dict[str, Any] = {
         one.name: one.annotation for one in own.parameters.values() if is_dataclass(one.annotation)
     }
-    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in own.parameters.values() if one.name not in groups]
-    for kind in groups.values():
-        hints = get_type_hints(kind, include_extras=True)
-        parameters += [
-            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-            for one in fields(kind)
-        ]
+    groups = {name: signature(kind, eval_str=True).parameters for name, kind in kinds.items()}
+    single = [one for one in own.parameters.values() if one.name not in groups]
+    inside = [one for group in groups.values() for one in group.values()]
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (*single, *inside)]
 
     def call(**words: Any) -> Any:
-        made = {name: kind(**{one.name: words.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
+        made = {name: kinds[name](**{key: words.pop(key) for key in group}) for name, group in groups.items()}
         return command(**words, **made)
 
     call.__name__, call.__doc__ = command.__name__, command.__doc__

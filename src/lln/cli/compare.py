@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from lln.cli.console import echo, output_file, picture_file, read_data, resumable, show_json, show_table
+from lln.cli.console import echo, output_file, picture_file, read_data, resumable, save_picture, show_json, show_table
 from lln.cli.options import (
     AsJson,
     Choices,
@@ -18,9 +16,11 @@ from lln.cli.options import (
     Selection,
     Threshold,
     Windows,
+    option,
     recipe_choices,
     renamed,
     several,
+    switch,
 )
 from lln.core.errors import InputError
 
@@ -31,53 +31,31 @@ if TYPE_CHECKING:
 def compare(
     data: DataFiles,
     selection: Selection,
-    test: Annotated[
-        str | None,
-        typer.Option(
-            help="Last fraction of each trajectory to keep unseen and to score on.",
-            metavar="FRACTION",
-            show_default="0.2 without --test-data",
-        ),
-    ] = None,
-    test_data: Annotated[Path | None, typer.Option(help="File of other data to score on, in place of --test.")] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(help="Models to compare, as in lens,linear,mlp.", show_default="all networks and references"),
-    ] = None,
-    random_state: Annotated[
-        list[int] | None,
-        typer.Option(min=0, help="Seed of one fit of each network; may be given several times.", show_default="0"),
-    ] = None,
-    depths: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=1,
-            help="Depths to choose from for each network, on held-out rollouts.",
-            show_default="that of the recipe alone",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Length of each rollout; shorter if the data is.",
-            show_default="500, or six tenths of the unseen rows",
-        ),
-    ] = None,
+    test: str | None = option(
+        "Last fraction of each trajectory to keep unseen and to score on.",
+        shown="0.2 without --test-data",
+        metavar="FRACTION",
+    ),
+    test_data: Path | None = option("File of other data to score on, in place of --test."),
+    models: list[str] | None = option("Models to compare, as in lens,linear,mlp.", shown="all networks and references"),
+    random_state: list[int] | None = option(
+        "Seed of one fit of each network; may be given several times.", shown="0", min=0
+    ),
+    depths: list[int] | None = option(
+        "Depths to choose from for each network, on held-out rollouts.", shown="that of the recipe alone", min=1
+    ),
+    steps: int | None = option(
+        "Length of each rollout; shorter if the data is.", shown="500, or six tenths of the unseen rows", min=1
+    ),
     windows: Windows = 64,
     threshold: Threshold = 0.4,
-    exponent: Annotated[
-        float | None,
-        typer.Option(help="The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
-    ] = None,
+    exponent: float | None = option("The system's largest Lyapunov exponent, to show valid times in Lyapunov times."),
     choices: Choices = None,
     plot: ErrorPlot = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint of the same comparison that was interrupted.")
-    ] = False,
+    resume: bool = switch("Continue from the checkpoint of the same comparison that was interrupted.", "--resume"),
     as_json: AsJson = False,
     seed: Seeds = None,
-    lyapunov: Annotated[str | None, typer.Option(hidden=True, help="Former name of --exponent.")] = None,
+    lyapunov: str | None = option("Former name of --exponent.", hidden=True),
 ) -> None:
     """Fit several models to the same data with the same options, and rank their rollouts on unseen data.
 
@@ -94,40 +72,28 @@ def compare(
     seeds = renamed("random-state", random_state, "seed", seed)
     exponent = renamed("exponent", exponent, "lyapunov", _former_exponent(lyapunov))
     fraction, test_data = _test(test, test_data)
-    if plot is not None:
-        picture_file(plot, *data, test_data)
+    picture_file(plot, *data, test_data)
     options = recipe_choices(choices)
-    _refuse_own(options)
+    for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
+        if key in options:
+            raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
     train = read_data(data, selection)
     unseen = fraction if test_data is None else read_data([test_data], selection)
     names = several(models) or ALL
-    asked = (data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
-    checkpoint = output_file(Path(f"lln-compare-{_digest(*asked)}.checkpoint"))
+    asked = (Path.cwd(), data, names, fraction, test_data, selection, options, seeds, depths, steps, windows, threshold)
+    name = hashlib.sha256(repr(asked).encode()).hexdigest()[:8]  # two comparisons in one folder have two checkpoints
+    checkpoint = output_file(Path(f"lln-compare-{name}.checkpoint"))
     kept = f"finished models are in {checkpoint}, and the same command with --resume continues with the others"
     with resumable(checkpoint, resume, "comparison", kept) as progress:
         found = run(
             train,
             unseen,
-            models=[names] if isinstance(names, str) else names,
-            recipe=options,
-            seeds=seeds or (0,),
-            depths=depths or None,
-            steps=steps,
-            windows=windows,
-            threshold=threshold,
-            exponent=exponent,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+            models=[names] if isinstance(names, str) else names, recipe=options, seeds=seeds or (0,),
+            depths=depths or None, steps=steps, windows=windows, threshold=threshold, exponent=exponent,
+            progress=progress, checkpoint=checkpoint,
+        )  # fmt: skip
     checkpoint.unlink(missing_ok=True)
     _show(found, plot, as_json)
-
-
-def _refuse_own(options: Mapping[str, Any]) -> None:
-    """Refuse `--set` of what a comparison sets for each model; it would have no effect."""
-    for key, own in (("random_state", "--random-state"), ("seed", "--random-state"), ("model", "--models")):
-        if key in options:
-            raise InputError(f"--set {key} has no effect on a comparison, which fits each model; use {own}")
 
 
 def _former_exponent(text: str | None) -> float | None:
@@ -139,13 +105,6 @@ def _former_exponent(text: str | None) -> float | None:
             "--lyapunov is a switch of lln evaluate, which estimates exponents; lln compare takes the exponent of the "
             "system as a number, as in --exponent 0.906"
         ) from None
-
-
-def _digest(*asked: object) -> str:
-    """A short name for a comparison: two comparisons in one folder have two checkpoints."""
-    import hashlib
-
-    return hashlib.sha256(repr((Path.cwd(), *asked)).encode()).hexdigest()[:8]
 
 
 def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path | None]:
@@ -164,10 +123,7 @@ def _test(test: str | None, test_data: Path | None) -> tuple[float | None, Path 
 
 
 def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
-    if plot is not None:
-        from lln.plots.style import save_figure
-
-        save_figure(found.figure(), plot)
+    save_picture(found.figure, plot)
     if as_json:
         show_json(found.record())
         return

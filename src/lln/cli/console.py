@@ -8,7 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,31 +55,41 @@ def output_file(path: Path, *sources: Path | None) -> Path:
 
 
 def picture_file(
-    path: Path, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
-) -> Path:
-    """Check before the work that `path` can be written and names a format of pictures."""
+    path: Path | None, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
+) -> None:
+    """Check before the work that `path` can be written and names a format of pictures; None asks for no picture."""
+    if path is None:
+        return
     if path.suffix.lower() not in suffixes:
         raise InputError(
             f"{path}: a {what} is a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {path.suffix!r}"
         )
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
-def data_file(path: Path, *sources: Path | None) -> Path:
+def save_picture(draw: Callable[[], Any], path: Path | None) -> None:
+    """Write the figure that `draw` returns to `path`, if a picture was asked for."""
+    if path is not None:
+        from lln.plots.style import save_figure
+
+        save_figure(draw(), path)
+
+
+def data_file(path: Path, *sources: Path | None) -> None:
     """Check before the work that trajectories can be written to `path`."""
     from lln.data.read.formats import check_written
 
     check_written(path)
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
-def model_file(path: Path, *sources: Path | None) -> Path:
+def model_file(path: Path, *sources: Path | None) -> None:
     """Check a model file to write: a suffix of data is refused, because data might be overwritten."""
     from lln.data.read.formats import FORMATS
 
     if path.suffix.lower() in FORMATS:
         raise InputError(f"{path}: a name for data, but a model is written here; give it the suffix {MODEL_SUFFIX}")
-    return output_file(path, *sources)
+    output_file(path, *sources)
 
 
 def text_width() -> int:
@@ -125,8 +135,10 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
     """
     try:
-        typer.echo(typer.style(_wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None,
-                               dim=dim or None), err=err)  # fmt: skip
+        shown = typer.style(
+            _wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None, dim=dim or None
+        )
+        typer.echo(shown, err=err)
     except MemoryError:
         if not err:
             raise
@@ -143,14 +155,11 @@ def _wrapped(text: str, err: bool, indent: int) -> str:
         return text
     if not screen.is_terminal:
         return text
-    rest = " " * indent
-    lines = [
-        textwrap.wrap(line, screen.width, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False,
-                      drop_whitespace=True, replace_whitespace=False)
-        if len(line) > screen.width else [line]
-        for line in text.split("\n")
-    ]  # fmt: skip
-    return "\n".join(part for line in lines for part in line)
+    wrapper = textwrap.TextWrapper(
+        screen.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False,
+    )  # fmt: skip
+    return "\n".join(wrapper.fill(line) if len(line) > screen.width else line for line in text.split("\n"))
 
 
 def say(sentence: str) -> None:
@@ -176,15 +185,10 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-@contextmanager
-def progress_bars() -> Iterator[Listener]:
+def progress_bars() -> AbstractContextManager[Listener]:
     """A callback that draws a numbered bar for each phase on a terminal, and nothing in a pipe."""
     screen = console(stderr=True)
-    if not screen.is_terminal or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with bars_on(screen) as listen:
-        yield listen
+    return bars_on(screen) if screen.is_terminal and sys.stderr.isatty() else nullcontext(lambda _: None)
 
 
 @contextmanager
@@ -201,11 +205,10 @@ def resumable(checkpoint: Path, resume: bool, work: str, kept: str) -> Iterator[
         interrupted(kept if checkpoint.exists() else "there was nothing to keep yet")
 
 
-@contextmanager
-def stopwatch() -> Iterator[Callable[[], str]]:
-    """A function that returns the time that the block has taken, for a reader."""
+def stopwatch() -> Callable[[], str]:
+    """A function that returns the time since now, for a reader."""
     began = time.perf_counter()
-    yield lambda: clock(time.perf_counter() - began)
+    return lambda: clock(time.perf_counter() - began)
 
 
 def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:

@@ -16,14 +16,8 @@ from lln.cli.options import AsJson
 from lln.core.errors import choice
 
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")
-OPTIONAL = {
-    "onnx": "lln[export]",
-    "onnxruntime": "lln[export]",
-    "onnxscript": "lln[export]",
-    "optuna": "lln[search]",
-    "zarr": "lln[data]",
-    "distributed": "lln[cluster]",
-}
+OPTIONAL = dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "lln[export]")
+OPTIONAL |= {"optuna": "lln[search]", "zarr": "lln[data]", "distributed": "lln[cluster]"}
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -130,13 +124,13 @@ def topics() -> dict[str, Topic]:
     return found
 
 
-def _complete(typed: str) -> list[str]:
+def _named(typed: str) -> list[str]:
     return [name for name in topics() if name.startswith(typed)]
 
 
 def explain(
     topic: Annotated[
-        str | None, typer.Argument(help="The name behind an error; all of them if left out.", autocompletion=_complete)
+        str | None, typer.Argument(help="The name behind an error; all of them if left out.", autocompletion=_named)
     ] = None,
 ) -> None:
     """Explain what an error means and how to fix it.
@@ -151,11 +145,5 @@ def explain(
         return
     said = known[choice("topic", topic.lower(), known)]
     width = min(_WIDEST, shutil.get_terminal_size().columns)
-    typer.echo(
-        "\n\n".join(
-            [
-                said.title,
-                *(textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False) for one in said.paragraphs),
-            ]
-        )
-    )
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    typer.echo("\n\n".join([said.title, *map(wrapper.fill, said.paragraphs)]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lln.cli.console import echo, model_file, output_file, read_data, resumable, say, show_json, text_width
-from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection
+from lln.cli.options import MODEL_SUFFIX, AsJson, DataFiles, FitOptions, Scheduler, Selection, option, switch
 from lln.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,22 +30,11 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help=f"Model to write, as in model{MODEL_SUFFIX}.")],
     options: FitOptions,
     selection: Selection,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint of a fit that was interrupted.")
-    ] = False,
-    test: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=0.9,
-            metavar="FRACTION",
-            help="Last fraction of each trajectory to keep unseen, for lln evaluate.",
-        ),
-    ] = 0.0,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="CPU threads for training networks.", show_default="1, and all for large states"),
-    ] = None,
+    resume: bool = switch("Continue from the checkpoint of a fit that was interrupted.", "--resume"),
+    test: float = option(
+        "Last fraction of each trajectory to keep unseen, for lln evaluate.", 0.0, min=0, max=0.9, metavar="FRACTION"
+    ),
+    threads: int | None = option("CPU threads for training networks.", shown="1, and all for large states", min=1),
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,7 +45,9 @@ def fit(
     """
     from lln.forecaster.forecaster import LensForecaster
 
-    _check_threads(threads)
+    most = 4 * (os.cpu_count() or 1)
+    if threads is not None and threads > most:  # the libraries crash where so many cannot be started
+        raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {threads}")
     forecaster = LensForecaster(**options.words())
     model_file(out, *data)
     output_file(_checkpoint(out))
@@ -71,13 +62,6 @@ def fit(
     with _threads(threads, dataset.size):
         train(forecaster, training, out, resume=resume, scheduler=scheduler)
     _show(forecaster, dataset, data[0], out, as_json)
-
-
-def _check_threads(wanted: int | None) -> None:
-    """Refuse a number of threads that no machine can start; the libraries crash on it."""
-    most = 4 * (os.cpu_count() or 1)
-    if wanted is not None and wanted > most:
-        raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {wanted}")
 
 
 @contextmanager
@@ -127,11 +111,10 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
     if sys.stdout.isatty():
         echo(f"next: lln evaluate {out} {data}", dim=True)
         steps = forecaster.report_.lead_times[-1] if forecaster.report_.lead_times else 500
-        interval = "" if forecaster.space_ else " --level 0.9"
         known = " --future INPUTS" if forecaster.input_names_ else ""
-        suffix = "nc" if forecaster.space_ else "csv"
-        drawn = f"-o forecast.{suffix} --plot forecast.png"
-        echo(f"      lln rollout {out} --steps {steps}{interval}{known} {drawn}", dim=True, indent=8)
+        interval, suffix = ("", "nc") if forecaster.space_ else (" --level 0.9", "csv")
+        words = f"--steps {steps}{interval}{known} -o forecast.{suffix} --plot forecast.png"
+        echo(f"      lln rollout {out} {words}", dim=True, indent=8)
         echo(f"      lln page {out} --data {data} --open", dim=True, indent=8)
 
 

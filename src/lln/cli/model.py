@@ -16,6 +16,7 @@ from lln.cli.console import (
     picture_file,
     read_for,
     read_model,
+    save_picture,
     say,
     show_json,
     show_table,
@@ -31,8 +32,10 @@ from lln.cli.options import (
     Selection,
     Threshold,
     Windows,
+    option,
     preset_names,
     several,
+    switch,
 )
 from lln.core.errors import InputError
 
@@ -46,21 +49,12 @@ def rollout(
     model: ModelFile,
     out: DataOut,
     selection: Selection,
-    steps: Annotated[int, typer.Option(min=1, help="States after the start.")] = 500,
-    start: Annotated[
-        Path | None, typer.Option("--from", help="Start at the first state of each trajectory in this file.")
-    ] = None,
-    future: Annotated[
-        Path | None,
-        typer.Option(help="File of known inputs for the steps after the training data."),
-    ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Roll out each member of the ensemble separately.")] = False,
-    level: Annotated[
-        float | None, typer.Option(help="Add prediction intervals of this probability, such as 0.9.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the forecast, with its interval, to this file: .png .svg .pdf.")
-    ] = None,
+    steps: int = option("States after the start.", 500, min=1),
+    start: Path | None = option("Start at the first state of each trajectory in this file.", None, "--from"),
+    future: Path | None = option("File of known inputs for the steps after the training data."),
+    sample: bool = switch("Roll out each member of the ensemble separately.", "--sample"),
+    level: float | None = option("Add prediction intervals of this probability, such as 0.9."),
+    plot: Path | None = option("Draw the forecast, with its interval, to this file: .png .svg .pdf."),
 ) -> None:
     """Roll a model out and write the start and the STEPS states after it.
 
@@ -72,17 +66,13 @@ def rollout(
     from lln.forecaster.results import rollout_data
 
     data_file(out, model, start, future)
-    if plot is not None:
-        picture_file(plot, model, out)
+    picture_file(plot, model, out)
     forecaster = read_model(model)
     given = None if start is None else read_for(forecaster, start, selection)
-    with stopwatch() as taken:
-        dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
-        write(out, dataset)
-        if plot is not None:
-            from lln.plots.style import save_figure
-
-            save_figure(run.plot(), plot)
+    taken = stopwatch()
+    dataset, outcomes, run = rollout_data(forecaster, given, steps, sample, level, future)
+    write(out, dataset)
+    save_picture(run.plot, plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
     echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
@@ -99,33 +89,19 @@ def evaluate(
     model: ModelFile,
     data: DataFile,
     selection: Selection,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Length of each rollout.", show_default="500, or what there is")
-    ] = None,
+    steps: int | None = option("Length of each rollout.", shown="500, or what there is", min=1),
     windows: Windows = 64,
     threshold: Threshold = 0.4,
-    lyapunov: Annotated[
-        bool,
-        typer.Option("--lyapunov", help="Also estimate Lyapunov exponents, of the true system too if it is known."),
-    ] = False,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            help="With --lyapunov: the true system, as in lorenz-28.",
-            show_default="what lln simulate noted in the data",
-            autocompletion=preset_names,
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option(help="More metrics, as in spectrum,mae; may be given several times.")
-    ] = None,
-    baselines: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Simple methods to score beside the model, as in persistence,linear, or none.",
-            show_default="all that the data allow",
-        ),
-    ] = None,
+    lyapunov: bool = switch("Also estimate Lyapunov exponents, of the true system too if it is known.", "--lyapunov"),
+    system: str | None = option(
+        "With --lyapunov: the true system, as in lorenz-28.",
+        shown="what lln simulate noted in the data",
+        autocompletion=preset_names,
+    ),
+    metrics: list[str] | None = option("More metrics, as in spectrum,mae; may be given several times."),
+    baselines: list[str] | None = option(
+        "Simple methods to score beside the model, as in persistence,linear, or none.", shown="all that the data allow"
+    ),
     plot: ErrorPlot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,35 +110,30 @@ def evaluate(
     Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
     and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
-    if plot is not None:
-        picture_file(plot, model, data)
+    picture_file(plot, model, data)
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, selection)
     if sys.stderr.isatty() and baselines is None:
         echo("scoring, with simple methods fitted to the same rows (--baselines none is faster)", dim=True, err=True)
+    beside = "all" if baselines is None else several(baselines)
     found = forecaster.evaluate(
         dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics),
-        baselines=_baselines(baselines),
+        baselines=() if beside == "none" else beside,
     )  # fmt: skip
     named = dataset.system if system is None else system.lower()
-    if plot is not None:
-        from lln.plots.style import save_figure
-
-        save_figure(found.plot(), plot)
+    save_picture(found.plot, plot)
     spectra = forecaster.lyapunov(dataset, system=named) if lyapunov or system is not None else {}
     if as_json:
-        chaos = _chaos(found, spectra, named) if spectra else {}
-        show_json({"model": str(model), "data": str(data), **found.record(), **chaos})
+        record = {"model": str(model), "data": str(data), **found.record()}
+        if spectra:
+            exponents: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
+            record["lyapunov"] = {"system": named or None, **exponents}
+            record["valid_lyapunov_times"] = _times(found, spectra)
+        show_json(record)
         return
     _show(found, plot)
     if spectra:
         _show_chaos(found, spectra, named)
-
-
-def _baselines(names: list[str] | None) -> Any:
-    """Names of baselines; all by default, none for the word none."""
-    chosen = several(names)
-    return "all" if chosen is None else () if chosen == "none" else chosen
 
 
 def _show(found: Evaluation, plot: Path | None) -> None:
@@ -184,12 +155,6 @@ def _show(found: Evaluation, plot: Path | None) -> None:
         echo(f"wrote {plot}")
     if found.scored in (TRAINING, CHOOSING):
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep some of these unseen")
-
-
-def _chaos(found: Evaluation, spectra: dict[str, LyapunovSpectrum], named: str) -> dict[str, Any]:
-    """Lyapunov exponents for the JSON document."""
-    record: dict[str, Any] = {name: one.record() for name, one in spectra.items()}
-    return {"lyapunov": {"system": named or None, **record}, "valid_lyapunov_times": _times(found, spectra)}
 
 
 def _times(found: Evaluation, spectra: dict[str, LyapunovSpectrum]) -> float | None:
@@ -257,18 +222,10 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
 def export(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.onnx, .pt2), or a folder for C.")],
-    format: Annotated[  # noqa: A002
-        str | None, typer.Option("--format", "-f", help="onnx, c or torch.", show_default="by the suffix")
-    ] = None,
-    rollout: Annotated[
-        bool, typer.Option("--rollout", help="ONNX: a whole rollout; its number of steps is an input.")
-    ] = False,
-    precision: Annotated[
-        str | None, typer.Option(help="C: precision of weights and lenses, float or double.", show_default="as fitted")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="C: prefix of the names of files, type and functions.", show_default="model")
-    ] = None,
+    format: str | None = option("onnx, c or torch.", None, "--format", "-f", shown="by the suffix"),  # noqa: A002
+    rollout: bool = switch("ONNX: a whole rollout; its number of steps is an input.", "--rollout"),
+    precision: str | None = option("C: precision of weights and lenses, float or double.", shown="as fitted"),
+    name: str | None = option("C: prefix of the names of files, type and functions.", shown="model"),
 ) -> None:
     """Write one step, or a rollout, for other programs, run it, and print its difference from the float64 rollout.
 
@@ -285,11 +242,8 @@ def export(
             if given is not None:
                 raise InputError(f"{option} is for C; leave it out, or give a folder as --out")
         output_file(out, model)
-    options: dict[str, dict[str, Any]] = {
-        "onnx": {"rollout": rollout},
-        "c": {"precision": precision, "name": name or "model"},
-        "torch": {},
-    }
+    choices_of_c = {"precision": precision, "name": name or "model"}
+    options: dict[str, dict[str, Any]] = {"onnx": {"rollout": rollout}, "c": choices_of_c, "torch": {}}
     done = read_model(model).export(out, kind, **options[kind])
     if kind != "c":
         what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
@@ -301,6 +255,5 @@ def export(
     if done.difference is None:
         echo("no C compiler was found here, so nothing was compared; elsewhere run:")
     else:
-        echo(str(done.difference))
-        echo("to compile and test it:")
+        echo(f"{done.difference}\nto compile and test it:")
     echo(f"  {done.command}")

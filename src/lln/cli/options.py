@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -55,7 +56,6 @@ Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the forecaster, as in epochs=30; may be given several times."),
 ]
-RandomState = Annotated[int | None, typer.Option(min=0, help="The same number gives the same model.", show_default="0")]
 Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
@@ -68,43 +68,44 @@ Scheduler = Annotated[
 
 
 _READING = "Reading the data"
-_NETWORK = "The network"
-_TRAINING = "Training"
 _RECIPE = "by the recipe"
 
 
-def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+def option(text: str, default: Any = None, *names: str, shown: str = "", panel: str | None = None, **more: Any) -> Any:
+    """An option of a command.
+
+    Args:
+        text: what it is for.
+        default: its value if it is not given.
+        names: its names, where they are not that of the parameter.
+        shown: words for a default that the command finds itself.
+        panel: the part of the help that lists it.
+        **more: what else `typer.Option` takes.
+    """
+    return typer.Option(default, *names, help=text, show_default=shown or True, rich_help_panel=panel, **more)
+
+
+def switch(text: str, name: str, **more: Any) -> Any:
+    """An option that takes no value, and that only its name turns on."""
+    return option(text, False, name, **more)
+
+
+_reading, _network, _training = (partial(option, panel=panel) for panel in (_READING, "The network", "Training"))
 
 
 @dataclass(frozen=True)
 class Selection:
     """Options of every command that reads data: which part of a file is what; None leaves it to the reader."""
 
-    time: Annotated[
-        str | None,
-        _option(
-            _READING,
-            "The array, variable or column of time, or none if the rows have no times; of arrays alone, the axis of "
-            "time (0 or 1).",
-            "--time",
-        ),
-    ] = None
-    states: Annotated[
-        list[str] | None,
-        _option(_READING, "The array, variables or columns of the state: a,b or several times.", "--states"),
-    ] = None
-    trajectory: Annotated[
-        str | None, _option(_READING, "The dimension or column that tells trajectories apart.", "--trajectory")
-    ] = None
-    inputs: Annotated[
-        list[str] | None,
-        _option(_READING, "The array, variables or columns of known inputs: a,b or several times.", "--inputs"),
-    ] = None
-    dt: Annotated[float | None, _option(_READING, "Time between rows, where the data has no time.", "--dt")] = None
-    resample: Annotated[
-        bool, _option(_READING, "Interpolate unevenly sampled data to equal time steps.", "--resample")
-    ] = False
+    time: str | None = _reading(
+        "The array, variable or column of time, or none if the rows have no times; of arrays "
+        "alone, the axis of time (0 or 1)."
+    )
+    states: list[str] | None = _reading("The array, variables or columns of the state: a,b or several times.")
+    trajectory: str | None = _reading("The dimension or column that tells trajectories apart.")
+    inputs: list[str] | None = _reading("The array, variables or columns of known inputs: a,b or several times.")
+    dt: float | None = _reading("Time between rows, where the data has no time.")
+    resample: bool = switch("Interpolate unevenly sampled data to equal time steps.", "--resample", panel=_READING)
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `lln.as_dataset`."""
@@ -115,83 +116,48 @@ class Selection:
 class FitOptions:
     """Options of `lln fit`, one for each keyword argument of `LensForecaster`; None leaves the choice to the recipe."""
 
-    recipe: Annotated[str, typer.Option(help="lens, or paper for the recipe of the paper.")] = "lens"
-    model: Annotated[str, _option(_NETWORK, "lens, or another network by name.")] = "lens"
-    history: Annotated[str, _option(_NETWORK, "Past states that a step uses: a number or auto.")] = "auto"
-    ridge: Annotated[str, _option(_NETWORK, "Ridge of the linear part: a number, auto, or none to leave it out.")] = (
-        "auto"
-    )
-    width: Annotated[int | None, _option(_NETWORK, "Rays of a network.", min=1, show_default=_RECIPE)] = None
-    depth: Annotated[int | None, _option(_NETWORK, "Layers of a network.", min=1, show_default=_RECIPE)] = None
-    basis: Annotated[int | None, _option(_NETWORK, "Control points of a lens.", min=1, show_default=_RECIPE)] = None
-    optical_length: Annotated[
-        float | None, _option(_NETWORK, "Total distance that rays propagate.", show_default=_RECIPE)
-    ] = None
-    horizon: Annotated[float | None, typer.Option(hidden=True, help="Former name of --optical-length.")] = None
-    members: Annotated[
-        int | None,
-        _option(_NETWORK, "Networks in the ensemble.", min=1, show_default="3, of fields 2, of recipe paper 1"),
-    ] = None
-    parts: Annotated[
-        list[str] | None,
-        _option(_NETWORK, "Closed-form and learned parts to try, as in linear,lens.", show_default="all"),
-    ] = None
-    field: Annotated[
-        bool | None, _option(_NETWORK, "Whether all grid points share weights.", show_default="whichever is better")
-    ] = None
-    boundary: Annotated[
-        str | None,
-        _option(_NETWORK, "Boundary condition of a field, as in periodic.", show_default="detected in the data"),
-    ] = None
-    conserve: Annotated[
-        str | None,
-        _option(_NETWORK, "What a field conserves: none, mean or flux.", show_default="detected in the data"),
-    ] = None
-    epochs: Annotated[str, _option(_TRAINING, "Passes over the data: a number or auto.")] = "auto"
-    batch_size: Annotated[
-        int | None, _option(_TRAINING, "Pairs of states in one update.", min=1, show_default=_RECIPE)
-    ] = None
-    learning_rate: Annotated[float | None, _option(_TRAINING, "Learning rate at the start.", show_default=_RECIPE)] = (
-        None
-    )
-    unroll: Annotated[
-        str | None,
-        _option(_TRAINING, "Steps of each rollout in fine-tuning: a number, 0 for none, or auto.", show_default="auto"),
-    ] = None
-    validation: Annotated[
-        float | None, _option(_TRAINING, "Fraction of the data held out to choose the model.", show_default="0.2")
-    ] = None
-    time_limit: Annotated[float | None, _option(_TRAINING, "Seconds that the fit may take.", show_default="none")] = (
-        None
-    )
-    random_state: Annotated[
-        int | None, _option(_TRAINING, "The same number gives the same model.", min=0, show_default="0")
-    ] = None
+    recipe: str = option("lens, or paper for the recipe of the paper.", "lens")
+    model: str = _network("lens, or another network by name.", "lens")
+    history: str = _network("Past states that a step uses: a number or auto.", "auto")
+    ridge: str = _network("Ridge of the linear part: a number, auto, or none to leave it out.", "auto")
+    width: int | None = _network("Rays of a network.", shown=_RECIPE, min=1)
+    depth: int | None = _network("Layers of a network.", shown=_RECIPE, min=1)
+    basis: int | None = _network("Control points of a lens.", shown=_RECIPE, min=1)
+    optical_length: float | None = _network("Total distance that rays propagate.", shown=_RECIPE)
+    horizon: float | None = option("Former name of --optical-length.", hidden=True)
+    members: int | None = _network("Networks in the ensemble.", shown="3, of fields 2, of recipe paper 1", min=1)
+    parts: list[str] | None = _network("Closed-form and learned parts to try, as in linear,lens.", shown="all")
+    field: bool | None = _network("Whether all grid points share weights.", shown="whichever is better")
+    boundary: str | None = _network("Boundary condition of a field, as in periodic.", shown="detected in the data")
+    conserve: str | None = _network("What a field conserves: none, mean or flux.", shown="detected in the data")
+    epochs: str = _training("Passes over the data: a number or auto.", "auto")
+    batch_size: int | None = _training("Pairs of states in one update.", shown=_RECIPE, min=1)
+    learning_rate: float | None = _training("Learning rate at the start.", shown=_RECIPE)
+    unroll: str | None = _training("Steps of each rollout in fine-tuning: a number, 0 for none, or auto.", shown="auto")
+    validation: float | None = _training("Fraction of the data held out to choose the model.", shown="0.2")
+    time_limit: float | None = _training("Seconds that the fit may take.", shown="none")
+    random_state: int | None = _training("The same number gives the same model.", shown="0", min=0)
     seed: Seed = None
-    device: Annotated[str, _option(_TRAINING, "cpu or cuda.")] = "cpu"
+    device: str = _training("cpu or cuda.", "cpu")
 
     def words(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
-        found = dict(vars(self))
-        found["history"] = number("history", self.history, int, "auto")
-        found["ridge"] = number("ridge", self.ridge, float, "auto", "none")
-        found["epochs"] = number("epochs", self.epochs, int, "auto")
-        found["unroll"] = None if self.unroll is None else number("unroll", self.unroll, int, "auto")
-        found["field"] = self._field()
+        grid = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         parts = several(self.parts)
-        found["parts"] = [parts] if isinstance(parts, str) and parts != "auto" else parts
-        found["random_state"] = renamed("random-state", self.random_state, "seed", self.seed)
-        found["optical_length"] = renamed("optical-length", self.optical_length, "horizon", self.horizon)
-        for name in ("boundary", "conserve", "seed", "horizon"):
-            del found[name]
+        joined = ("boundary", "conserve", "seed", "horizon")
+        found = {name: value for name, value in vars(self).items() if name not in joined} | {
+            "history": number("history", self.history, int, "auto"),
+            "ridge": number("ridge", self.ridge, float, "auto", "none"),
+            "epochs": number("epochs", self.epochs, int, "auto"),
+            "unroll": None if self.unroll is None else number("unroll", self.unroll, int, "auto"),
+            "field": grid or self.field,
+            "parts": [parts] if isinstance(parts, str) and parts != "auto" else parts,
+            "random_state": renamed("random-state", self.random_state, "seed", self.seed),
+            "optical_length": renamed("optical-length", self.optical_length, "horizon", self.horizon),
+        }
+        if grid and self.field is False:
+            raise InputError(f"--{next(iter(grid))} is about fields, so it does not go with --no-field")
         return {name: value for name, value in found.items() if value is not None or name == "ridge"}
-
-    def _field(self) -> bool | dict[str, str] | None:
-        """What the options say about fields; None leaves it to the recipe."""
-        given = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
-        if given and self.field is False:
-            raise InputError(f"--{next(iter(given))} is about fields, so it does not go with --no-field")
-        return given or self.field
 
 
 def renamed(name: str, value: T | None, former: str, old: T | None) -> T | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lln.cli.console import console, show_json
-from lln.cli.options import Scheduler
+from lln.cli.options import Scheduler, option, switch
 from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
@@ -25,12 +25,8 @@ RECORDS = Path("results/paper")
 
 
 def report(
-    records: Annotated[
-        Path, typer.Option(help="Folder of records that `lln reproduce` wrote.", metavar="FOLDER")
-    ] = RECORDS,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to.", metavar="FOLDER", show_default="that of the records")
-    ] = None,
+    records: Path = option("Folder of records that `lln reproduce` wrote.", RECORDS, metavar="FOLDER"),
+    out: Path | None = option("Folder to write to.", shown="that of the records", metavar="FOLDER"),
 ) -> None:
     """Write report.md, report.tex, report.html and the figures; missing runs are shown as missing."""
     for path in render(records, out):
@@ -49,7 +45,7 @@ TITLES = {"depth 40": "Depth-40 table, percent of the comparator's", "all depths
 
 
 def audit(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document in place of tables.")] = False,
+    as_json: bool = switch("Print one JSON document in place of tables.", "--json"),
 ) -> None:
     """Recompute the paper's parameter and FLOP ratios from the counts, and show which agree.
 
@@ -117,10 +113,7 @@ def _table(title: str, ratios: Iterable[Ratio]) -> Table:
 
 # Rollout tables first, because later blocks share their runs.
 ORDER = ("R0", "SC-C", "L28-C", "ABL", "MT", "G0", "C0", "AS", "HP", "CS")
-TABLES = {
-    "depth-40": ("R0", "SC-C", "L28-C"),
-    "all-depths": ("R0", "SC-C", "L28-C"),
-    "depth-sweep": ("R0", "SC-C", "L28-C"),
+TABLES = dict.fromkeys(("depth-40", "all-depths", "depth-sweep"), ("R0", "SC-C", "L28-C")) | {
     "ablation": ("ABL",),
     "multi-trajectory": ("MT",),
     "gradients": ("G0",),
@@ -137,19 +130,14 @@ def reproduce(
         list[str] | None,
         typer.Argument(help=f"Protocol codes ({', '.join(ORDER)}) or tables ({', '.join(TABLES)}); all if left out."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The same shapes in minutes; the numbers mean nothing.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the records; a new one runs everything.", metavar="FOLDER", show_default="results/paper"
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one core each.")] = 2,
+    quick: bool = switch("The same shapes in minutes; the numbers mean nothing.", "--quick"),
+    out: Path | None = option(
+        "Folder of the records; a new one runs everything.", shown="results/paper", metavar="FOLDER"
+    ),
+    jobs: int = option("Worker processes, one core each.", 2, min=1),
     scheduler: Scheduler = None,
-    study: Annotated[Path | None, typer.Option(help="Run this study file in place of the paper's.")] = None,
-    report: Annotated[bool, typer.Option(help="Write the report at the end.")] = True,
+    study: Path | None = option("Run this study file in place of the paper's."),
+    report: bool = option("Write the report at the end.", True),
 ) -> None:
     """Run the paper's studies and write the report. Finished runs are not repeated: run it again to resume.
 
@@ -184,10 +172,7 @@ def reproduce(
         for path in render(folder):
             typer.echo(f"wrote {path}")
     if failed:
-        typer.echo(
-            f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry",
-            err=True,
-        )
+        typer.echo(f"{failed} runs crashed; recorded as failed in {folder}; run the command again to retry", err=True)
         raise typer.Exit(1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,42 +12,35 @@ from lln.cli.options import (
     AsJson,
     Choices,
     DataFiles,
-    RandomState,
     Scheduler,
     Seed,
     Selection,
+    option,
     recipe_choices,
     renamed,
+    switch,
 )
 from lln.core.errors import InputError
 
 if TYPE_CHECKING:
-    from lln.tuning.results import SearchResult
+    from lln.tuning.search import SearchResult
 
 
 def search(
     data: DataFiles,
     selection: Selection,
-    budget: Annotated[str, typer.Option(help="Number of trials, or a time as in 90s, 20min or 2h.")] = "20",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Fit with the best options and write the model here.")
-    ] = None,
-    storage: Annotated[
-        str, typer.Option(help="SQLite file or any Optuna storage URL, as in postgresql://user@host/name.")
-    ] = "lln-search.db",
-    name: Annotated[str, typer.Option(help="Name of this search in the storage.")] = "lln",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the search of that name.")] = False,
-    objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="rollout, parameters or latency; may be given several times, for a Pareto front.",
-            show_default="rollout",
-        ),
-    ] = None,
+    budget: str = option("Number of trials, or a time as in 90s, 20min or 2h.", "20"),
+    out: Path | None = option("Fit with the best options and write the model here.", None, "--out", "-o"),
+    storage: str = option("SQLite file or any Optuna storage URL, as in postgresql://user@host/name.", "lln-search.db"),
+    name: str = option("Name of this search in the storage.", "lln"),
+    resume: bool = switch("Continue the search of that name.", "--resume"),
+    objective: list[str] | None = option(
+        "rollout, parameters or latency; may be given several times, for a Pareto front.", shown="rollout"
+    ),
     choices: Choices = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes on this machine.")] = 1,
+    jobs: int = option("Worker processes on this machine.", 1, min=1),
     scheduler: Scheduler = None,
-    random_state: RandomState = None,
+    random_state: int | None = option("The same number gives the same model.", shown="0", min=0),
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +69,7 @@ def search(
                 budget,
                 storage=storage,
                 study_name=name,
-                objectives=_objectives(objective),
+                objectives=("rollout", *(one for one in objective or () if one != "rollout")),
                 jobs=jobs,
                 scheduler=scheduler,
                 random_state=state,
@@ -97,25 +90,16 @@ def search(
         _fit(found, where, words, out, state)
 
 
-def _objectives(names: list[str] | None) -> tuple[str, ...]:
-    """The rollout error first, whether it was named or not."""
-    return ("rollout", *(name for name in names or () if name != "rollout"))
-
-
 def _show(found: SearchResult, as_json: bool) -> None:
     if as_json:
         show_json(found.record())
         return
     show_table(found.table)
-    options = " ".join(f"--{key.replace('_', '-')} {_word(value)}" for key, value in found.options.items())
-    echo(f"best: lln fit DATA -o MODEL {options}")
+    words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
+    echo("best: lln fit DATA -o MODEL " + " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items()))
     if found.defaults is not None and found.defaults["rollout"] <= found.best.values["rollout"]:
         echo("no trial has a lower error than the defaults: lln fit DATA -o MODEL")
     echo(f"trials in {found.storage}")
-
-
-def _word(value: Any) -> str:
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, random_state: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lln.cli.console import data_file, stopwatch
-from lln.cli.options import DataOut, Seeds, preset_names, renamed
+from lln.cli.options import DataOut, Seeds, option, preset_names, renamed
 from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
@@ -20,23 +20,14 @@ def simulate(
         str, typer.Argument(help="Name of a system, as in lorenz-28 or ks-128.", autocompletion=preset_names)
     ],
     out: DataOut,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Steps to write, after the burn-in.", show_default="3500; fields: their own number"),
-    ] = None,
-    burn_in: Annotated[
-        int | None,
-        typer.Option(min=0, help="Steps to simulate and discard first.", show_default="500; fields: their own number"),
-    ] = None,
-    random_state: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            help="Perturb the start by 2 % RMS (fields: a random smooth start); several for several trajectories.",
-            show_default="the system's own start",
-        ),
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="float32, as in the paper, or float64.")] = "float32",
+    steps: int | None = option("Steps to write, after the burn-in.", shown="3500; fields: their own number", min=1),
+    burn_in: int | None = option("Steps to simulate and discard first.", shown="500; fields: their own number", min=0),
+    random_state: list[int] | None = option(
+        "Perturb the start by 2 % RMS (fields: a random smooth start); several for several trajectories.",
+        shown="the system's own start",
+        min=0,
+    ),
+    dtype: str = option("float32, as in the paper, or float64.", "float32"),
     seed: Seeds = None,
 ) -> None:
     """Simulate one of the paper's ten systems, or a field, and write its trajectories.
@@ -52,9 +43,9 @@ def simulate(
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
     seeds = renamed("random-state", random_state, "seed", seed) or []
     data_file(out)
-    with stopwatch() as taken:
-        dataset = trajectories(system, steps, burn_in, seeds, dtype)
-        write(out, dataset)
+    taken = stopwatch()
+    dataset = trajectories(system, steps, burn_in, seeds, dtype)
+    write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
     typer.echo(f"wrote {out}: {each}, {system.size:,} coordinates, dt = {system.dt:g} ({taken()})")

@@ -8,28 +8,19 @@ from typing import Annotated
 import typer
 
 from lln.cli.console import echo, output_file, picture_file, read_data, read_for, read_model
-from lln.cli.options import MODEL_SUFFIX, ModelFile, Selection
+from lln.cli.options import MODEL_SUFFIX, ModelFile, Selection, option, switch
 from lln.core.errors import InputError
 
 
 def page(
     model: ModelFile,
     selection: Selection,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML file to write.", show_default="the model's name with .html")
-    ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Trajectories to start from and to compare rollouts with.")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="States after the start.", show_default="all rows to compare with, 50 to 500"),
-    ] = None,
-    members: Annotated[
-        int | None, typer.Option(min=1, help="Number of networks of the ensemble to include.", show_default="all")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="the name of the data")] = None,
+    out: Path | None = option("HTML file to write.", None, "--out", "-o", shown="the model's name with .html"),
+    show: bool = switch("Open the page in the browser.", "--open"),
+    data: Path | None = option("Trajectories to start from and to compare rollouts with."),
+    steps: int | None = option("States after the start.", shown="all rows to compare with, 50 to 500", min=1),
+    members: int | None = option("Number of networks of the ensemble to include.", shown="all", min=1),
+    title: str | None = option("Title of the page.", shown="the name of the data"),
 ) -> None:
     """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
 
@@ -54,8 +45,8 @@ def page(
 def draw(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture to write: .svg, .png or .pdf.")],
-    rays: Annotated[int, typer.Option(min=1, help="How many rays to draw.")] = 12,
-    member: Annotated[int, typer.Option(min=0, help="Which member of the ensemble.")] = 0,
+    rays: int = option("How many rays to draw.", 12, min=1),
+    member: int = option("Which member of the ensemble.", 0, min=0),
 ) -> None:
     """Draw a lens network at the last training state: embedding, rays, lenses with their strength, readout."""
     from lln.plots.style import save_figure
@@ -82,12 +73,10 @@ def animate(
     source: Annotated[Path, typer.Argument(help=f"A model ({MODEL_SUFFIX}) to roll out, or a file of trajectories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Film to write: .gif, or .mp4 where ffmpeg is installed.")],
     selection: Selection,
-    data: Annotated[
-        Path | None, typer.Option(help="Data to show beside a model's rollout, which then starts where the data does.")
-    ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 500,
-    frames: Annotated[int, typer.Option(min=2, help="Pictures in the film.")] = 120,
-    fps: Annotated[int, typer.Option(min=1, max=100, help="Pictures a second.")] = 25,
+    data: Path | None = option("Data to show beside a model's rollout, which then starts where the data does."),
+    steps: int = option("Steps to show.", 500, min=1),
+    frames: int = option("Pictures in the film.", 120, min=2),
+    fps: int = option("Pictures a second.", 25, min=1, max=100),
 ) -> None:
     """Make a film of a rollout: a curve in phase space or over time, or a field as a curve or an image."""
     from lln.core.safe_files import whole_file

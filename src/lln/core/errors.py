@@ -118,6 +118,9 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu")
 SMALL = 2**26  # bytes that are too few to be checked
 _UNLIMITED = 2**63 - 1
 _CGROUPS = Path("/sys/fs/cgroup")
+# Folder, files of the limit and of what is used, and what the system gives back when asked, among the statistics.
+_CGROUP_V2 = ("", "memory.max", "memory.current", "inactive_file")
+_CGROUP_V1 = ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def check_int(what: str, value: SupportsIndex, least: int) -> int:
@@ -185,20 +188,12 @@ def check_memory(
     copies: int = 1,
     remedy: str = "ask for fewer steps or starts at a time, and continue from the last state",
 ) -> None:
-    """Refuse arrays that do not fit into memory.
+    """Refuse `copies` arrays of `shape`, with `size` bytes a number, that do not fit into memory together.
 
-    Args:
-        what: the work that needs them, for the message.
-        shape: shape of one array.
-        size: bytes of a number.
-        copies: number of such arrays at the same time.
-        remedy: advice at the end of the message.
+    The message names the work that needs them, `what`, and ends with the `remedy`.
     """
     need = math.prod(shape) * size * copies
-    if need < SMALL:
-        return
-    have = available()
-    if need > have:
+    if need >= SMALL and need > (have := available()):
         raise InputError(f"{what} needs {_gibibytes(need)} of memory, and {_gibibytes(have)} are free; {remedy}")
 
 
@@ -223,20 +218,11 @@ def _left_of_cgroup() -> int:
         return _UNLIMITED
     left = _UNLIMITED
     for _, controllers, name in (line for line in lines if len(line) == 3):
-        if controllers == "":
-            root, limit, used, cache = _CGROUPS, "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            root, limit, used, cache = (
-                _CGROUPS / "memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            )
-        else:
+        if controllers and "memory" not in controllers.split(","):
             continue
+        root, *files = _CGROUP_V1 if controllers else _CGROUP_V2
         path = Path(name.lstrip("/"))
-        for folder in (root / path, *(root / parent for parent in path.parents)):
-            left = min(left, _left_of(folder, limit, used, cache))
+        left = min(left, *(_left_of(_CGROUPS / root / folder, *files) for folder in (path, *path.parents)))
     return left
 
 
@@ -246,8 +232,7 @@ def _left_of(folder: Path, limit: str, used: str, cache: str) -> int:
         words = [line.split() for line in (folder / "memory.stat").read_text().splitlines()]
     except (OSError, ValueError):  # "max" means no limit
         return _UNLIMITED
-    freed = sum(int(count) for name, count in words if name == cache)  # the system gives it back when asked
-    return max(most - now + freed, 0)
+    return max(most - now + sum(int(count) for name, count in words if name == cache), 0)
 
 
 def _gibibytes(count: int) -> str:

@@ -51,18 +51,15 @@ class Registry(Generic[T]):
         if item is None:
             item = self._entry_points().get(name)
         if item is None:
-            known = self.names()
-            hint = did_you_mean(str(name), known) or f"; known are {', '.join(known)}"
+            hint = did_you_mean(str(name), self.names())
             raise InputError(f"no {self.kind} is called {name!r}{hint}", topic="unknown-name")
         if isinstance(item, EntryPoint):
-            loaded: T = self._load(item)
-            return loaded
+            return self._load(item)
         if isinstance(item, str):
             module, _, attribute = item.partition(":")
             item = getattr(importlib.import_module(module), attribute)
         self._items[name] = item
-        found: T = item
-        return found
+        return item  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """Every name, those that ship with lln first."""
@@ -82,9 +79,9 @@ class Registry(Generic[T]):
             self._found = {point.name: point for point in entry_points(group=self.group)}
         return self._found
 
-    def _load(self, point: EntryPoint) -> Any:
+    def _load(self, point: EntryPoint) -> T:
         try:
-            return point.load()
+            return point.load()  # type: ignore[no-any-return]
         except Exception as error:  # whatever a foreign package raises while it is imported
             raise InputError(
                 f"the {self.kind} {point.name!r} of the package that provides {point.value!r} cannot be loaded "

@@ -37,6 +37,7 @@ BLANK = "0" * 64
 _BLOCK = 1 << 20
 BROKEN = "its content and its digest do not agree; it is damaged"
 _UNIX = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGEST = 32  # bytes of the checksum in front of the content
 
@@ -93,7 +94,7 @@ def _work_folder(target: Path) -> tuple[Path, int | None]:
             return work, None
         with contextlib.suppress(FileNotFoundError):  # another writer may remove it before it is locked
             lock = os.open(work, os.O_RDONLY)
-            _locked(lock)
+            locked(lock)
             if work.is_dir():
                 return work, lock
             os.close(lock)
@@ -104,11 +105,11 @@ def _prefix(target: Path) -> str:
     return f".{target.name}." if len(name) <= _LONGEST else f".{hashlib.sha256(name).hexdigest()[:32]}."
 
 
-def _locked(descriptor: int) -> bool:
-    """Try to lock an open folder; False if another writer holds it or the file system has no locks."""
+def locked(descriptor: int) -> bool:
+    """Try to lock an open file or folder; False if another process holds it or the system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (OSError, AttributeError):  # without fcntl there are no locks
         return False
     return True
 
@@ -147,7 +148,7 @@ def tidy(target: Path) -> None:
             if path.name == f"{prefix}{token}{SUFFIX}" and len(token) == 16 and path.is_dir() and not path.is_symlink():
                 descriptor = os.open(path, os.O_RDONLY)
                 try:
-                    if _locked(descriptor):
+                    if locked(descriptor):
                         _discard(path, target)
                 finally:
                     os.close(descriptor)
@@ -229,12 +230,9 @@ def _in_order(content: bytes) -> bytes:
 
 
 def broken(path: Path, metadata: Mapping[str, str], known: str) -> bool:
-    """Whether the file at `path` is not what its digest says.
+    """Whether the file at `path`, with its own `metadata`, is not what its digest says.
 
-    Args:
-        path: of the file.
-        metadata: its own, by name.
-        known: the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
+    `known` is the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
     """
     strangers = set(metadata) - {known, KEY}
     if KEY not in metadata and not strangers:
@@ -287,7 +285,7 @@ class UserCache:
             if handle is None:
                 return None
             try:
-                file = os.open(self._place(name), os.O_RDONLY | _flags(), dir_fd=_fd(handle))
+                file = os.open(self._place(name), os.O_RDONLY | _FLAGS, dir_fd=_fd(handle))
             except OSError:
                 return None
             with os.fdopen(file, "rb") as stream:
@@ -303,7 +301,7 @@ class UserCache:
         with self._opened() as handle, contextlib.suppress(OSError):
             if handle is None:
                 return
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
             file = os.open(self._place(part), flags, 0o600, dir_fd=_fd(handle))
             try:
                 with os.fdopen(file, "wb") as stream:
@@ -338,7 +336,7 @@ class UserCache:
             if not _UNIX:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 return -1
-            flags = os.O_RDONLY | os.O_DIRECTORY | _flags()
+            flags = os.O_RDONLY | os.O_DIRECTORY | _FLAGS
             handles.append(os.open(path.anchor, flags))
             for depth, name in enumerate(path.parts[1:], start=1):
                 if not _safe_parent(os.fstat(handles[-1])):
@@ -351,10 +349,6 @@ class UserCache:
             return handles[-1]
         except (OSError, RuntimeError, ValueError):
             return None
-
-
-def _flags() -> int:
-    return getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def _fd(handle: int) -> int | None:

@@ -22,17 +22,12 @@ RESAMPLES, BAND_RESAMPLES = 10_000, 2000  # sets of seeds that are drawn, always
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and standard deviation over runs.
+    """Mean and standard deviation over runs."""
 
-    Attributes:
-        mean: infinite if one value is.
-        deviation: of the sample, with one degree of freedom taken by the mean; NaN for one run, infinite with the mean.
-        count: number of runs.
-    """
-
-    mean: float
+    mean: float  #: infinite if one value is
+    #: of the sample, with one degree of freedom taken by the mean; NaN for one run, infinite with the mean
     deviation: float
-    count: int
+    count: int  #: number of runs
 
     @property
     def error(self) -> float:
@@ -84,12 +79,8 @@ def cluster_ratio(ours: ArrayLike, other: ArrayLike) -> Interval:
 
     The log ratios of one training seed are averaged first, so that its windows never count as independent runs.
 
-    Args:
-        ours: errors, (seeds, windows).
-        other: errors of the comparator under the same seeds and windows, (seeds, windows).
-
-    Returns:
-        Estimate and interval; NaN where both sides diverged on one window, since nothing can be said then.
+    Both are errors, (seeds, windows), under the same seeds and windows. Estimate and interval are NaN where both sides
+    diverged on one window, since nothing can be said then.
     """
     top, bottom = np.asarray(ours, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if top.ndim != 2 or top.shape != bottom.shape or 0 in top.shape:
@@ -101,15 +92,10 @@ def cluster_ratio(ours: ArrayLike, other: ArrayLike) -> Interval:
 
 
 def geometric_band(curves: ArrayLike) -> tuple[Array, Array, Array]:
-    """Geometric mean over seeds at every step, and its seed-bootstrap band.
+    """Geometric mean over seeds of curves (seeds, steps) above zero, and both ends of its seed-bootstrap band.
 
-    The resampled seed sets are shared by all steps, so that the band is as smooth as the curves.
-
-    Args:
-        curves: errors above zero, (seeds, steps).
-
-    Returns:
-        Mean, low and high, each (steps,); infinite where a curve is.
+    Each has shape (steps,) and is infinite where a curve is. The resampled seed sets are shared by all steps, so that
+    the band is as smooth as the curves.
     """
     errors = np.asarray(curves, dtype=np.float64)
     if errors.ndim != 2 or 0 in errors.shape:

@@ -19,19 +19,13 @@ INFINITY = "∞"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under named columns; the first column is flush left, the others are numbers and flush right.
+    """Rows of text under named columns; the first column is flush left, the others are numbers and flush right."""
 
-    Args:
-        columns: the names above the columns.
-        rows: one sequence of cells a row, as many cells as columns. Text is kept, numbers go through `number`.
-        title: one line above the table.
-        best: (row, column) of each cell that is set in bold.
-    """
-
-    columns: Sequence[str]
+    columns: Sequence[str]  #: the names above the columns
+    #: one sequence of cells a row, as many cells as columns. Text is kept, numbers go through `number`.
     rows: Sequence[Sequence[str | float | int]]
-    title: str = ""
-    best: Sequence[tuple[int, int]] = ()
+    title: str = ""  #: one line above the table
+    best: Sequence[tuple[int, int]] = ()  #: (row, column) of each cell that is set in bold
 
     def __post_init__(self) -> None:
         """Refuse a row that does not fit under the columns."""
@@ -112,8 +106,8 @@ def from_cell(text: str) -> str:
     return text[1:] if text.startswith(_QUOTE) and text.lstrip(_QUOTE).startswith(_FORMULA) else text
 
 
-_SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minute": 60.0, "minutes": 60.0}
-_SECONDS |= {"h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}
+SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minute": 60.0, "minutes": 60.0}
+SECONDS |= {"h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0}
 _UNITS = ((365.25 * 86400, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
@@ -136,7 +130,7 @@ def human_unit(value: float, unit: str = "") -> tuple[float, str]:
     >>> human_unit(7200.0, "seconds"), human_unit(7.0, "months")
     ((0.0002777777777777778, 'hours'), (1.0, 'months'))
     """
-    scale = _SECONDS.get(unit.lower())
+    scale = SECONDS.get(unit.lower())
     if scale is None:
         return 1.0, unit
     size, name = next(((size, name) for size, name in _UNITS if value * scale >= size), _UNITS[-1])

@@ -16,9 +16,8 @@ import os
 import platform
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +45,24 @@ def simulated_states(
 
     Right-hand sides given as functions are simulated every time, because their content has no digest.
     """
-
-    def compute() -> Array:
-        return simulate(system, steps, starts=starts, dtype=dtype, dt=dt)
-
+    compute = partial(simulate, system, steps, starts=starts, dtype=dtype, dt=dt)
     name = _name(system, steps, starts, dtype, dt)
-    return compute() if name is None else _remembered(name, compute)
+    if name is None:
+        return compute()
+    with _lock:
+        states = _held.get(name)
+    if states is None:
+        states = _load(name)
+    if states is None:
+        states = compute()
+        _save(name, states)
+    if states.nbytes <= LARGEST:
+        with _lock:
+            _held[name] = states
+            _held.move_to_end(name)
+            while sum(one.nbytes for one in _held.values()) > MEMORY:
+                _held.popitem(last=False)
+    return states.copy()
 
 
 def _name(system: System, steps: int, starts: ArrayLike | None, dtype: str, dt: float | None) -> str | None:
@@ -82,23 +93,6 @@ def _code() -> str:
     folder = Path(lln.systems.__file__).parent
     text = b"".join(path.name.encode() + path.read_bytes() for path in sorted(folder.rglob("*.py")))
     return hashlib.sha256(text).hexdigest()
-
-
-def _remembered(name: str, compute: Callable[[], Array]) -> Array:
-    with _lock:
-        states = _held.get(name)
-    if states is None:
-        states = _load(name)
-    if states is None:
-        states = compute()
-        _save(name, states)
-    if states.nbytes <= LARGEST:
-        with _lock:
-            _held[name] = states
-            _held.move_to_end(name)
-            while sum(one.nbytes for one in _held.values()) > MEMORY:
-                _held.popitem(last=False)
-    return states.copy()
 
 
 def _forget_lock() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError, positive
 from lln.data.cache import simulated_states
-from lln.data.interpret.arrays import Arrays, as_array, nested_numbers, shares
+from lln.data.interpret.arrays import as_array, nested_numbers, shares
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret, join
 from lln.data.read.formats import read
@@ -85,8 +85,6 @@ def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtyp
 
 
 simulated = simulate  # the name in version 0.1
-
-
 __all__ = ["Dataset", "Series", "as_dataset"]
 
 
@@ -124,37 +122,27 @@ def as_dataset(
     """
     if isinstance(x, Dataset):
         return x
-    options: dict[str, Any] = {
-        "dt": dt,
-        "inputs": inputs,
-        "weights": weights,
-        "names": names,
-        "grid": grid,
-        "time": time,
-        "states": states,
-        "trajectory": trajectory,
-        "resample": resample,
-    }
+    choices = Choices(dt, inputs, weights, names, grid, time, states, trajectory, resample)
     if isinstance(x, (str, os.PathLike)):
-        return read(x, **options)
+        return read(x, **vars(choices))
     if isinstance(x, Trajectory):
         return _of_trajectory(x)
     kind = type(x).__module__.partition(".")[0]
     if kind == "xarray":
-        return interpret(_of_xarray(x), Choices(**options))
+        return interpret(_of_xarray(x), choices)
     if kind == "pandas":
-        return interpret(ReadTable(x), Choices(**options))
+        return interpret(ReadTable(x), choices)
     if isinstance(x, Mapping):
         raise InputError(
             "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
         )
     if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
-        return _of_list(list(x), options)
+        return _of_list(list(x), vars(choices))
     if states is not None or trajectory is not None:
         raise InputError(
             "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
         )
-    return interpret(Arrays(as_array(x)), Choices(**options))
+    return interpret(as_array(x), choices)
 
 
 def _of_xarray(x: Any) -> Store:
@@ -182,8 +170,7 @@ def _of_list(items: list[Any], options: dict[str, Any]) -> Dataset:
         plain = not isinstance(item, (str, os.PathLike, Trajectory, Dataset))
         part = as_dataset(_list_item(item, index, mine["grid"]) if plain else item, **mine)
         if part.source == "array":
-            renamed = tuple(replace(one, name=f"trajectory {index}") for one in part.series)
-            part = replace(part, series=renamed)
+            part = replace(part, series=tuple(replace(one, name=f"trajectory {index}") for one in part.series))
         parts.append(part)
     return join(parts)
 

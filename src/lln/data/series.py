@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,10 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError, check_int, positive
 
-BURN_IN = 500
-PAIRS = 3000
-HORIZON = 500
-
+BURN_IN, PAIRS, HORIZON = 500, 3000, 500
 
 Array = NDArray[np.floating[Any]]
 
@@ -101,12 +99,13 @@ class Series:
 
     def cut(self, first: int, last: int) -> Series:
         """Rows first to last - 1; the caller, who knows dt, sets the clock."""
-        states = self.states[first:last] if not self.lazy else _Cut(self.states, first, last)
-        inputs: Array | Rows | None = self.inputs
-        if inputs is not None:
-            inputs = inputs[first:last] if isinstance(inputs, np.ndarray) else _Cut(inputs, first, last)
+
+        def part(values: Array | Rows) -> Array | Rows:
+            return values[first:last] if isinstance(values, np.ndarray) else _Cut(values, first, last)
+
+        inputs = None if self.inputs is None else part(self.inputs)
         weights = None if self.weights is None else self.weights[first:last]
-        return Series(states, inputs, weights, self.name, self.start)
+        return Series(part(self.states), inputs, weights, self.name, self.start)
 
     def blocks(self, overlap: int = 0) -> Iterator[tuple[int, Array]]:
         """The rows in order, a few at a time: (first row, states); each repeats the last `overlap` rows before it."""
@@ -120,7 +119,7 @@ class Series:
 class _Cut:
     """Part of rows on the disk."""
 
-    whole: Any
+    whole: Rows
     first: int
     last: int
 
@@ -130,8 +129,7 @@ class _Cut:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        kind: np.dtype[Any] = np.dtype(self.whole.dtype)
-        return kind
+        return np.dtype(self.whole.dtype)
 
     def __getitem__(self, rows: slice, /) -> Any:
         begin, end, _ = rows.indices(self.shape[0])
@@ -185,25 +183,25 @@ class Dataset:
             raise InputError(f"{self.source}: no trajectory in it; give at least one")
         first = self.series[0]
         for index, one in enumerate(self.series):
-            if one.size != first.size:
-                raise InputError(
-                    f"{self.source}: trajectory {index} has {one.size} columns but trajectory 0 has {first.size}; all "
-                    "must have the same coordinates"
-                )
-            if _inputs(one) != _inputs(first):
-                raise InputError(
-                    f"{self.source}: trajectory {index} has {_inputs(one)} inputs but trajectory 0 has "
-                    f"{_inputs(first)}; all must have the same inputs"
-                )
+            for count, there, what, same in (
+                (one.size, first.size, "columns", "coordinates"),
+                (_inputs(one), _inputs(first), "inputs", "inputs"),
+            ):
+                if count != there:
+                    raise InputError(
+                        f"{self.source}: trajectory {index} has {count} {what} but trajectory 0 has {there}; all must "
+                        f"have the same {same}"
+                    )
         object.__setattr__(self, "dt", positive(f"{self.source}: dt", self.dt))
         _check_space(self)
-        names = tuple(str(name) for name in self.names) or _made_up(self)
-        input_names = tuple(str(name) for name in self.input_names) or tuple(f"input{i}" for i in range(_inputs(first)))
-        for what, given, count in (("columns", names, self.size), ("inputs", input_names, _inputs(first))):
-            if len(given) != count:
-                raise InputError(f"{self.source}: {count} {what} but {len(given)} names; give one name for each")
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "input_names", input_names)
+        points = range(math.prod(self.space))
+        made_up = [f"{channel}{i}" for channel in self.channels for i in points] or [f"x{i}" for i in range(self.size)]
+        inputs = [f"input{i}" for i in range(self.inputs)]
+        for field_name, what, usual in (("names", "columns", made_up), ("input_names", "inputs", inputs)):
+            given = tuple(str(name) for name in getattr(self, field_name)) or tuple(usual)
+            if len(given) != len(usual):
+                raise InputError(f"{self.source}: {len(usual)} {what} but {len(given)} names; give one name for each")
+            object.__setattr__(self, field_name, given)
 
     @property
     def size(self) -> int:
@@ -303,22 +301,14 @@ class Dataset:
 
         Of data on the disk the shape and blocks spread over its length are taken, so that 20 GB need not be read.
         """
-        head = {
-            "dt": self.dt,
-            "names": self.names,
-            "input_names": self.input_names,
-            "space": self.space,
-            "series": [
-                [*map(int, one.states.shape), str(np.dtype(one.states.dtype)), one.start] for one in self.series
-            ],
-        }
+        series = [[*map(int, one.states.shape), str(np.dtype(one.states.dtype)), one.start] for one in self.series]
+        head = {name: getattr(self, name) for name in ("dt", "names", "input_names", "space")} | {"series": series}
         hasher = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
         for one in self.series:
             for first, last in _sampled(one):
-                hasher.update(np.ascontiguousarray(one.rows(first, last)).tobytes())
-                inputs = one.input_rows(first, last)
-                if inputs is not None:
-                    hasher.update(np.ascontiguousarray(inputs).tobytes())
+                for block in (one.rows(first, last), one.input_rows(first, last)):
+                    if block is not None:
+                        hasher.update(np.ascontiguousarray(block).tobytes())
             if one.weights is not None:
                 hasher.update(one.weights.tobytes())
         return hasher.hexdigest()[:32]
@@ -394,14 +384,14 @@ def _inputs(one: Series) -> int:
 
 def _check_space(data: Dataset) -> None:
     space = tuple(check_int(f"{data.source}: a length of the grid", length, 1) for length in data.space)
-    channels = tuple(str(name) for name in data.channels)
+    channels, points = tuple(str(name) for name in data.channels), math.prod(space)
     if space and not channels:
-        count = data.size // int(np.prod(space))
+        count = data.size // points
         channels = ("states",) if count == 1 else tuple(f"field{i}" for i in range(count))
-    if space and len(channels) * int(np.prod(space)) != data.size:
+    if space and len(channels) * points != data.size:
         raise InputError(
             f"{data.source}: a grid of {' x '.join(map(str, space))} points and {len(channels)} fields need "
-            f"{len(channels) * int(np.prod(space))} columns, got {data.size}; check the shape of the grid"
+            f"{len(channels) * points} columns, got {data.size}; check the shape of the grid"
         )
     coords = {str(key): np.asarray(value) for key, value in data.coords.items()}
     if not coords:
@@ -413,13 +403,6 @@ def _check_space(data: Dataset) -> None:
     object.__setattr__(data, "space", space)
     object.__setattr__(data, "channels", channels if space else ())
     object.__setattr__(data, "coords", coords)
-
-
-def _made_up(data: Dataset) -> tuple[str, ...]:
-    if not data.space:
-        return tuple(f"x{i}" for i in range(data.size))
-    points = int(np.prod(data.space))
-    return tuple(f"{channel}{i}" for channel in data.channels for i in range(points))
 
 
 def as_states(values: ArrayLike, name: str) -> Array:

@@ -25,23 +25,14 @@ Span = tuple[int, int, int]  # trajectory, first present row, last present row +
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Windows of states and what came next, in the units of the data, float64.
+    """Windows of states and what came next, in the units of the data, float64."""
 
-    Attributes:
-        window: (P, H, n), oldest first, the present state last.
-        inputs: known inputs at the present, (P, m), or None.
-        target: the state after the window, (P, n).
-        weights: (P,), or None.
-        left_out: pairs that were not used because they touch a gap (or a row of weight zero).
-        index: trajectory and row of the present state, (P, 2).
-    """
-
-    window: Float64
-    inputs: Float64 | None
-    target: Float64
-    weights: Float64 | None
-    left_out: int
-    index: NDArray[np.int64]
+    window: Float64  #: (P, H, n), oldest first, the present state last
+    inputs: Float64 | None  #: known inputs at the present, (P, m), or None
+    target: Float64  #: the state after the window, (P, n)
+    weights: Float64 | None  #: (P,), or None
+    left_out: int  #: pairs that were not used because they touch a gap (or a row of weight zero)
+    index: NDArray[np.int64]  #: trajectory and row of the present state, (P, 2)
 
     def __len__(self) -> int:
         return int(self.target.shape[0])
@@ -58,28 +49,17 @@ class Moments:
 
     The vector of one pair is v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]. Differences are
     summed as differences: from sums over states, small ones would be lost in rounding.
-
-    Attributes:
-        pairs: number of pairs.
-        weight: sum of their weights.
-        mean: of v, (n (H + 1) + m,).
-        scatter: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,).
-        size: n.
-        history: H.
-        left_out: pairs that touch a gap.
-        least: smallest value of each coordinate, (n,).
-        most: largest.
     """
 
-    pairs: int
-    weight: float
-    mean: Float64
-    scatter: Float64
-    size: int
-    history: int
-    left_out: int
-    least: Float64
-    most: Float64
+    pairs: int  #: number of pairs
+    weight: float  #: sum of their weights
+    mean: Float64  #: of v, (n (H + 1) + m,)
+    scatter: Float64  #: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,)
+    size: int  #: n
+    history: int  #: H
+    left_out: int  #: pairs that touch a gap
+    least: Float64  #: smallest value of each coordinate, (n,)
+    most: Float64  #: largest
 
     @property
     def features(self) -> int:
@@ -99,7 +79,7 @@ def pairs(dataset: Dataset, history: int = 1) -> Pairs:
     spans = _spans(dataset, history)
     if not spans:
         raise InputError(_no_pairs(dataset, history))
-    return _gather(dataset, history, spans, _possible(dataset, history) - dataset.transitions(history))
+    return _gather(dataset, history, spans, _left_out(dataset, history))
 
 
 def pair_batches(
@@ -115,7 +95,7 @@ def pair_batches(
             comes once in a pass; None keeps the order of time.
     """
     history = check_int("history", history, 1)
-    left_out = _possible(dataset, history) - dataset.transitions(history)
+    left_out = _left_out(dataset, history)
     rng = None if shuffle is None else np.random.default_rng(check_int("shuffle", shuffle, 0))
     for spans in span_batches(dataset, history, rows, rng):
         yield _mixed(_gather(dataset, history, spans, left_out), rng)
@@ -190,8 +170,9 @@ def _spans(dataset: Dataset, history: int) -> list[Span]:
     return [(i, a + history - 1, b - 1) for i, a, b in dataset.stretches(history + 1)]
 
 
-def _possible(dataset: Dataset, history: int) -> int:
-    return sum(max(0, length - history) for length in dataset.lengths)
+def _left_out(dataset: Dataset, history: int) -> int:
+    """Number of pairs that touch a gap."""
+    return sum(max(0, length - history) for length in dataset.lengths) - dataset.transitions(history)
 
 
 def _gather(dataset: Dataset, history: int, spans: list[Span], left_out: int) -> Pairs:
@@ -204,8 +185,7 @@ def _gather(dataset: Dataset, history: int, spans: list[Span], left_out: int) ->
     at = 0
     for i, a, b in spans:
         one, here = dataset.series[i], slice(at, at + b - a)
-        begin = a - history + 1
-        states, known = one.rows(begin, b + 1), one.input_rows(a, b)
+        states, known = one.rows(a - history + 1, b + 1), one.input_rows(a, b)
         check_range(dataset, states, known)
         window[here] = np.lib.stride_tricks.sliding_window_view(states[:-1], history, axis=0).swapaxes(1, 2)
         target[here] = states[history:]
@@ -233,12 +213,12 @@ def check_range(dataset: Dataset, states: NDArray[Any], inputs: NDArray[Any] | N
     for block, names in ((states, dataset.names), (inputs, dataset.input_names)):
         if block is None or not block.size:
             continue
-        high, low = float(block.max()), float(block.min())
-        if max(high, -low) > LARGEST:
+        most = max(float(block.max()), -float(block.min()))
+        if most > LARGEST:
             column = int(np.abs(block).max(axis=0).argmax())
             raise InputError(
-                f"{dataset.source}: {names[column]!r} reaches {max(high, -low):.1e}, and beyond {LARGEST:.0e} nothing "
-                "can be learned in double precision; give it in larger units"
+                f"{dataset.source}: {names[column]!r} reaches {most:.1e}, and beyond {LARGEST:.0e} nothing can be "
+                "learned in double precision; give it in larger units"
             )
 
 
@@ -246,14 +226,8 @@ def _mixed(batch: Pairs, rng: np.random.Generator | None) -> Pairs:
     if rng is None:
         return batch
     order = rng.permutation(len(batch))
-    return Pairs(
-        batch.window[order],
-        None if batch.inputs is None else batch.inputs[order],
-        batch.target[order],
-        None if batch.weights is None else batch.weights[order],
-        batch.left_out,
-        batch.index[order],
-    )
+    arrays: dict[str, Any] = {name: one for name, one in vars(batch).items() if isinstance(one, np.ndarray)}
+    return replace(batch, **{name: one[order] for name, one in arrays.items()})
 
 
 def _no_pairs(dataset: Dataset, history: int) -> str:
@@ -291,11 +265,7 @@ def lagged_names(names: Sequence[str], lags: int) -> tuple[str, ...]:
 def with_input_lags(dataset: Dataset, lags: int, *, hold: bool = False) -> Dataset:
     """The same trajectories with the inputs of `lags` earlier steps as further input columns.
 
-    Args:
-        dataset: without lags of its inputs.
-        lags: number of earlier steps.
-        hold: whether the first row counts as the inputs before it; else they are NaN, a gap in each of the first
-            `lags` rows.
+    With `hold` the first row counts as the inputs before it; else they are NaN, a gap in each of the first `lags` rows.
     """
     if not lags:
         return dataset
@@ -343,16 +313,11 @@ class Standardizer:
 
     A column that does not vary has no scale of its own: its scale is 1, so that it becomes all zeros and keeps its
     units, and its index is listed in `constant`.
-
-    Attributes:
-        mean: (n,).
-        scale: (n,), above zero.
-        constant: indices of the columns that did not vary.
     """
 
-    mean: Array
-    scale: Array
-    constant: tuple[int, ...] = ()
+    mean: Array  #: (n,)
+    scale: Array  #: (n,), above zero
+    constant: tuple[int, ...] = ()  #: indices of the columns that did not vary
 
     @classmethod
     def fit(cls, values: ArrayLike) -> Standardizer:

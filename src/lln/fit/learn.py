@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from lln.core.errors import InputError, did_you_mean
-from lln.core.threads import one_thread
-from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, serial
+from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, one_thread, serial
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.fit.choice.holdout import folds

@@ -210,7 +210,7 @@ class FittedForecaster(Estimator):
     def input_columns_(self) -> tuple[str, ...]:
         """Names of the input columns of one step: the known inputs, then each of them one step before, and so on."""
         self._fitted()
-        return lagged_names(self.input_names_, self.input_lags_)
+        return lagged_names(self.input_names_, self.input_lags_) if self.input_lags_ else self.input_names_
 
     @property
     def parameters_(self) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, did_you_mean
-from lln.core.threads import one_thread
+from lln.core.workers.mapping import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags

@@ -11,6 +11,7 @@ import os
 import re
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, positive
 from lln.core.seeding import subseed
+from lln.core.table import Table
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.dataset import Dataset, as_dataset
 from lln.fit.learn import learn
@@ -27,7 +29,6 @@ from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
 from lln.forecaster.forecaster import LensForecaster, keyword_options
 from lln.tuning import storage as store
-from lln.tuning.results import SearchResult, Trial
 
 OBJECTIVES = ("rollout", "parameters", "latency")
 STORAGE = "lln-search.db"
@@ -48,6 +49,7 @@ SHARED = ("validation", "field", "time_limit", "device")
 # Fractions of the epochs after which a trial with one member is compared with the others and may be stopped.
 RUNGS = (0.1, 0.3)
 _TRIALS_AT_MOST = 1000
+_SHOWN = 10  # trials in the table
 _BEAT_SECONDS = 15.0
 _LATENCY_STEPS, _LATENCY_TIMES = 50, 7
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -57,19 +59,87 @@ Listener = Callable[["Progress"], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a search.
+    """State of a search."""
 
-    Attributes:
-        phase: "search".
-        done: number of trials that ended.
-        total: number of trials in the budget; None if the budget is a time.
-        message: the lowest error so far, in words.
-    """
+    phase: str  #: "search"
+    done: int  #: number of trials that ended
+    total: int | None  #: number of trials in the budget; None if the budget is a time
+    message: str  #: the lowest error so far, in words
 
-    phase: str
-    done: int
-    total: int | None
-    message: str
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of options and its scores."""
+
+    number: int  #: index in the study
+    state: str  #: "complete", "pruned" or "failed"
+    options: Mapping[str, Any]  #: keyword arguments of `LensForecaster` that were tried
+    values: Mapping[str, float]  #: score by objective; empty unless the trial is complete
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Trials of a search."""
+
+    name: str  #: name of the study
+    storage: str  #: its database, without a password
+    objectives: tuple[str, ...]  #: what was minimised
+    fixed: Mapping[str, Any]  #: options that the caller set
+    trials: tuple[Trial, ...]  #: all trials that ended, in order
+    front: tuple[Trial, ...]  #: trials that no other beats in every objective, the lowest rollout error first
+    #: score by objective of `LensForecaster` without options, on the same held-out rows; None if it could not be fitted
+    defaults: Mapping[str, float] | None = None
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the lowest held-out rollout error."""
+        return self.front[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Fixed options and those of the best trial, as keyword arguments of `LensForecaster`."""
+        return {**self.fixed, **self.best.options}
+
+    @property
+    def table(self) -> Table:
+        """The ten best trials and the defaults, the lowest rollout error first; trials of the front are bold."""
+        done = sorted((t for t in self.trials if t.values), key=lambda t: t.values["rollout"])[:_SHOWN]
+        keys = sorted({key for trial in done for key in trial.options})
+        shown = [(str(t.number), t.values, t.options, t in self.front) for t in done]
+        if self.defaults is not None:
+            shown.append(("defaults", self.defaults, {}, False))
+            shown.sort(key=lambda row: row[1]["rollout"])
+        rows = [
+            [name, *(values[o] for o in self.objectives), *(options.get(k, "-") for k in keys)]
+            for name, values, options, _ in shown
+        ]
+        bold = [(index, 1) for index, row in enumerate(shown) if row[3]]
+        heads = {"rollout": "held-out NMSE", "latency": "seconds a step"}
+        states = Counter(trial.state for trial in self.trials)
+        counts = ", ".join(f"{states[state]} {state}" for state in ("complete", "pruned", "failed") if states[state])
+        columns = ["trial", *(heads.get(o, o) for o in self.objectives), *(key.replace("_", " ") for key in keys)]
+        return Table(columns, rows, f"Search {self.name!r}: {counts}", bold)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON; a score that is not finite becomes None."""
+
+        def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+            return {key: value if math.isfinite(value) else None for key, value in values.items()}
+
+        def plain(trial: Trial) -> dict[str, Any]:
+            scores = finite(trial.values)
+            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": scores}
+
+        return {
+            "name": self.name,
+            "storage": self.storage,
+            "objectives": list(self.objectives),
+            "options": self.options,
+            "best": plain(self.best),
+            "defaults": None if self.defaults is None else finite(self.defaults),
+            "front": [plain(trial) for trial in self.front],
+            "trials": [plain(trial) for trial in self.trials],
+        }
 
 
 def search(
@@ -131,15 +201,15 @@ def search(
             for k in range(begun, begun + left)
         ]
         total = None if seconds is not None else trials
+        say = progress or (lambda _: None)
         for refusal in _run(tasks, jobs, scheduler, opened):
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
-            if progress is not None:
-                progress(_progress(study, total))
+            best = min((trial.values[0] for trial in _trials(study, "COMPLETE")), default=None)
+            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out nmse {best:.3g}"))
         found, defaults = _result(study, url, aims, options), store.defaults(study)
         if defaults is None:
-            if progress is not None:
-                progress(Progress("search", _ended(study), total, "scoring the defaults"))
+            say(Progress("search", _ended(study), total, "scoring the defaults"))
             defaults = _defaults(study, dataset, aims, options, seed)
         return replace(found, defaults=defaults)
 
@@ -265,11 +335,7 @@ def _defaults(
 
 def _scores(fit: Fit, objectives: tuple[str, ...]) -> dict[str, float]:
     """What was asked for, by objective."""
-    measures: dict[str, Callable[[Fit], float]] = {
-        "rollout": _error,
-        "parameters": lambda fit: float(fit.report.parameters),
-        "latency": latency,
-    }
+    measures = {"rollout": _error, "parameters": lambda fit: float(fit.report.parameters), "latency": latency}
     return {name: measures[name](fit) for name in objectives}
 
 
@@ -373,29 +439,22 @@ def _travelling(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jo
     return dataset
 
 
+def _trials(study: Any, *states: str) -> list[Any]:
+    """The trials of a study that are in one of these states, as Optuna names them."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.name in states]
+
+
 def _ended(study: Any) -> int:
-    states = store.optuna().trial.TrialState
-    return sum(trial.state in (states.COMPLETE, states.PRUNED) for trial in study.get_trials(deepcopy=False))
-
-
-def _progress(study: Any, total: int | None) -> Progress:
-    states = store.optuna().trial.TrialState
-    done = [trial.values[0] for trial in study.get_trials(deepcopy=False) if trial.state == states.COMPLETE]
-    return Progress("search", _ended(study), total, f"best held-out nmse {min(done):.3g}" if done else "")
+    return len(_trials(study, "COMPLETE", "PRUNED"))
 
 
 def _result(study: Any, url: str, aims: tuple[str, ...], fixed: Mapping[str, Any]) -> SearchResult:
-    states = store.optuna().trial.TrialState
-    names = {states.COMPLETE: "complete", states.PRUNED: "pruned", states.FAIL: "failed"}
-    ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state in names]
+    names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    ended = _trials(study, *names)
+    scores = [dict(zip(aims, one.values, strict=True)) if one.state.name == "COMPLETE" else {} for one in ended]
     trials = tuple(
-        Trial(
-            trial.number,
-            names[trial.state],
-            _tidy(trial.params),
-            dict(zip(aims, trial.values, strict=True)) if trial.state == states.COMPLETE else {},
-        )
-        for trial in ended
+        Trial(one.number, names[one.state.name], _tidy(one.params), values)
+        for one, values in zip(ended, scores, strict=True)
     )
     if not any(trial.values for trial in trials):
         errors = [trial.user_attrs["error"] for trial in ended if "error" in trial.user_attrs]

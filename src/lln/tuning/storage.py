@@ -11,14 +11,14 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from lln.core.canonical import digest
 from lln.core.errors import InputError, ask_for_memory, reason
-from lln.core.safe_files import output_folder
+from lln.core.safe_files import locked, output_folder
 
 RETRY, INTERRUPTED, SUM, DEFAULTS = "retry_of", "interrupted", "sum", "defaults"
 _SQLITE = "sqlite:///"
@@ -58,8 +58,7 @@ def without_password(url: str, text: str | None = None) -> str:
     said = url if text is None else text
     for match in _PASSWORD.finditer(url):
         word = match["word"] or match["value"]
-        for form in (word, unquote(word)) if word else ():
-            said = said.replace(form, "***")
+        said = said.replace(word, "***").replace(unquote(word), "***") if word else said
     return said
 
 
@@ -130,17 +129,12 @@ def refuse_damaged(url: str) -> None:
     path = _sqlite_file(url)
     if path is None or not path.is_file():
         return
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
-    try:
-        said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):  # another process is writing, so the file is sound
-            return
-        said = str(error)
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        said = str(error)
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        try:
+            said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            locked = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            said = "ok" if locked else str(error)  # another process is writing, so the file is sound
     if said != "ok":
         raise InputError(
             f"{path}: not a whole SQLite file ({' '.join(said.split())}); restore a copy, or name another storage"
@@ -154,17 +148,12 @@ def seal(trial: Any, values: Mapping[str, float]) -> None:
 
 def finished(study: Any) -> list[Any]:
     """All trials of `study`; InputError if one of those that ended does not match its checksum."""
-    states = optuna().trial.TrialState
     try:
         trials: list[Any] = study.get_trials(deepcopy=False)
-        broken = [
-            trial.number
-            for trial in trials
-            if trial.state in (states.COMPLETE, states.PRUNED)
-            and SUM in trial.user_attrs
-            and trial.user_attrs[SUM]
-            != digest({"params": trial.params, "values": trial.values if trial.state == states.COMPLETE else []})
-        ]
+        sealed = [one for one in trials if one.state.name in ("COMPLETE", "PRUNED") and SUM in one.user_attrs]
+        values = [one.values if one.state.name == "COMPLETE" else [] for one in sealed]
+        sums = [digest({"params": one.params, "values": had}) for one, had in zip(sealed, values, strict=True)]
+        broken = [one.number for one, right in zip(sealed, sums, strict=True) if one.user_attrs[SUM] != right]
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"the search {study.study_name!r} cannot be read from its storage, which is damaged"
@@ -250,11 +239,6 @@ def retry_lost(study: Any, url: str) -> int:
     return len(again)
 
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not a POSIX system
-    fcntl = None  # type: ignore[assignment]
-
 OWNER, BEAT = "owner", "beat"
 SILENT_SECONDS = 600.0
 
@@ -291,16 +275,15 @@ def _name(url: str) -> str:
     key, database = (os.getpid(), url), _sqlite_file(url)
     if key in _held:
         return _held[key][0]
-    if database is None or fcntl is None:
-        return f"beat-{secrets.token_hex(8)}"
-    name = f"lock-{secrets.token_hex(8)}"
+    token = secrets.token_hex(8)
+    if database is None:
+        return f"beat-{token}"
+    name = f"lock-{token}"
     lock = os.open(_lock_file(database, name), os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # this file system has no locks
+    if not locked(lock):  # this file system has no locks
         os.close(lock)
         _lock_file(database, name).unlink(missing_ok=True)
-        return f"beat-{secrets.token_hex(8)}"
+        return f"beat-{token}"
     _held[key] = (name, lock)
     return name
 
@@ -312,12 +295,10 @@ def _is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        path.unlink(missing_ok=True)
-        return False
+        free = locked(lock)
+        if free:
+            path.unlink(missing_ok=True)
+        return not free
     finally:
         os.close(lock)
 

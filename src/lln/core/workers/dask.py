@@ -20,11 +20,7 @@ _TALKERS = ("distributed", "tornado", "asyncio")
 
 
 class DaskPool:
-    """The workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``.
-
-    Args:
-        address: of the scheduler.
-    """
+    """The workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -60,15 +56,12 @@ class DaskPool:
     def _outcome(self, future: Any, key: str) -> Finished:
         """The result of one task; OSError if the scheduler is gone."""
         try:
-            error = future.exception()
-            finished: Finished | None = future.result() if error is None else None
-        except (OSError, CancelledError) as gone:
-            error, finished = gone, None
-        if finished is not None:
-            return finished
-        if isinstance(error, (OSError, CancelledError)):
+            found: Finished = future.result()
+        except (OSError, CancelledError) as error:
             raise lost(self.address) from error
-        return Finished(key, error=f"{type(error).__name__}: {error}")
+        except Exception as error:
+            return Finished(key, error=f"{type(error).__name__}: {error}")
+        return found
 
     def close(self) -> None:
         """Leave the scheduler; its workers stay."""
@@ -89,10 +82,8 @@ def connect(address: str) -> Any:
 
 def lost(address: str) -> OSError:
     """The error of work whose scheduler no longer answers."""
-    return OSError(
-        f"the Dask scheduler at {address} was lost; what had finished is kept, so start a cluster and the same "
-        "work again"
-    )
+    kept = "what had finished is kept, so start a cluster and the same work again"
+    return OSError(f"the Dask scheduler at {address} was lost; {kept}")
 
 
 @contextmanager

@@ -30,32 +30,20 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One call to make.
+    """One call to make."""
 
-    Attributes:
-        key: its name, different from every other's.
-        payload: the function's only argument.
-    """
-
-    key: str
-    payload: Any
+    key: str  #: its name, different from every other's
+    payload: Any  #: the function's only argument
 
 
 @dataclass(frozen=True)
 class Finished:
-    """One call that came to an end.
+    """One call that came to an end."""
 
-    Attributes:
-        key: the task's.
-        value: what the function returned; None if it failed.
-        error: what went wrong, in words; None if it did not.
-        seconds: wall time in the worker.
-    """
-
-    key: str
-    value: Any = None
-    error: str | None = None
-    seconds: float = 0.0
+    key: str  #: the task's
+    value: Any = None  #: what the function returned; None if it failed
+    error: str | None = None  #: what went wrong, in words; None if it did not
+    seconds: float = 0.0  #: wall time in the worker
 
 
 class Pool(Protocol):
@@ -78,11 +66,7 @@ _GOODBYE_SECONDS = 5.0
 
 
 class LocalPool:
-    """`jobs` processes of this machine. Use it as a context, or close it.
-
-    Args:
-        jobs: how many; each is meant to keep one core busy.
-    """
+    """`jobs` processes of this machine, each meant to keep one core busy. Use it as a context, or close it."""
 
     def __init__(self, jobs: int = 2) -> None:
         self.jobs = check_int("jobs", jobs, 1)
@@ -117,14 +101,11 @@ class LocalPool:
 
     def _hand_out(self, function: Function, waiting: deque[Task]) -> None:
         while waiting and self.running < self.jobs:
-            self._idle_worker(function).give(waiting.popleft())
-
-    def _idle_worker(self, function: Function) -> _Worker:
-        for worker in self._workers:
-            if worker.task is None and worker.function is function:
-                return worker
-        self._workers.append(_Worker.start(function))
-        return self._workers[-1]
+            idle = [worker for worker in self._workers if worker.task is None and worker.function is function]
+            if not idle:
+                idle.append(_Worker.start(function))
+                self._workers += idle
+            idle[0].give(waiting.popleft())
 
     def _collect(self) -> list[Finished]:
         busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
@@ -191,8 +172,9 @@ class _Worker:
         self.task = None
         self.pipe.close()
         self.process.join()
-        seconds = time.perf_counter() - self.began
-        return Finished(key, error=f"the worker process died {_manner(self.process.exitcode)}", seconds=seconds)
+        code, seconds = self.process.exitcode, time.perf_counter() - self.began
+        manner = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
+        return Finished(key, error=f"the worker process died {manner}", seconds=seconds)
 
 
 @contextlib.contextmanager
@@ -207,12 +189,6 @@ def _no_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _manner(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"by {signal.Signals(-code).name}"
-    return f"with exit code {code}"
 
 
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
@@ -238,23 +214,23 @@ def _leave_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-    else:
-        _thread.start_new_thread(_watch, (parent,))
+        return
 
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os._exit(1)
+    _thread.start_new_thread(watch, ())
 
 
 def call(function: Function, task: Task) -> Finished:
     """Call `function` on one task; an exception becomes the error in words, with the place where it arose."""
     began = time.perf_counter()
+    value, text = None, None
     try:
         value = function(task.payload)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} (in {place.name})"
-        return Finished(task.key, error=text, seconds=time.perf_counter() - began)
-    return Finished(task.key, value=value, seconds=time.perf_counter() - began)
+    return Finished(task.key, value, text, time.perf_counter() - began)

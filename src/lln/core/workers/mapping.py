@@ -1,9 +1,11 @@
-"""Independent pieces of one computation, in order: in this process, or on the workers of a Dask cluster."""
+"""How the pieces of one computation run: in order in this process, with one thread, or on a Dask cluster."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import ContextDecorator
 from typing import Any, Protocol, Self, TypeVar
 
 from lln.core.errors import InputError, reason
@@ -35,13 +37,10 @@ def serial(function: Callable[[Shared, Item], Value], shared: Shared, items: Ite
 
 
 class DaskMap:
-    """A `Mapper` on the workers of a Dask scheduler. Use it as a context.
+    """A `Mapper` on the workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``. Use it as a context.
 
     `shared` is sent to each worker once, and stays there with the caches that it fills. An exception of a call is
     raised where its value is taken.
-
-    Args:
-        address: of the scheduler, as in ``tcp://10.0.0.5:8786``.
     """
 
     def __init__(self, address: str) -> None:
@@ -91,3 +90,34 @@ class DaskMap:
             ) from error
         self._sent.append((shared, data))
         return data
+
+
+class _OneThread(ContextDecorator):
+    """One thread for the libraries of linear algebra, until all that asked for it have ended.
+
+    Several gain little on the small matrices of a fit, and on cores that other programs use they wait for each other: a
+    fit of seconds would take a minute. With one, the digits of a fit in closed form do not depend on the
+    number of cores.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._count = threading.Lock(), 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._count += 1
+            self._limits = self._limits or threadpool_limits(1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._limits.unregister()
+                self._limits = None
+
+
+one_thread = _OneThread()
+"""A context manager and decorator; there is one for the whole process, as for its threads."""

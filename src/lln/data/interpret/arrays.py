@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -13,45 +12,33 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, reason
 from lln.data.interpret.description import Choices, Description, Part, grid_of, refuse_swapped
-from lln.data.read.store import FileRows, LazyRows, stacked_rows, stays_on_disk
+from lln.data.read.store import FileRows, LazyRows, held, stays_on_disk
 from lln.data.series import Array
 
+SOURCE = "array"  # name for messages
 _FEW = 10  # states; a trajectory as short holds nothing out
 
 
-@dataclass(frozen=True, eq=False)
-class Arrays:
-    """An array of trajectories.
-
-    Attributes:
-        values: (time, n), (trajectories, time, n), or with the axes of a grid behind.
-        source: name for messages.
-    """
-
-    values: Any
-    source: str = "array"
-
-
-def describe_arrays(given: Arrays, choices: Choices) -> Description:
-    """Find the roles of the axes of an array."""
-    x, source = given.values, given.source
+def describe_array(x: Any, choices: Choices) -> Description:
+    """Find the roles of the axes of an array: (time, n), (trajectories, time, n), or with those of a grid behind."""
     axis, times = (None, None) if choices.timeless else _axis_or_times(choices.time)
     space = {} if choices.grid is None else grid_of(choices.grid)
     lengths = tuple(len(one) for one in space.values())
-    stacked, axes = _stacked(x, lengths, axis, source, asked=times is not None)
+    stacked, axes = _stacked(x, lengths, axis, asked=times is not None)
     single, count = axes == 2, len(stacked)
     inputs, input_names = _input_shares(choices.inputs, count, single)
     weights = [choices.weights] if single else shares("weights", choices.weights, count)
-    clocks = [times] if single else _clocks(times, count)
+    one_clock = single or times is None or np.ndim(times[0]) == 0
+    clocks = [times] * count if one_clock else shares("time", times, count)
     parts = []
     for index, states in enumerate(stacked):
-        name = source if single else f"{source}, trajectory {index}"
+        name = SOURCE if single else f"{SOURCE}, trajectory {index}"
         rows = int(states.shape[0])
         weight = None if weights[index] is None else _row_weights(weights[index], rows, name)
         clock = None if clocks[index] is None else np.asarray(clocks[index])
         parts.append(Part(name, clock, states, _known(inputs[index], rows, name), weight))
-    notes = _guess(x, lengths, axis, source)
-    return Description(source, parts, (), input_names, lengths, coords=space, notes=notes)
+    notes = _guess(x, lengths, axis)
+    return Description(SOURCE, parts, (), input_names, lengths, coords=space, notes=notes)
 
 
 def _axis_or_times(time: Any) -> tuple[int | None, Any]:
@@ -63,11 +50,6 @@ def _axis_or_times(time: Any) -> tuple[int | None, Any]:
             raise InputError(f"time={time!r}: for an array, time is an axis (0 or 1) or the times of its rows")
         return int(time), None
     return None, time
-
-
-def _clocks(times: Any, count: int) -> list[Any]:
-    shared = times is None or np.ndim(times[0]) == 0
-    return [times] * count if shared else shares("time", times, count)
 
 
 def as_array(x: Any) -> Any:
@@ -114,51 +96,60 @@ def _of_map(x: np.memmap[Any, Any]) -> Any:
 
 def nested_numbers(x: Sequence[Any]) -> bool:
     """Whether a list is one array written out, rather than a list of trajectories."""
-    return all(
-        np.isscalar(row) or (isinstance(row, (list, tuple)) and all(map(np.isscalar, row))) for row in x
-    ) and not (any(isinstance(row, str) for row in x))
+    rows = [row if isinstance(row, (list, tuple)) else [row] for row in x]
+    return all(all(map(np.isscalar, row)) for row in rows) and not any(isinstance(row, str) for row in x)
 
 
-def _stacked(x: Any, space: tuple[int, ...], axis: int | None, source: str, *, asked: bool) -> tuple[list[Any], int]:
+def _stacked(x: Any, space: tuple[int, ...], axis: int | None, *, asked: bool) -> tuple[list[Any], int]:
     """Each trajectory as (time, n), and how many axes the array had once space was flattened."""
     shape = tuple(x.shape)
     if not shape:
-        raise InputError(f"{source}: a single number is not a trajectory; give an array (time, n)")
+        raise InputError(f"{SOURCE}: a single number is not a trajectory; give an array (time, n)")
     if 0 in shape:
-        raise InputError(
-            f"{source}: empty, 0 feature(s) (shape={shape}) while a minimum of 1 is required"
-            if shape[-1] == 0
-            else f"{source}: empty, 0 sample(s) (shape={shape}) while a minimum of 1 is required"
-        )
+        what = "feature" if shape[-1] == 0 else "sample"
+        raise InputError(f"{SOURCE}: empty, 0 {what}(s) (shape={shape}) while a minimum of 1 is required")
     if not isinstance(x, np.ndarray):
-        return stacked_rows(x, source)
-    if x.dtype.kind not in "fiucb" and x.dtype.kind != "O":
-        raise InputError(f"{source}: states must be numbers, got an array of {x.dtype}")
+        return _on_disk(x)
+    if x.dtype.kind not in "fiucbO":
+        raise InputError(f"{SOURCE}: states must be numbers, got an array of {x.dtype}")
     if x.dtype.kind in "Ob":
         try:
             x = x.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{source}: states must be numbers, got objects ({error})") from error
+            raise InputError(f"{SOURCE}: states must be numbers, got objects ({error})") from error
     if space and axis == 1 and x.ndim == 2:
         x = x.T
-    x = _flat(x, space, axis, source)
+    x = _flat(x, space, axis)
     if axis == 1 and x.ndim >= 2 and not space:
         x = np.swapaxes(x, -1, -2)
     if x.ndim == 1:
         return [x[:, None]], 2
     if x.ndim > 3:
         raise InputError(
-            f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}; for fields give "
+            f"{SOURCE}: states must have shape (time, n) or (trajectories, time, n), got {shape}; for fields give "
             "grid= or an xarray object"
         )
     if x.ndim == 2:
         if axis is None and not asked and not space:
-            refuse_swapped(x, source)
+            refuse_swapped(x, SOURCE)
         return [x], 2
     return list(x), 3
 
 
-def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None, source: str) -> NDArray[Any]:
+def _on_disk(x: Any) -> tuple[list[Any], int]:
+    """Each trajectory of an array on the disk, (time, n) or (trajectories, time, n)."""
+    if isinstance(x, LazyRows):
+        return [x], 2
+    shape = tuple(int(length) for length in x.shape)
+    if len(shape) not in (2, 3):
+        raise InputError(f"{SOURCE}: states must have shape (time, n) or (trajectories, time, n), got {shape}")
+    reopen, kind, rows = held({"states": x}), np.dtype(x.dtype), (shape[-2], shape[-1])
+    if len(shape) == 2:
+        return [LazyRows(reopen, ("states",), (0, 1), {}, rows, kind)], 2
+    return [LazyRows(reopen, ("states",), (1, 2), {0: i}, rows, kind) for i in range(shape[0])], 3
+
+
+def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None) -> NDArray[Any]:
     """Axes of space, and of fields in front of them, as one axis of columns."""
     if not space:
         return x
@@ -167,7 +158,7 @@ def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None, source: str
     if x.ndim > d and x.shape[-d:] == space:
         lead = x.shape[:-d]
         if len(lead) > 3:
-            raise InputError(f"{source}: shape {x.shape} has too many axes for a grid of {space}")
+            raise InputError(f"{SOURCE}: shape {x.shape} has too many axes for a grid of {space}")
         if len(lead) == 2 and _first_is_time(lead, axis):
             return x.reshape(lead[0], lead[1] * points)
         fields = lead[2] if len(lead) == 3 else 1
@@ -176,11 +167,11 @@ def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None, source: str
         return x
     if x.ndim > d + 1 and x.shape[-d - 1 : -1] == space:
         raise InputError(
-            f"{source}: shape {x.shape} has its fields behind the grid {space}; they belong in front of it, as in "
+            f"{SOURCE}: shape {x.shape} has its fields behind the grid {space}; they belong in front of it, as in "
             f"np.moveaxis(x, -1, {-d - 1})"
         )
     raise InputError(
-        f"{source}: shape {x.shape} does not end in the grid {space} nor in a multiple of its {points} points; "
+        f"{SOURCE}: shape {x.shape} does not end in the grid {space} nor in a multiple of its {points} points; "
         "check grid="
     )
 
@@ -195,13 +186,13 @@ def _first_is_time(lead: tuple[int, ...], axis: int | None) -> bool:
     return lead[1] < _FEW and lead[1] < lead[0]
 
 
-def _guess(x: Any, space: tuple[int, ...], axis: int | None, source: str) -> tuple[str, ...]:
+def _guess(x: Any, space: tuple[int, ...], axis: int | None) -> tuple[str, ...]:
     """What was made of axes that could be read in two ways, in a sentence."""
     shape = tuple(x.shape)
     lead = shape[: -len(space)] if space and shape[-len(space) :] == space else ()
     if axis is not None or len(lead) != 2 or not _first_is_time(lead, axis):
         return ()
-    return (f"{source}: shape {shape} is read as {lead[0]} states of {lead[1]} fields; time=1 says that the second "
+    return (f"{SOURCE}: shape {shape} is read as {lead[0]} states of {lead[1]} fields; time=1 says that the second "
             "axis is time",)  # fmt: skip
 
 
@@ -211,14 +202,9 @@ def _input_shares(inputs: Any, count: int, single: bool) -> tuple[list[Any], tup
     if isinstance(inputs, str) or (isinstance(inputs, (list, tuple)) and all(isinstance(i, str) for i in inputs)):
         raise InputError("inputs= names variables of files, frames and xarray objects; for arrays give the values")
     if isinstance(inputs, Mapping):
-        names = tuple(str(key) for key in inputs)
-        if single:
-            return [list(inputs.values())], names
-        split = [shares("inputs", value, count) for value in inputs.values()]
-        return [[share[index] for share in split] for index in range(count)], names
-    if single:
-        return [inputs], ()
-    return shares("inputs", inputs, count), ()
+        split = [[value] if single else shares("inputs", value, count) for value in inputs.values()]
+        return [list(one) for one in zip(*split, strict=True)], tuple(str(key) for key in inputs)
+    return [inputs] if single else shares("inputs", inputs, count), ()
 
 
 def _known(value: Any, rows: int, name: str) -> Array | None:

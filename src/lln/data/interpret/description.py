@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.calendar import NO_CONTEXT, TimeContext
 from lln.data.series import Array, Dataset, Rows
 
 NO_TIME = "none"  # as `time`: the rows have no times
+TRAJECTORY_NAMES = (
+    *("trajectory", "trajectories", "traj", "run", "realization", "realisation", "ensemble", "member", "simulation"),
+    *("sim", "case", "episode", "experiment", "sample", "batch"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,39 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One trajectory (see `Series`) before its times are examined.
+class TimeContext:
+    """How messages speak of the times of a table."""
 
-    Attributes:
-        times: of its rows, (time,): numbers, dates or durations; None if there are none.
-        start: added to the times, or the time of the first row if there are none.
-        context: for messages about its times.
-    """
+    place: str = ""  #: the column, as in " in column 'T'"
+    rows: NDArray[np.intp] | None = None  #: the numbers of its rows; from 0 if None
+    remedy: str = ""  #: what may help too where times do not rise, as in ", or ..."
+    dates: NDArray[np.datetime64] | None = None  #: of the rows, if the times are dates
+
+    def row(self, index: Any) -> int:
+        """The number of a row."""
+        return int(index if self.rows is None else self.rows[index])
+
+    def time(self, index: int, clock: NDArray[np.float64]) -> str:
+        """The time of a row in words."""
+        if self.dates is None:
+            return f"{clock[index]:g}"
+        return str(np.datetime_as_string(self.dates[index], unit="s")).removesuffix("T00:00:00")
+
+
+NO_CONTEXT = TimeContext()
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One trajectory (see `Series`) before its times are examined."""
 
     name: str
-    times: Any
+    times: Any  #: of its rows, (time,): numbers, dates or durations; None if there are none
     states: Array | Rows
     inputs: Array | Rows | None = None
     weights: Array | None = None
-    start: float = 0.0
-    context: TimeContext = NO_CONTEXT
+    start: float = 0.0  #: added to the times, or the time of the first row if there are none
+    context: TimeContext = NO_CONTEXT  #: for messages about its times
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +94,10 @@ class Description:
     """A source of data whose roles are known: the same for arrays, tables, files and xarray objects.
 
     Attributes that a `Dataset` has too mean the same there.
-
-    Attributes:
-        parts: the trajectories.
-        dt: time step that a file states.
-        calendar: of times that count from a date, as CF names it.
-        turnable: whether rows and columns may have been exchanged.
     """
 
     source: str
-    parts: Sequence[Part]
+    parts: Sequence[Part]  #: the trajectories
     names: tuple[str, ...] = ()
     input_names: tuple[str, ...] = ()
     space: tuple[int, ...] = ()
@@ -93,10 +107,10 @@ class Description:
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     system: str = ""
-    dt: float | None = None
-    calendar: str = ""
+    dt: float | None = None  #: time step that a file states
+    calendar: str = ""  #: of times that count from a date, as CF names it
     frequency: str | None = None
-    turnable: bool = False
+    turnable: bool = False  #: whether rows and columns may have been exchanged
     time_zone: str = ""
 
 
@@ -132,7 +146,7 @@ def examined(data: Dataset) -> Dataset:
     for column in np.flatnonzero(np.isin([least, most], marks).any(axis=0) & (least < most))[:3].tolist():
         values = np.concatenate([block[:, column] for one in data.series for _, block in one.blocks()])
         notes += [
-            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {rows(count)}, unlike its other values; "
+            f"{data.source}: column {data.names[column]!r} holds {mark:g} in {_rows(count)}, unlike its other values; "
             "if that means missing, leave those cells empty"
             for mark, count in far_marks(values)
         ]
@@ -159,7 +173,7 @@ def far_marks(values: Array) -> list[tuple[float, int]]:
     return found
 
 
-def rows(count: int) -> str:
+def _rows(count: int) -> str:
     """A number of rows in words."""
     return "1 row" if count == 1 else f"{count:,} rows"
 
@@ -168,22 +182,21 @@ def asked_names(what: str, names: Any, kind: str, known: Iterable[str], source: 
     """Names that the caller gave for `what`, none for None, each checked to be a `kind` ("column") of the source."""
     if names is None:
         return ()
-    chosen, there = (
-        tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,),
-        list(known),
-    )
+    chosen = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    there = list(known)
     for name in chosen:
         if not isinstance(name, str):
             raise InputError(f"{source}: {what}= must name {kind}s of it, got {type(name).__name__}")
         if name not in there:
-            raise InputError(f"{source}: no {kind} {name!r} for {what}{near(name, there)}", topic="unknown-name")
+            raise no_such(kind, name, f"for {what}", there, source)
     return chosen
 
 
-def near(name: str, known: Iterable[Any]) -> str:
-    """A hint at the known name that was probably meant."""
+def no_such(kind: str, name: str, purpose: str, known: Iterable[Any], source: str) -> InputError:
+    """The error of a name that the source does not have, with a hint at the known one that was probably meant."""
     there = [str(one) for one in known]
-    return did_you_mean(name, there) if there else ""
+    hint = did_you_mean(name, there) if there else ""
+    return InputError(f"{source}: no {kind} {name!r} {purpose}{hint}", topic="unknown-name")
 
 
 def grid_of(grid: Any) -> dict[str, NDArray[np.float64]]:
@@ -228,6 +241,5 @@ def _roughness(x: NDArray[Any]) -> float:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         variance = part.var(axis=0)
         varied = variance > 0
-        if not varied.any():
-            return float("nan")
-        return float(np.median((np.diff(part, axis=0) ** 2).mean(axis=0)[varied] / variance[varied]))
+        steps = (np.diff(part, axis=0) ** 2).mean(axis=0)
+        return float(np.median(steps[varied] / variance[varied])) if varied.any() else float("nan")

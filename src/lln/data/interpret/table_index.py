@@ -9,44 +9,30 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.description import Choices
-from lln.data.interpret.roles import TIME_NAMES, TRAJECTORY_NAMES
+from lln.data.interpret.calendar import TIME_NAMES
+from lln.data.interpret.description import TRAJECTORY_NAMES, Choices
 
 TELLING = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
 
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """An index that can be time.
+    """An index that can be time."""
 
-    Attributes:
-        name: for its column.
-        values: one for each row.
-        sure: whether it is time though the first column of the table rises evenly.
-        note: what to say if it is taken as time, if anything.
-    """
-
-    name: str
-    values: Any
-    sure: bool = True
-    note: str = ""
+    name: str  #: for its column
+    values: Any  #: one for each row
+    sure: bool = True  #: whether it is time though the first column of the table rises evenly
+    note: str = ""  #: what to say if it is taken as time, if anything
 
 
 @dataclass(frozen=True, eq=False)
 class Indexed:
-    """A table whose index was looked at.
+    """A table whose index was looked at."""
 
-    Attributes:
-        table: its columns, and before them parts of the index that are columns too; rows are counted from 0.
-        choices: of the caller, and what the index says beyond them.
-        clock: an index that can be time.
-        notes: sentences on the rest of the index.
-    """
-
-    table: Any
-    choices: Choices
-    clock: Clock | None = None
-    notes: tuple[str, ...] = ()
+    table: Any  #: its columns, and before them parts of the index that are columns too; rows are counted from 0
+    choices: Choices  #: of the caller, and what the index says beyond them
+    clock: Clock | None = None  #: an index that can be time
+    notes: tuple[str, ...] = ()  #: sentences on the rest of the index
 
 
 def base(name: str) -> str:

@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import NO_CONTEXT, TimeContext, time_zone
-from lln.data.interpret.description import MARKS, Choices, Description, Part, asked_names, far_marks, grid_of, rows
-from lln.data.interpret.roles import TIME_NAMES
+from lln.data.interpret.calendar import TIME_NAMES, time_zone
+from lln.data.interpret.description import (
+    MARKS,
+    Choices,
+    Description,
+    Part,
+    TimeContext,
+    asked_names,
+    far_marks,
+    grid_of,
+)
 from lln.data.interpret.table_index import TELLING, Indexed, base, indexed
 from lln.data.read.store import ReadTable
 
@@ -21,6 +29,8 @@ EVEN = 1e-6  # relative spread of the steps of a first column that is taken as t
 MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
 INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are not states
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
+NAME_STATES = "name the states with --states (in Python: states=)"
+COMPLEX = "complex; give real and imaginary parts as columns of their own"
 ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 
 
@@ -77,7 +87,7 @@ class _Columns:
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
-            context = self._context(time[0], mine, times) if time else NO_CONTEXT
+            context = self._context(time[0], mine, times) if time else TimeContext()
             parts.append(Part(name, times, values[mine], given, weight, context=context))
         channels, coords = _grid_in(states)
         if choices.grid is not None:
@@ -101,10 +111,7 @@ class _Columns:
     def _own_weights(self, states: list[str]) -> list[str]:
         if WEIGHT not in self.columns or WEIGHT in states:
             return []
-        self.notes.append(
-            f"{self.source}: column {WEIGHT!r} is taken as row weights; if it is a state, name the states with "
-            "--states (in Python: states=)"
-        )
+        self.notes.append(f"{self.source}: column {WEIGHT!r} is taken as row weights; if it is a state, {NAME_STATES}")
         return [WEIGHT]
 
     def _trajectory(self) -> list[str]:
@@ -201,7 +208,7 @@ class _Columns:
         if parts:
             self.notes.append(
                 f"{self.source}: column {parts[0]!r} is taken as a state; if it is a part of the date, give one column "
-                "of dates, or name the states with --states (in Python: states=)"
+                f"of dates, or {NAME_STATES}"
             )
         return names
 
@@ -223,7 +230,7 @@ class _Columns:
             drop = ", or leave the index out with reset_index(drop=True)" if self.index.note else ""
             return TimeContext(" in the index", rows + self.first_row, drop, dates)
         sure = self.choices.time is not None or (base(name) in TIME_NAMES and base(name) != "t")
-        state = f", or if {name!r} is a state, name the states with --states (in Python: states=)"
+        state = f", or if {name!r} is a state, {NAME_STATES}"
         return TimeContext(f" in column {name!r}", rows + self.first_row, "" if sure else state, dates)
 
     def _clock(self, name: str) -> NDArray[Any]:
@@ -273,37 +280,29 @@ class _Columns:
                 if 1 < count < len(finite) / 2 and len(np.unique(finite)) > 2:  # else it may be a switch
                     values[values[:, column] == values.dtype.type(mark), column] = np.nan
                     self.notes.append(
-                        f"{self.source}: column {names[column]!r} holds {mark:g} in {rows(count)}, unlike its other "
+                        f"{self.source}: column {names[column]!r} holds {mark:g} in {count:,} rows, unlike its other "
                         "values: taken as missing. If it is a true value, give the data as an array (.npy), whose "
                         "numbers are all kept"
                     )
         return values
 
     def _numbers(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
-        kinds = set()
+        """The columns as numbers; the first cell that is none is named in the message."""
+        single = all(str(self.table[name].dtype) == "float32" for name in names)
         for name in names:
             kind = self.table[name].dtype
-            if getattr(kind, "kind", "O") == "c":
+            if isinstance(kind, np.dtype) and kind.kind in "fiub":
+                continue
+            numbers, bad = self._parsed(name)
+            if len(bad):
                 raise InputError(
-                    f"{self.source}: column {name!r} is complex; give real and imaginary parts as columns of their own"
+                    f"{self._place(name, bad[0])} is not a number; correct it, leave the cell empty for a gap, or name "
+                    "the columns to use with --states (in Python: states=)",
+                    topic="not-a-number",
                 )
-            if not (isinstance(kind, np.dtype) and kind.kind in "fiub"):
-                self._refuse_text(name)
-            kinds.add(str(kind))
-        dtype = np.float32 if kinds == {"float32"} else np.float64
-        return np.ascontiguousarray(self.table[list(names)].to_numpy(dtype=dtype, na_value=np.nan))
-
-    def _refuse_text(self, name: str) -> None:
-        """Name the first cell of a column that is not a number, if there is one."""
-        numbers, bad = self._parsed(name)
-        if not len(bad):
             self.table[name] = numbers
-            return
-        raise InputError(
-            f"{self._place(name, bad[0])} is not a number; correct it, leave the cell empty for a gap, or name the "
-            "columns to use with --states (in Python: states=)",
-            topic="not-a-number",
-        )
+        dtype = np.float32 if single else np.float64
+        return np.ascontiguousarray(self.table[list(names)].to_numpy(dtype=dtype, na_value=np.nan))
 
     def _parsed(self, name: str) -> tuple[Any, NDArray[np.intp]]:
         """A column as numbers, and the rows whose cells are none."""
@@ -315,9 +314,7 @@ class _Columns:
         except OverflowError:  # a whole number beyond every float, which pandas does not coerce
             numbers = column.map(_float)
         if getattr(numbers.dtype, "kind", "f") == "c":
-            raise InputError(
-                f"{self.source}: column {name!r} is complex; give real and imaginary parts as columns of their own"
-            )
+            raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")
         return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
 
     def _place(self, name: str, row: Any) -> str:
@@ -335,27 +332,19 @@ def _float(cell: Any) -> float:
 
 def _grid_in(states: list[str]) -> tuple[tuple[str, ...], dict[str, NDArray[np.float64]]]:
     """Fields and coordinates from headings such as `u[x=0.5 y=1.0]`, if all of them form one grid."""
-    matches = [POINT.match(name) for name in states]
-    nothing: tuple[tuple[str, ...], dict[str, NDArray[np.float64]]] = ((), {})
-    places = []
-    for match in matches:
-        if match is None:
-            return nothing
-        words = [word.partition("=") for word in match["place"].split()]
-        try:
-            places.append({word: float(value) for word, _, value in words})
-        except ValueError:
-            return nothing
-    channels = tuple(dict.fromkeys(match["channel"] for match in matches if match is not None))
-    axes = {axis: list(dict.fromkeys(place[axis] for place in places)) for axis in places[0]} if _alike(places) else {}
-    expected = [dict(zip(axes, point, strict=True)) for _ in channels for point in product(*axes.values())]
-    if not axes or expected != places:
-        return nothing
+    matches = [match for name in states if (match := POINT.match(name)) is not None]
+    try:
+        words = [[word.partition("=") for word in match["place"].split()] for match in matches]
+        places = [{word: float(value) for word, _, value in one} for one in words]
+    except ValueError:
+        return (), {}
+    if len(places) < len(states) or any(list(place) != list(places[0]) for place in places):
+        return (), {}
+    channels = tuple(dict.fromkeys(match["channel"] for match in matches))
+    axes = {axis: list(dict.fromkeys(place[axis] for place in places)) for axis in places[0]}
+    if places != [dict(zip(axes, point, strict=True)) for _ in channels for point in product(*axes.values())]:
+        return (), {}
     return channels, {axis: np.array(values) for axis, values in axes.items()}
-
-
-def _alike(places: list[dict[str, float]]) -> bool:
-    return bool(places) and all(list(place) == list(places[0]) for place in places)
 
 
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
@@ -376,22 +365,19 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
     few = texts.iloc[:LOOK]
     if not len(few) or not few.str.contains(r"\d").all() or few.str.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?").all():
         return None
-    if _iso(few) is not None:
-        return _spread(column, _iso(texts))
+    if _parsed(few) is not None:
+        return _spread(column, _parsed(texts))
     if few.str.fullmatch(QUARTER).all():
         return _spread(column, _quarters(texts))
-    notations = [day + clock for day in DAYS for clock in CLOCKS] + list(MONTH_NOTATIONS)
-    for notation in notations:
+    for notation in [*(day + clock for day in DAYS for clock in CLOCKS), *MONTH_NOTATIONS]:
         if _parsed(few, notation) is not None:
             return _spread(column, _parsed(texts, notation))
     found = {}
-    for day in SLASHES:
-        for clock in CLOCKS:
-            values = None if _parsed(few, day + clock) is None else _parsed(texts, day + clock)
-            if values is not None and (len(values) < 2 or (np.diff(values) >= np.timedelta64(0, "s")).all()):
-                found[day + clock] = values
-    distinct = {values.tobytes() for values in found.values()}
-    if len(distinct) > 1:
+    for notation in [day + clock for day in SLASHES for clock in CLOCKS]:
+        values = None if _parsed(few, notation) is None else _parsed(texts, notation)
+        if values is not None and (np.diff(values) >= np.timedelta64(0, "s")).all():
+            found[values.tobytes()] = values
+    if len(found) > 1:
         raise InputError(
             f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
             "them as 2024-01-31"
@@ -421,25 +407,18 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
     return dates.astype("M8[ns]"), [base[part] for part in used]
 
 
-def _iso(texts: Any) -> NDArray[np.datetime64] | None:
+def _parsed(texts: Any, notation: str = "ISO8601") -> NDArray[np.datetime64] | None:
+    """Texts as dates in UTC; None unless all are in that notation."""
     import pandas as pd
 
-    found = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    found = pd.to_datetime(texts, format=notation, utc=True, errors="coerce")
     return None if found.isna().any() else np.asarray(found.dt.tz_localize(None), "M8[ns]")
 
 
-def _parsed(texts: Any, notation: str) -> NDArray[np.datetime64] | None:
-    import pandas as pd
-
-    found = pd.to_datetime(texts, format=notation, errors="coerce")
-    return None if found.isna().any() else np.asarray(found, "M8[ns]")
-
-
 def _quarters(texts: Any) -> NDArray[np.datetime64] | None:
-    matches = [QUARTER.fullmatch(text) for text in texts]
-    months = [None if one is None else (int(one[1]) - 1970) * 12 + 3 * int(one[2]) - 3 for one in matches]
-    known = [month for month in months if month is not None]
-    return np.array(known).astype("M8[M]").astype("M8[ns]") if len(known) == len(months) else None
+    matches = [match for text in texts if (match := QUARTER.fullmatch(text)) is not None]
+    months = [(int(one[1]) - 1970) * 12 + 3 * int(one[2]) - 3 for one in matches]
+    return np.array(months).astype("M8[M]").astype("M8[ns]") if len(months) == len(texts) else None
 
 
 def _spread(column: Any, values: NDArray[np.datetime64] | None) -> NDArray[np.datetime64] | None:

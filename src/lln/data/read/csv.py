@@ -27,25 +27,15 @@ BLOCK = 1 << 16  # bytes read at a time
 
 @dataclass(frozen=True)
 class _Notation:
-    """How a file is written.
+    """How a file is written."""
 
-    Attributes:
-        encoding: of its text.
-        separator: of its cells.
-        decimal: mark.
-        names: of the columns; None where the first line holds numbers.
-        skipped: numbers of the lines that are no data: comments, and the header.
-        first_row: number of the first row of data, for messages.
-        row_names: whether the rows have one cell more than the header, as R writes them.
-    """
-
-    encoding: str
-    separator: str
-    decimal: str
-    names: list[str] | None
-    skipped: list[int]
-    first_row: int
-    row_names: bool = False
+    encoding: str  #: of its text
+    separator: str  #: of its cells
+    decimal: str  #: mark
+    names: list[str] | None  #: of the columns; None where the first line holds numbers
+    skipped: list[int]  #: numbers of the lines that are no data: comments, and the header
+    first_row: int  #: number of the first row of data, for messages
+    row_names: bool = False  #: whether the rows have one cell more than the header, as R writes them
 
 
 def read_csv(path: Path) -> ReadTable:
@@ -79,10 +69,9 @@ def read_csv(path: Path) -> ReadTable:
         ) from error
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
-    headed = notation.names is not None
     frame, counted = _named(frame, notation, path)
     notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
-    return ReadTable(frame, str(path), headed, notation.first_row, counted, notes)
+    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:

@@ -91,8 +91,7 @@ def _stored(values: NDArray[Any], kind: np.dtype[Any], unsigned: bool) -> NDArra
     if kind.kind == "f":
         with np.errstate(over="ignore"):
             cast = values.astype(kind)
-        fits: NDArray[Any] = cast[np.isfinite(cast)]
-        return fits
+        return np.asarray(cast[np.isfinite(cast)])
     limits = np.iinfo(kind)
     most = int(np.iinfo(f"u{kind.itemsize}").max) if unsigned else int(limits.max)
     exact = [int(one) for one in values.tolist() if np.isfinite(one) and int(one) == one]

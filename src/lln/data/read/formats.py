@@ -11,7 +11,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -29,13 +29,13 @@ from lln.core.table import cell
 from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.description import Choices
 from lln.data.interpret.interpret import interpret
-from lln.data.interpret.roles import ATTRIBUTE
 from lln.data.interpret.tables import INPUT, WEIGHT
+from lln.data.interpret.variables import ATTRIBUTE
 from lln.data.read import sandbox
 from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
 from lln.data.read.store import NPY_MAGIC, ZIP_MAGIC, ReadTable, Store, check_memory, open_npy, open_npz, xarray_store
-from lln.data.series import Dataset
+from lln.data.series import Dataset, Series
 
 __all__ = ["FORMATS", "Format", "read", "write"]
 
@@ -60,16 +60,12 @@ def to_xarray(dataset: Dataset) -> Any:
         fields = states.reshape(*states.shape[:-1], len(dataset.channels), *dataset.space)
         for index, channel in enumerate(dataset.channels):
             name = f"{channel}_field" if channel in (*lead, *dataset.coords) else channel
-            variables[name] = (
-                (*lead, *dataset.coords),
-                fields.take(index, axis=len(lead)),
-                _unit(dataset, channel),
-            )
+            variables[name] = ((*lead, *dataset.coords), fields.take(index, axis=len(lead)), _unit(dataset, channel))
         coords |= {name: (name, np.asarray(value), _unit(dataset, name)) for name, value in dataset.coords.items()}
     else:
         variables["states"] = ((*lead, "state"), states)
         coords["state"] = ("state", np.array(dataset.names, dtype=object))
-    variables |= {name: (dims, values) for name, (dims, values) in _extras(dataset, time).items()}
+    variables |= _extras(dataset, time)
     if dataset.inputs:
         coords["input"] = ("input", np.array(dataset.input_names, dtype=object))
     attributes = {ATTRIBUTE: _notes_for_ourselves(dataset), "source": dataset.source}
@@ -91,11 +87,8 @@ def write_netcdf(path: Path, dataset: Dataset) -> None:
 
 def _chunks(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """As many neighbouring rows as make about `CHUNK` bytes; of several trajectories, one at a time."""
-    sides = list(shape)
-    for axis, length in enumerate(shape):
-        rest = math.prod(shape[axis + 1 :]) * size
-        sides[axis] = min(length, max(1, CHUNK // rest))
-    return tuple(sides)
+    rest = [math.prod(shape[axis + 1 :]) * size for axis in range(len(shape))]
+    return tuple(min(length, max(1, CHUNK // behind)) for length, behind in zip(shape, rest, strict=True))
 
 
 def write_zarr(path: Path, dataset: Dataset) -> None:
@@ -107,8 +100,7 @@ def write_zarr(path: Path, dataset: Dataset) -> None:
         warnings.simplefilter("ignore")
         data = to_xarray(dataset)
         # Texts of one width: those of any width need a codec that other readers may lack.
-        texts = {name: one.astype("U") for name, one in data.coords.items() if one.dtype == object}
-        data = data.assign_coords(texts)
+        data = data.assign_coords({name: one.astype("U") for name, one in data.coords.items() if one.dtype == object})
         # The usual codec takes a chunk that was cut short for whole; this one has a checksum.
         encoding = {name: {"compressors": [Zstd(level=1, checksum=True)]} for name in data.variables}
         data.to_zarr(path, mode="w", zarr_format=2, consolidated=True, encoding=encoding)
@@ -160,7 +152,7 @@ def write_csv(path: Path, dataset: Dataset) -> None:
                     heavy = np.ones(len(one)) if one.weights is None else one.weights
                     parts.append(heavy[first : first + len(block), None])
                 rows = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
-                lines = [_texts(row) for row in rows.tolist()]
+                lines = [["" if value != value else repr(value) for value in row] for row in rows.tolist()]
                 if dates is not None:
                     lines = [[date, *line[1:]] for date, line in zip(dates[first:], lines, strict=False)]
                 out.writerows([[index] * several + line for line in lines])
@@ -175,18 +167,11 @@ def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
     return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
 
-def _texts(row: list[float]) -> list[str]:
-    return ["" if value != value else repr(value) for value in row]
-
-
-def _headings(dataset: Dataset) -> Iterator[str]:
+def _headings(dataset: Dataset) -> list[str]:
     if not dataset.space:
-        yield from dataset.names
-        return
+        return list(dataset.names)
     places = [[f"{name}={float(at)!r}" for at in values] for name, values in dataset.coords.items()]
-    for channel in dataset.channels:
-        for point in product(*places):
-            yield f"{channel}[{' '.join(point)}]"
+    return [f"{channel}[{' '.join(point)}]" for channel in dataset.channels for point in product(*places)]
 
 
 def _clock(dataset: Dataset) -> NDArray[Any]:
@@ -215,14 +200,12 @@ def _extras(dataset: Dataset, time: str) -> dict[str, tuple[tuple[str, ...], NDA
 def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
     """States, inputs or weights of all trajectories, (trajectories, time, columns), NaN behind the shorter ones."""
     longest = max(dataset.lengths)
-    parts = []
-    for one in dataset.series:
-        if what == "states":
-            parts.append(one.rows(0, len(one)))
-        elif what == "inputs":
-            parts.append(np.asarray(one.input_rows(0, len(one))))
-        else:
-            parts.append(np.ones((len(one), 1)) if one.weights is None else one.weights[:, None])
+    of: dict[str, Callable[[Series], NDArray[Any]]] = {
+        "states": lambda one: one.rows(0, len(one)),
+        "inputs": lambda one: np.asarray(one.input_rows(0, len(one))),
+        "weights": lambda one: np.ones((len(one), 1)) if one.weights is None else one.weights[:, None],
+    }
+    parts = [of[what](one) for one in dataset.series]
     if len(parts) == 1:
         return parts[0]
     check_memory(8 * len(parts) * longest * parts[0].shape[1], dataset.source)
@@ -234,20 +217,18 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
 
 def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
     """What the variables of a file cannot say, as JSON."""
-    said: dict[str, Any] = {"format": 1, "dt": dataset.dt}
-    if dataset.system:
-        said["system"] = dataset.system
-    if dataset.frequency:
-        said["frequency"] = dataset.frequency
-    if always and dataset.units:
-        said["units"] = dict(dataset.units)
-    if dataset.space:
-        said["channels"] = list(dataset.channels)
-    if dataset.inputs:
-        said["input_names"] = list(dataset.input_names)
-    if (always or dataset.space) and sum(len(name) + 4 for name in dataset.names) < LONGEST:
-        said["names"] = list(dataset.names)
-    return json.dumps(said)
+    short = sum(len(name) + 4 for name in dataset.names) < LONGEST
+    said = {
+        "format": 1,
+        "dt": dataset.dt,
+        "system": dataset.system,
+        "frequency": dataset.frequency,
+        "units": dict(dataset.units) if always else {},
+        "channels": dataset.channels,
+        "input_names": dataset.input_names,
+        "names": dataset.names if (always or dataset.space) and short else (),
+    }
+    return json.dumps({key: value for key, value in said.items() if value})
 
 
 def _unit(dataset: Dataset, name: str) -> dict[str, str]:
@@ -256,23 +237,16 @@ def _unit(dataset: Dataset, name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Format:
-    """One file format.
+    """One file format."""
 
-    Attributes:
-        name: for messages.
-        read: function of a path that returns a `Store` of named variables, a `ReadTable`, a pandas DataFrame or an
-            xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may
-            raise any exception for a file that it cannot read.
-        write: function of a path, which does not exist yet, and a `Dataset`.
-        folder: whether the data are a folder.
-        package: that `write` imports and lln does not bring; empty if there is none.
-    """
-
-    name: str
+    name: str  #: for messages
+    #: function of a path that returns a `Store` of named variables, a `ReadTable`, a pandas DataFrame or an
+    #: xarray.Dataset; which part of it is what is found afterwards, for every format in the same way. It may raise any
+    #: exception for a file that it cannot read.
     read: Callable[[Path], Any]
-    write: Callable[[Path, Dataset], None]
-    folder: bool = False
-    package: str = ""
+    write: Callable[[Path, Dataset], None]  #: function of a path, which does not exist yet, and a `Dataset`
+    folder: bool = False  #: whether the data are a folder
+    package: str = ""  #: that `write` imports and lln does not bring; empty if there is none
 
 
 _HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), write_netcdf)
@@ -305,8 +279,7 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
     if target.is_dir() != form.folder:
         kind = "a folder" if target.is_dir() else "a file"
         raise InputError(f"{target}: is {kind}, but {form.name} data is {'a folder' if form.folder else 'a file'}")
-    choices = Choices(**options)
-    given = _opened(target, form)
+    choices, given = Choices(**options), _opened(target, form)
     if isinstance(given, Store) and not given.variables:
         raise InputError(f"{target}: no array in it; expected arrays 'time' and 'states'")
     try:
@@ -335,7 +308,8 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
     """Write `dataset` to `path` in the format of its suffix; the file appears whole or not at all."""
     target = Path(path)
     form = check_written(target)
-    if target.is_dir() and not (form.folder and _is_zarr(target)):
+    own = form.folder and any((target / name).is_file() for name in (".zgroup", ".zarray", "zarr.json"))
+    if target.is_dir() and not own:
         raise InputError(f"{target}: is a folder, and not of {form.name} data; choose another name")
     with whole_file(target) as partial_file:
         try:
@@ -356,10 +330,6 @@ def check_written(path: Path) -> Format:
     return form
 
 
-def _is_zarr(path: Path) -> bool:
-    return any((path / name).is_file() for name in (".zgroup", ".zarray", "zarr.json"))
-
-
 def _format(path: Path) -> Format:
     suffix = path.suffix.lower()
     if suffix in FORMATS:
@@ -373,21 +343,14 @@ def _format(path: Path) -> Format:
 
 def _unreadable(path: Path, form: Format, error: Exception) -> str:
     """Say what is wrong with a file that its own library refused."""
-    said = reason(error)
-    start = b""
+    said, start = reason(error), b""
     if path.is_file():
         with path.open("rb") as file:
             start = file.read(16)
-    kinds = {
-        "HDF5 or NetCDF": (HDF5_MAGIC, ("HDF5", "NetCDF")),
-        "NetCDF": (NETCDF3_MAGIC, ("NetCDF",)),
-        "npz": (ZIP_MAGIC, ("npz",)),
-        "npy": (NPY_MAGIC, ("npy",)),
-    }
-    found = next((name for name, (magic, _) in kinds.items() if start.startswith(magic)), None)
-    own = found is not None and form.name in kinds[found][1]
-    if found is not None and not own:
+    kinds = {"HDF5 or NetCDF": HDF5_MAGIC, "NetCDF": NETCDF3_MAGIC, "npz": ZIP_MAGIC, "npy": NPY_MAGIC}
+    found = next((name for name, magic in kinds.items() if start.startswith(magic)), "")
+    if found and form.name not in found.split(" or "):
         return f"{path}: not {form.name} but {found}; give it the suffix of what it is"
-    if own or form.folder:
+    if found or form.folder:
         return f"{path}: {form.name} data that was cut short or is damaged ({said}); write or copy it again"
     return f"{path}: not {form.name} data ({said}); give it the suffix of what it is, or write it again"

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,15 +81,14 @@ class Remote:
         found = np.empty(lengths, dtype=self.dtype)
         axis = next((i for i, length in enumerate(lengths) if length > 1), None)
         if axis is None:
-            found[...] = self._part(spans, lengths)
+            found[...] = self._part(spans)
         else:
             begin, end, kept = spans[axis]
             step = max(1, PART * lengths[axis] // max(1, found.nbytes))
             for first in range(begin, end, step):
                 last = min(first + step, end)
-                part = [*spans[:axis], (first, last, kept), *spans[axis + 1 :]]
-                shape = (*lengths[:axis], last - first, *lengths[axis + 1 :])
-                found[(slice(None),) * axis + (slice(first - begin, last - begin),)] = self._part(part, shape)
+                part = self._part([*spans[:axis], (first, last, kept), *spans[axis + 1 :]])
+                found[(slice(None),) * axis + (slice(first - begin, last - begin),)] = part
         return found[tuple(slice(None) if kept else 0 for _, _, kept in spans)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -107,7 +106,8 @@ class Remote:
                 spans.append((int(one), int(one) + 1, False))
         return spans
 
-    def _part(self, spans: Sequence[tuple[int, int, bool]], shape: tuple[int, ...]) -> NDArray[Any]:
+    def _part(self, spans: Sequence[tuple[int, int, bool]]) -> NDArray[Any]:
+        shape = tuple(end - begin for begin, end, _ in spans)
         size = size_of(shape, self.dtype)
         if size == 0:
             return np.empty(shape, dtype=self.dtype)
@@ -149,17 +149,10 @@ class _Child:
 
     def __init__(self) -> None:
         self._closed: deque[int] = deque()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", START, str(SECONDS), str(WAIT), str(MEMORY)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._to: IO[bytes] = self._process.stdin
-        self._from: IO[bytes] = self._process.stdout
+        words = [sys.executable, "-P", "-c", START, str(SECONDS), str(WAIT), str(MEMORY)]
+        pipe, env = subprocess.PIPE, {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env)
+        self._to, self._from = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._said_first = json.dumps(sys.path).encode() + b"\n"
 
     @property
@@ -211,24 +204,18 @@ class _Child:
             with contextlib.suppress(OSError):
                 pipe.close()
         try:
-            code = self._process.wait(timeout=1)
+            return self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            code = self._process.wait()
-        return code
-
-    def disown(self) -> None:
-        """Leave it to the process that started it."""
-        self._process.returncode = 0
+            return self._process.wait()
 
 
 def _death(code: int) -> str:
-    if code == -signal.SIGXCPU:
-        return f"reading it did not end within {SECONDS} s"
-    if code == -signal.SIGALRM:
-        return f"reading it did not end within {WAIT} s"
+    limit = {-signal.SIGXCPU: SECONDS, -signal.SIGALRM: WAIT}.get(code)
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return f"the library that reads it crashed ({name})"
+    return (
+        f"the library that reads it crashed ({name})" if limit is None else f"reading it did not end within {limit} s"
+    )
 
 
 @dataclass
@@ -255,7 +242,7 @@ class _Access:
     def forked(self) -> None:
         """A forked process starts a child of its own: two cannot ask through one pipe."""
         if self.child is not None:
-            self.child.disown()
+            self.child._process.returncode = 0  # it belongs to the process that started it
         self.child, self.lock = None, threading.Lock()
 
 

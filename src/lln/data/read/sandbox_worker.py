@@ -76,9 +76,10 @@ def _safely(words: Mapping[str, Any], opened: dict[int, Store], number: int) -> 
     try:
         if words["do"] == "open":
             store = OPENERS[words["kind"]](Path(words["path"]))
-            said = _listing(store)
+            variables = {name: _described(one) for name, one in store.variables.items()}
+            attrs = {key: one for key, one in store.attrs.items() if isinstance(one, str)}
             opened[number] = store
-            return {**said, "number": number}, b""
+            return {"attrs": attrs, "variables": variables, "number": number}, b""
         if words["do"] == "read":
             return _part(opened[words["number"]].variables[words["name"]], words["spans"])
     except InputError as error:
@@ -91,13 +92,8 @@ def _safely(words: Mapping[str, Any], opened: dict[int, Store], number: int) -> 
     return {}, b""
 
 
-def _listing(store: Store) -> dict[str, Any]:
-    """Everything about a file but its numbers."""
-    variables = {name: _described(one) for name, one in store.variables.items()}
-    return {"attrs": {key: one for key, one in store.attrs.items() if isinstance(one, str)}, "variables": variables}
-
-
 def _described(one: Variable) -> dict[str, Any]:
+    """Everything about a variable but its numbers."""
     kind = np.dtype(one.array.dtype)
     texts = None
     if kind.hasobject:

@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,22 @@ LAZY_BYTES = 1 << 28  # arrays beyond this stay on the disk
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """An array in a file.
+    """An array in a file."""
 
-    Attributes:
-        array: object with shape, dtype and slicing.
-        dims: names of its axes, None where the file does not name them.
-        attrs: attributes, such as units.
-        coordinate: True for a variable that only locates the others.
-    """
+    array: Any  #: object with shape, dtype and slicing
+    dims: tuple[str, ...] | None = None  #: names of its axes, None where the file does not name them
+    attrs: Mapping[str, Any] = field(default_factory=dict)  #: attributes, such as units
+    coordinate: bool = False  #: True for a variable that only locates the others
 
-    array: Any
-    dims: tuple[str, ...] | None = None
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    coordinate: bool = False
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return tuple(map(int, self.array.shape))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Length of each axis by its name; empty where the file does not name them."""
+        return dict(zip(self.dims or (), self.shape, strict=False))
 
     @property
     def numeric(self) -> bool:
@@ -45,21 +49,14 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """The variables of one file or xarray object, by name.
+    """The variables of one file or xarray object, by name."""
 
-    Attributes:
-        source: name for messages.
-        variables: by name.
-        attrs: attributes of the file.
-        reopen: function that opens the file again and returns its arrays by name, for rows that are read later.
-        notes: sentences for the user.
-    """
-
-    source: str
-    variables: Mapping[str, Variable]
-    attrs: Mapping[str, Any]
+    source: str  #: name for messages
+    variables: Mapping[str, Variable]  #: by name
+    attrs: Mapping[str, Any]  #: attributes of the file
+    #: function that opens the file again and returns its arrays by name, for rows that are read later
     reopen: Callable[[], Mapping[str, Any]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  #: sentences for the user
 
     def read(self, name: str) -> NDArray[Any]:
         """Read a variable completely."""
@@ -74,39 +71,24 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class ReadTable:
-    """A table before its columns have roles.
+    """A table before its columns have roles."""
 
-    Attributes:
-        frame: a DataFrame, or a Series of pandas.
-        source: name for messages.
-        headed: whether the columns have names of their own.
-        first_row: number of the first row in messages.
-        row_numbers: name of a column that only counts the rows.
-        notes: sentences for the user.
-    """
-
-    frame: Any
-    source: str = "frame"
-    headed: bool = True
-    first_row: int = 0
-    row_numbers: str | None = None
-    notes: tuple[str, ...] = ()
+    frame: Any  #: a DataFrame, or a Series of pandas
+    source: str = "frame"  #: name for messages
+    headed: bool = True  #: whether the columns have names of their own
+    first_row: int = 0  #: number of the first row in messages
+    row_numbers: str | None = None  #: name of a column that only counts the rows
+    notes: tuple[str, ...] = ()  #: sentences for the user
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Arrays in memory or open arrays of the caller, by name; the `reopen` of a store that needs none."""
-
-    arrays: Mapping[str, Any]
-
-    def __call__(self) -> Mapping[str, Any]:
-        """Return the arrays."""
-        return self.arrays
+def held(arrays: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    """The `reopen` of a store that needs none: its arrays are in memory, or open in this process."""
+    return partial(dict, arrays)
 
 
 def open_store(source: str, variables: Mapping[str, Variable], attrs: Mapping[str, Any] | None = None) -> Store:
     """Make a store of arrays that are in memory or open in this process."""
-    return Store(source, variables, attrs or {}, Held({name: one.array for name, one in variables.items()}))
+    return Store(source, variables, attrs or {}, held({name: one.array for name, one in variables.items()}))
 
 
 def xarray_store(data: Any, source: str) -> Store:
@@ -151,23 +133,15 @@ def check_memory(size: int, source: str) -> None:
 
 @dataclass(eq=False)
 class LazyRows:
-    """States (time, n) made of one or more variables of a file, a block of rows at a time.
+    """States (time, n) made of one or more variables of a file, a block of rows at a time."""
 
-    Attributes:
-        reopen: returns the variables by name; called again in another process, since handles do not travel.
-        variables: names of the variables in the order of the columns.
-        axes: axes of a variable that remain, time first, then those of the columns in their order.
-        fixed: index to hold on the other axis, as in the trajectory's number, by axis.
-        shape: (time, n).
-        dtype: kind of number of what is returned.
-    """
-
+    #: returns the variables by name; called again in another process, since handles do not travel
     reopen: Callable[[], Mapping[str, Any]]
-    variables: tuple[str, ...]
-    axes: tuple[int, ...]
-    fixed: Mapping[int, int]
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    variables: tuple[str, ...]  #: names of the variables in the order of the columns
+    axes: tuple[int, ...]  #: axes of a variable that remain, time first, then those of the columns in their order
+    fixed: Mapping[int, int]  #: index to hold on the other axis, as in the trajectory's number, by axis
+    shape: tuple[int, int]  #: (time, n)
+    dtype: np.dtype[Any]  #: kind of number of what is returned
     _handles: dict[int, Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -175,11 +149,12 @@ class LazyRows:
 
     def __getitem__(self, rows: slice, /) -> NDArray[Any]:
         begin, end, _ = rows.indices(self.shape[0])
-        source = self._source()
-        remaining = sorted(self.axes)
+        here, remaining = os.getpid(), sorted(self.axes)
+        if here not in self._handles:  # a handle that a parent process opened shares its file position
+            self._handles = {here: self.reopen()}
         parts = []
         for name in self.variables:
-            array = source[name]
+            array = self._handles[here][name]
             key: list[Any] = [slice(None)] * len(array.shape)
             for axis, index in self.fixed.items():
                 key[axis] = index
@@ -196,26 +171,6 @@ class LazyRows:
             parts.append(block.transpose(order).reshape(end - begin, -1))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _source(self) -> Mapping[str, Any]:
-        # A handle that a parent process opened shares its file position, so each process opens its own.
-        here = os.getpid()
-        if here not in self._handles:
-            self._handles = {here: self.reopen()}
-        return self._handles[here]
-
-
-def stacked_rows(x: Any, source: str) -> tuple[list[Any], int]:
-    """Each trajectory of an array on the disk, (time, n) or (trajectories, time, n)."""
-    if isinstance(x, LazyRows):
-        return [x], 2
-    shape = tuple(int(length) for length in x.shape)
-    if len(shape) not in (2, 3):
-        raise InputError(f"{source}: states must have shape (time, n) or (trajectories, time, n), got {shape}")
-    held, kind, rows = Held({"states": x}), np.dtype(x.dtype), (shape[-2], shape[-1])
-    if len(shape) == 2:
-        return [LazyRows(held, ("states",), (0, 1), {}, rows, kind)], 2
-    return [LazyRows(held, ("states",), (1, 2), {0: i}, rows, kind) for i in range(shape[0])], 3
-
 
 HEADER = 10_000  # bytes of an npy header at most; it is parsed as Python text
 ZIP_MAGIC, NPY_MAGIC = b"PK", b"\x93NUMPY"
@@ -226,25 +181,17 @@ class FileRows:
     """A C-ordered array in a file, read by rows.
 
     It is not memory-mapped: a file that is truncated while it is in use would end the process.
-
-    Attributes:
-        path: the file.
-        offset: byte at which the array begins.
-        shape: of the array.
-        dtype: of the array.
     """
 
-    path: Path
-    offset: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    path: Path  #: the file
+    offset: int  #: byte at which the array begins
+    shape: tuple[int, ...]  #: of the array
+    dtype: np.dtype[Any]  #: of the array
 
     def __getitem__(self, key: Any, /) -> NDArray[Any]:
         """Return the part that slices and integers select; rows along the first sliced axis are read at once."""
         keys = key if isinstance(key, tuple) else () if key is ... else (key,)
-        lead = 0
-        while lead < len(keys) and not isinstance(keys[lead], slice):
-            lead += 1
+        lead = next((i for i, one in enumerate(keys) if isinstance(one, slice)), len(keys))
         shape = self.shape[lead:]
         index = int(np.ravel_multi_index(keys[:lead], self.shape[:lead])) if lead else 0
         first, last, _ = (keys[lead] if lead < len(keys) else slice(None)).indices(shape[0])

@@ -6,6 +6,7 @@ import os
 import stat
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ def open_zarr(path: Path) -> Store:
     for name, array in arrays.items():
         if ".." in name.split("/") or ".." in str(array.path).split("/"):
             raise InputError(f"{path}: array {name!r} lies outside the folder, so it is not read; write the data again")
-        check_claimed_size({f"{name}, one chunk": _Chunk(array)}, stored, str(path))
+        # A chunk is read completely to read any part of it.
+        chunk = SimpleNamespace(shape=array.shards or array.chunks, dtype=array.dtype)
+        check_claimed_size({f"{name}, one chunk": chunk}, stored, str(path))
         if array.nchunks > MISSING_CHUNKS * (files + 100):
             raise InputError(
                 f"{path}: array {name!r} claims {array.nchunks:,} chunks, but the folder has {files} files; it is "
@@ -60,13 +63,6 @@ def _checked_files(path: Path) -> tuple[int, int]:
             if stat.S_ISREG(found.st_mode):
                 count, stored = count + 1, stored + found.st_size
     return count, stored
-
-
-class _Chunk:
-    """Shape and type of one chunk of a Zarr array, which is read completely to read any part of it."""
-
-    def __init__(self, array: Any) -> None:
-        self.shape, self.dtype = array.shards or array.chunks, array.dtype
 
 
 def _arrays(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
