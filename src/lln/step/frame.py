@@ -112,11 +112,24 @@ class Flow:
     substeps: int = 1
     functions: Functions | None = None
 
+    def words(self, degree: int | None = None) -> str:
+        """What it is, in words."""
+        kinds = set() if self.functions is None else set(self.functions.table[:, 1].tolist())
+        return flow_words(1 in kinds, 0 in kinds, degree)
+
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
         """The increments over one step: (..., n) and (..., m) -> (..., n)."""
         known = None if inputs is None else as_tensor(inputs)
         change: Array = FlowPart(self)(as_tensor(z), known).numpy()
         return change
+
+
+def flow_words(sines: bool, gaussians: bool, degree: int | None = None) -> str:
+    """A vector field in words."""
+    functions = ["sines"] * sines + ["Gaussian lenses"] * gaussians
+    kind = "vector field" if functions else "polynomial vector field"
+    of = "" if degree is None else f" of degree {degree}"
+    return f"{kind}{of}{' with ' * bool(functions)}{' and '.join(functions)}"
 
 
 class PolynomialPart(nn.Module):
