@@ -69,8 +69,9 @@ def test_sanitizers_find_nothing(option, precision, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-def test_valgrind_finds_nothing(tmp_path):
-    surrogate = surrogate_of(**OPTIONS["inputs and history"])
+@pytest.mark.parametrize("what", ["inputs and history", "flow with both, history and inputs"])
+def test_valgrind_finds_nothing(what, tmp_path):
+    surrogate = STEPS[what]() if what in STEPS else surrogate_of(**OPTIONS[what])
     export_c(surrogate, tmp_path, check=False)
     program = compile_c(tmp_path, "model", tmp_path / "program", ("-g", "-O1"))
     words = ["valgrind", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=all", "-q", program]
@@ -159,9 +160,13 @@ def test_float64_networks_are_not_written_as_float(tmp_path):
     assert "typedef double real;" in (tmp_path / "model.c").read_text()
 
 
-def test_sanitizers_find_nothing_in_all_parts_together(tmp_path):
-    step = STEPS["everything"]()
-    export_c(step, tmp_path, check=False)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("everything", None), *(("flow with both, history and inputs", precision) for precision in ("float", "double"))],
+)
+def test_sanitizers_find_nothing_in_all_parts_together(name, precision, tmp_path):
+    step = STEPS[name]()
+    export_c(step, tmp_path, precision, check=False)
     program = compile_c(tmp_path, "model", tmp_path / "program", SANITIZED)
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

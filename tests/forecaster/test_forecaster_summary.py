@@ -55,6 +55,17 @@ def test_a_closed_form_is_not_called_a_linear_map():
     assert "spectral radius" not in said
 
 
+def test_a_field_with_functions_is_not_called_a_polynomial():
+    for name, words in (("angle", "sines"), ("lenses", "Gaussian lenses")):
+        structure = {"kind": "flow", "flow": {"degree": 2, "angle": 0.0, "lenses": 0, name: 8}}
+        said = text(
+            part="flow", degree=2, correction_weight=0.0, parameters=13, linear_parameters=13, structure=structure
+        )
+        assert f"looks at the present state; a vector field of degree 2 with {words} in float64" in said
+        assert f"none: a vector field of degree 2 with {words} did best on held-out rollouts" in said
+        assert f"13 (13 in the vector field with {words})" in said
+
+
 def test_noise_gaps_coverage_and_notes():
     assert "noise found, about 0.01 of the states' spread, 0.3 of one step's change" in text(
         noise=0.01, noise_of_increments=0.3, noisy=True

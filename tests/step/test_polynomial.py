@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
 from lln.step.dense import DenseStep
-from lln.step.frame import Flow, Frame, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Functions, FunctionsPart, Polynomial, monomial_table
 
 
 def frame(n, **parts):
@@ -36,3 +37,32 @@ def test_a_step_adds_all_parts_and_stays_within_its_bounds():
 def test_inputs_enter_a_field():
     flow = Flow(Polynomial(monomial_table([0, 1], 1), np.array([[0.0, 2.0]])), np.zeros(1))
     assert flow(np.array([[1.0]]), np.array([[3.0]])) == pytest.approx(np.array([[6.0]]))
+
+
+def test_functions_are_gaussians_and_sines_of_single_variables():
+    functions = Functions(np.array([[1, 1], [0, 0]]), np.array([[2.0, 0.5], [3.0, -1.0]]))
+    variables = np.array([[0.4, -0.7], [0.1, 0.2]])
+    right = [[np.sin(2 * y + 0.5), np.exp(-((3 * x - 1) ** 2) / 2)] for x, y in variables]
+    np.testing.assert_allclose(functions(variables), right, rtol=1e-14)
+    np.testing.assert_allclose(FunctionsPart(functions)(torch.from_numpy(variables)).numpy(), right, rtol=1e-14)
+    h = 1e-6
+    slopes = (functions(variables + h) - functions(variables - h)) / (2 * h)
+    np.testing.assert_allclose(functions.derivatives(variables), slopes, rtol=1e-8)
+
+
+def test_a_pendulum_keeps_its_energy():
+    # dx/dt = v, dv/dt = -sin x: the function stands behind both states.
+    field = Polynomial(np.array([[-1, 1], [-1, 2]]), np.array([[0.05, 0.0], [0.0, -0.05]]))
+    functions = Functions(np.array([[0, 1]]), np.array([[1.0, 0.0]]))
+    step = DenseStep(frame(2, flow=Flow(field, np.zeros(2), 1, functions)))
+    states = step.rollout(np.array([[2.5, 0.0]]), 400)
+    energy = states[:, 1] ** 2 / 2 - np.cos(states[:, 0])
+    np.testing.assert_allclose(energy, -np.cos(2.5), rtol=1e-6)  # Runge-Kutta errs by 0.05^4 or so of a step's change
+
+
+def test_functions_of_inputs_and_products_with_them_enter_a_field():
+    # dx/dt = u sin(u), which does not change over the step.
+    field = Polynomial(np.array([[-1, 1], [0, 2]]), np.array([[0.0, 1.0]]))
+    functions = Functions(np.array([[1, 1]]), np.array([[1.0, 0.0]]))
+    change = Flow(field, np.zeros(1), 1, functions)(np.array([[1.0]]), np.array([[3.0]]))
+    assert change == pytest.approx(np.array([[3.0 * np.sin(3.0)]]))

@@ -49,6 +49,56 @@ def test_arrays_that_do_not_fit_are_named(name, values, message):
     refuse(record, arrays, message)
 
 
+def set_to(row, column, value):
+    """The array with one entry changed."""
+
+    def changed(values):
+        values[row, column] = value
+        return values
+
+    return changed
+
+
+UNKNOWN = "frame.flow_function_table names a variable or a function that does not exist"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("table", set_to(2, 0, 5), UNKNOWN),  # three states and two inputs: a function of a function
+        ("table", set_to(2, 0, -1), UNKNOWN),
+        ("table", set_to(2, 1, 2), UNKNOWN),
+        ("table", set_to(2, 1, -1), UNKNOWN),
+        ("table", lambda a: a[:0], UNKNOWN),
+        ("table", lambda a: a[:, :1], "frame.flow_function_table should be int64 of shape"),
+        ("table", lambda a: a.astype(np.float64), "frame.flow_function_table should be int64 of shape"),
+        ("table", lambda a: a[1:], "frame.flow_function_arguments should be float64 of shape"),
+        ("arguments", lambda a: a[1:], "frame.flow_function_arguments should be float64 of shape"),
+        ("arguments", lambda a: a[:, :1], "frame.flow_function_arguments should be float64 of shape"),
+        ("arguments", lambda a: a.astype(np.float32), "frame.flow_function_arguments should be float64 of shape"),
+        ("arguments", set_to(3, 1, np.nan), "frame.flow_function_arguments holds numbers that are not finite"),
+        ("arguments", set_to(3, 0, np.inf), "frame.flow_function_arguments holds numbers that are not finite"),
+    ],
+)
+def test_functions_that_do_not_fit_are_named(name, values, message):
+    record, arrays = stored("flow with both, history and inputs")
+    key = f"frame.flow_function_{name}"
+    arrays[key] = values(arrays[key])
+    refuse(record, arrays, message)
+    del arrays[key]
+    refuse(record, arrays, key)
+
+
+def test_a_field_names_only_functions_that_it_has():
+    record, arrays = stored("flow with both, history and inputs")
+    fewer = {name: values[:-1] if "flow_function" in name else values for name, values in arrays.items()}
+    refuse(record, fewer, "frame.flow_table names a monomial or a feature that does not exist")
+    none = {name: values for name, values in arrays.items() if "flow_function" not in name}
+    refuse(record, none, "frame.flow_table names a monomial or a feature that does not exist")
+    record, arrays = stored("linear")
+    refuse(record, {**arrays, "frame.flow_function_table": np.zeros((1, 2), dtype=np.int64)}, "is not an array of this")
+
+
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [

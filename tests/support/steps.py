@@ -8,13 +8,15 @@ from exported_fields import field_of
 
 from lln.models import LensNetwork, build
 from lln.step.dense import DenseStep
-from lln.step.frame import Flow, Frame, Logarithm, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Functions, Logarithm, Polynomial, monomial_table
 
 N = 3
 
 
-def frame_of_parts(history=1, inputs=0, *, linear=True, polynomial=False, flow=False, bounds=False, gain=0.1):
-    """A frame that pulls towards its mean, with the named parts."""
+def frame_of_parts(
+    history=1, inputs=0, *, linear=True, polynomial=False, flow=False, functions=(), bounds=False, gain=0.1
+):
+    """A frame that pulls towards its mean, with the named parts; `functions` are kinds of those of the flow."""
     source = np.random.default_rng(7)
     features = N * history + inputs
     matrix = 0.02 * source.standard_normal((N, features))
@@ -29,6 +31,7 @@ def frame_of_parts(history=1, inputs=0, *, linear=True, polynomial=False, flow=F
         weights = 0.01 * source.standard_normal((N, len(table)))
         weights[:, :N] -= 0.3 * np.eye(N)
         parts["flow"] = Flow(Polynomial(table, weights), 0.01 * source.standard_normal(N), 2)
+        parts["flow"] = with_functions(parts["flow"], N + inputs, functions) if functions else parts["flow"]
     mean, scale = source.standard_normal(N), source.uniform(0.5, 2.0, N)
     if bounds:
         parts |= {"low": mean - 0.3 * scale, "high": mean + 0.2 * scale}
@@ -36,6 +39,18 @@ def frame_of_parts(history=1, inputs=0, *, linear=True, polynomial=False, flow=F
         mean, scale, history, source.uniform(0.5, 1.0, (history - 1, N)), source.standard_normal(inputs),
         source.uniform(0.5, 2.0, inputs), matrix * linear, 0.05 * source.standard_normal(N), np.full(N, gain), **parts,
     )  # fmt: skip
+
+
+def with_functions(flow, variables, kinds):
+    """The flow with a function of these kinds of each variable, and with its product with the first variable."""
+    source, count = np.random.default_rng(8), variables * len(kinds)
+    table = np.stack([np.arange(count) % variables, np.repeat(kinds, variables)], axis=1)
+    arguments = np.stack([source.uniform(0.5, 2.0, count), source.uniform(-1.0, 1.0, count)], axis=1)
+    behind = variables + np.arange(count)
+    rows = [flow.polynomial.table, [(-1, k) for k in behind], [(0, k) for k in behind]]
+    weights = 0.1 * source.standard_normal((len(flow.offset), 2 * count)) / count
+    more = Polynomial(np.concatenate(rows), np.concatenate([flow.polynomial.weights, weights], axis=1))
+    return replace(flow, polynomial=more, functions=Functions(table, arguments))
 
 
 def solved(frame, width=60, seed=0):
@@ -91,6 +106,9 @@ STEPS = {
     "polynomial, history and inputs": lambda: _dense(polynomial=True, **BOTH),
     "flow": lambda: _dense(flow=True, linear=False),
     "flow, history and inputs": lambda: _dense(flow=True, **BOTH),
+    "flow with sines": lambda: _dense(flow=True, functions=[1], linear=False),
+    "flow with Gaussians": lambda: _dense(flow=True, functions=[0], linear=False),
+    "flow with both, history and inputs": lambda: _dense(flow=True, functions=[1, 0], **BOTH),
     "bounds": lambda: _dense(bounds=True),
     "float64 lens": lambda: _dense(lambda frame: [solved(frame)]),
     "float64 lens, history and inputs": lambda: _dense(lambda frame: [solved(frame, seed=k) for k in range(2)], **BOTH),

@@ -17,7 +17,7 @@ from lln.core.errors import InputError
 from lln.export.parts import DenseStack, FieldStack, LensArrays, LensStack, LinearLayer, Stack
 from lln.step.dense import DenseStep
 from lln.step.field_frame import FieldFrame, free
-from lln.step.frame import Array, FlowPart, Frame, PolynomialPart
+from lln.step.frame import Array, FlowPart, Frame, FunctionsPart, PolynomialPart
 
 Index = NDArray[np.int64]
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # ONNX's numbers of the types
@@ -120,6 +120,8 @@ def _flow(nodes: Nodes, flow: FlowPart, frame: Frame, features: str) -> str:
         for name, factor in (("none", 0.0), ("half", h / 2), ("half", h / 2), ("whole", h)):
             at = nodes.add("Add", now, times(slopes[-1], name, factor)) if slopes else now
             seen = nodes.add("Concat", at, inputs, axis=-1) if inputs else at
+            if flow.functions is not None:
+                seen = nodes.add("Concat", seen, _functions(nodes, flow.functions, seen), axis=-1)
             slope = _polynomial(nodes, flow.polynomial, seen, "flow")
             offset = nodes.keep("flow_offset", flow.offset.numpy(force=True), np.float64)
             slopes.append(nodes.add("Add", slope, offset))
@@ -127,6 +129,21 @@ def _flow(nodes: Nodes, flow: FlowPart, frame: Frame, features: str) -> str:
         total = nodes.add("Add", nodes.add("Add", slopes[0], middle), slopes[3])
         now = nodes.add("Add", now, times(total, "sixth", h / 6))
     return nodes.add("Sub", now, start)
+
+
+def _functions(nodes: Nodes, functions: FunctionsPart, variables: str) -> str:
+    """Gaussians and sines (B, L) of single variables (B, V)."""
+    places = nodes.keep("function_variables", functions.variables.numpy(force=True), np.int64)
+    slope = nodes.keep("function_slope", functions.slope.numpy(force=True), np.float64)
+    shift = nodes.keep("function_shift", functions.shift.numpy(force=True), np.float64)
+    argument = nodes.add("Add", nodes.add("Mul", nodes.add("Gather", variables, places, axis=-1), slope), shift)
+    kinds = functions.sine.numpy(force=True)
+    sines = nodes.add("Sin", argument) if kinds.any() else ""
+    if kinds.all():
+        return sines
+    half = nodes.keep("function_half", np.array(-0.5), np.float64)
+    bells = nodes.add("Exp", nodes.add("Mul", nodes.add("Mul", argument, argument), half))
+    return nodes.add("Where", nodes.keep("function_sine", kinds, np.bool_), sines, bells) if sines else bells
 
 
 def _standardised(nodes: Nodes, value: str, mean: Array, scale: Array, name: str) -> str:

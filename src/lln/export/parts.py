@@ -320,7 +320,10 @@ def _frame(frame: Any, moved: Callable[[Any], Any]) -> Any:
         changed["polynomial"] = replace(frame.polynomial, weights=moved(frame.polynomial.weights))
     if isinstance(frame, Frame) and frame.flow is not None:
         field = replace(frame.flow.polynomial, weights=moved(frame.flow.polynomial.weights))
-        changed["flow"] = replace(frame.flow, polynomial=field, offset=moved(frame.flow.offset))
+        functions = frame.flow.functions
+        if functions is not None:
+            functions = replace(functions, arguments=moved(functions.arguments))
+        changed["flow"] = replace(frame.flow, polynomial=field, offset=moved(frame.flow.offset), functions=functions)
     return replace(frame, **changed)
 
 

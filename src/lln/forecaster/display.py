@@ -19,7 +19,7 @@ from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, rmse_by_step
 from lln.fit.choice.holdout import lead_columns
 from lln.forecaster.layout import Layout, TrainingFingerprint
-from lln.step.frame import Array
+from lln.step.frame import Array, flow_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -354,7 +354,7 @@ def _step(layout: Layout, report: FitReport) -> str:
     near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
     closed = _closed_form(report)
     if closed:
-        return f"looks at {looks}{near}; a {closed} of degree {report.degree} in float64"
+        return f"looks at {looks}{near}; a {_closed_form(report, report.degree)} in float64"
     if report.ridge is None:
         return f"looks at {looks}; no linear part"
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
@@ -372,16 +372,21 @@ def _naive(report: FitReport) -> str:
     return f"seasonal naive (seasons of {shape['season']} steps{mean}{drift})"
 
 
-def _closed_form(report: FitReport) -> str:
+def _closed_form(report: FitReport, degree: int | None = None) -> str:
     """The nonlinear closed form that is the whole step, in words; empty if there is another part or none."""
-    names = {"polynomial": "polynomial", "flow": "polynomial vector field"}
-    return "" if report.correction_weight else names.get(report.part, "")
+    if report.correction_weight or report.part not in ("polynomial", "flow"):
+        return ""
+    if report.part == "polynomial":
+        return "polynomial" if degree is None else f"polynomial of degree {degree}"
+    flow = report.structure.get("flow")
+    sines, gaussians = (isinstance(flow, dict) and bool(flow.get(name)) for name in ("angle", "lenses"))
+    return flow_words(sines, gaussians, degree)
 
 
 def _network(recipe: Recipe, report: FitReport) -> str:
     closed = _closed_form(report)
     if closed:
-        return f"none: a {closed} of degree {report.degree} did best on held-out rollouts"
+        return f"none: a {_closed_form(report, report.degree)} did best on held-out rollouts"
     if not report.model or not report.correction_weight:
         best = "this" if report.part in NAIVE else "the linear part"
         return f"none: no network did better than {best} on held-out rollouts"

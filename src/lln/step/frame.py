@@ -112,11 +112,24 @@ class Flow:
     substeps: int = 1
     functions: Functions | None = None
 
+    def words(self, degree: int | None = None) -> str:
+        """What it is, in words."""
+        kinds = set() if self.functions is None else set(self.functions.table[:, 1].tolist())
+        return flow_words(1 in kinds, 0 in kinds, degree)
+
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
         """The increments over one step: (..., n) and (..., m) -> (..., n)."""
         known = None if inputs is None else as_tensor(inputs)
         change: Array = FlowPart(self)(as_tensor(z), known).numpy()
         return change
+
+
+def flow_words(sines: bool, gaussians: bool, degree: int | None = None) -> str:
+    """A vector field in words."""
+    functions = ["sines"] * sines + ["Gaussian lenses"] * gaussians
+    kind = "vector field" if functions else "polynomial vector field"
+    of = "" if degree is None else f" of degree {degree}"
+    return f"{kind}{of}{' with ' * bool(functions)}{' and '.join(functions)}"
 
 
 class PolynomialPart(nn.Module):
@@ -398,11 +411,11 @@ class Frame:
             )
             if not 1 <= substeps[0] <= MOST_SUBSTEPS:
                 raise ValueError(f"frame.flow_substeps should be from 1 to {MOST_SUBSTEPS}, got {substeps[0]}")
-            functions = _stored_functions(arrays, n + m) if "flow_function_table" in given else None
+            names = {"flow_function_table", "flow_function_arguments"}
+            functions = _stored_functions(arrays, n + m) if given & names else None
             variables = n + m + (0 if functions is None else len(functions))
             flow = Flow(stored_polynomial("flow", arrays, n, variables), offset, int(substeps[0]), functions)
-            given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps"}
-            given -= {"flow_function_table", "flow_function_arguments"}
+            given -= {"flow_table", "flow_weights", "flow_offset", "flow_substeps", *names}
         part = _part(record, arrays, n * history + m, n)
         found = stored_arrays({name for name in given if not name.startswith("part_")}, arrays, shapes)
         return cls(history=history, polynomial=polynomial, flow=flow, part=part, logarithm=logarithm, **found)
@@ -467,6 +480,6 @@ def _stored_functions(arrays: Arrays, variables: int) -> Functions:
     """Functions of variables that exist."""
     count = len(arrays["frame.flow_function_table"])
     table = stored_array("flow_function_table", arrays, (count, 2), np.int64)
-    if not ((table >= 0) & (table < (variables, 2))).all():
+    if not count or not ((table >= 0) & (table < (variables, 2))).all():
         raise ValueError("frame.flow_function_table names a variable or a function that does not exist")
     return Functions(table, stored_array("flow_function_arguments", arrays, (count, 2)))

@@ -13,7 +13,8 @@ for (const { file, hash, rolls } of asked.pages) {
       await page.evaluate(({ window, steps, inputs, switches }) => opticalBench.rollout(window, steps, inputs, switches), roll),
     );
   }
-  answers.push({ simd, states, errors: seen.errors });
+  const equations = await page.$$eval("#equations-list p", (lines) => lines.map((line) => line.textContent));
+  answers.push({ simd, states, equations, errors: seen.errors });
   await context.close();
 }
 await opened.close();

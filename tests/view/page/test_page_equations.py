@@ -8,7 +8,7 @@ from lln.data.series import Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.frame import Flow, Frame, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Functions, Polynomial, monomial_table
 from lln.systems import preset
 from lln.view.page import build_page, equations
 from lln.view.page.equations import equations_of, polynomial_field
@@ -52,6 +52,70 @@ def test_the_equations_of_a_flow_are_its_derivatives_in_the_units_of_the_data(mo
     for x in np.random.default_rng(2).normal(size=(5, N)):
         slope = frame.scale * (field((x - frame.mean) / frame.scale) + offset) / dt
         np.testing.assert_allclose(value(found["rows"], x), slope, rtol=1e-9)
+
+
+def with_functions(kinds, shifts, slopes=(1.3, -0.7, 0.4)):
+    """A cubic field in which functions of the three coordinates stand alone, by themselves and by a coordinate."""
+    rng, field = np.random.default_rng(5), cubic(1)
+    first = len(field.table)
+    rows = [(-1, N), (-1, N + 1), (-1, N + 2), (0, N + 1), (first, N), (first + 2, N + 1)]
+    more = Polynomial(
+        np.concatenate([field.table, rows]),
+        np.concatenate([field.weights, rng.normal(size=(N, len(rows)))], axis=1),
+    )
+    functions = Functions(np.stack([np.arange(N), kinds], axis=1), np.stack([slopes, shifts], axis=1))
+    return Flow(more, np.array([0.3, -0.2, 0.1]), 1, functions)
+
+
+def waves_at(waves, x):
+    """Coordinates, and the sines and cosines behind them."""
+    values = [getattr(np, wave["kind"])(wave["slope"] * x[wave["coordinate"]] + wave["shift"]) for wave in waves]
+    return np.concatenate([x, values])
+
+
+@pytest.mark.parametrize("shifts", [(0.4, -1.9, 12.0), (0.4, 0.4, 0.4)])
+def test_the_equations_of_a_field_with_sines_are_its_derivatives(shifts, monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    flow, dt = with_functions([1, 1, 1], shifts), 0.05
+    frame = frame_of(flow=flow)
+    found = equations_of(DenseStep(frame), dt)
+    assert all(wave["slope"] > 0 and abs(wave["shift"]) <= np.pi for wave in found["waves"])
+    for x in np.random.default_rng(2).normal(size=(5, N)):
+        z = (x - frame.mean) / frame.scale
+        slope = frame.scale * (flow.polynomial(np.concatenate([z, flow.functions(z)])) + flow.offset) / dt
+        np.testing.assert_allclose(value(found["rows"], waves_at(found["waves"], x)), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("quarters", range(-3, 9))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sines_with_a_shift_of_quarter_turns_are_sines_or_cosines(quarters, sign, monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    frame, slopes = frame_of(), sign * np.array([1.3, 0.7, 0.4])
+    frame = frame_of(flow=with_functions([1, 1, 1], slopes * frame.mean / frame.scale + quarters * np.pi / 2, slopes))
+    found = equations_of(DenseStep(frame), 0.05)
+    assert {(wave["kind"], wave["shift"]) for wave in found["waves"]} == {("cos" if quarters % 2 else "sin", 0.0)}
+    x = np.array([0.4, -1.0, 0.7])
+    z = (x - frame.mean) / frame.scale
+    flow = frame.flow
+    slope = frame.scale * (flow.polynomial(np.concatenate([z, flow.functions(z)])) + flow.offset) / 0.05
+    np.testing.assert_allclose(value(found["rows"], waves_at(found["waves"], x)), slope, rtol=1e-9)
+
+
+def test_sizes_of_sines_are_compared_at_their_root_mean_square():
+    flow = with_functions([1, 1, 1], (0.5, 1.2, 0.0))
+    slope, shift = flow.functions.arguments.T
+    drawn = np.random.default_rng(6).normal(size=(200_000, N))
+    found = equations._waves(flow.functions, frame_of(flow=flow))[2]
+    np.testing.assert_allclose(found, np.sqrt(np.mean(np.sin(slope * drawn + shift) ** 2, axis=0)), rtol=1e-2)
+
+
+def test_a_field_with_gaussians_has_no_equations_but_a_name():
+    for kinds, words in (([0, 0, 0], "Gaussian lenses"), ([1, 0, 1], "sines and Gaussian lenses")):
+        step = DenseStep(frame_of(flow=with_functions(kinds, (0.0, 0.0, 0.0))))
+        assert equations_of(step, 0.1) is None
+        assert _closed_forms(step) == [f"vector field of degree 3 with {words}"]
+    step = DenseStep(frame_of(flow=with_functions([1, 1, 1], (0.0, 0.0, 0.0))))
+    assert _closed_forms(step) == ["vector field of degree 3 with sines"]
 
 
 def test_the_equations_of_a_map_are_its_change_in_one_step(monkeypatch):

@@ -13,7 +13,7 @@ from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
 from lln.step.dense import DenseStep
-from lln.step.frame import Flow, Polynomial, monomial_table
+from lln.step.frame import Flow, Frame, Functions, Polynomial, monomial_table
 from lln.view.page import build_page
 
 pytestmark = needs_browser
@@ -104,6 +104,35 @@ def test_polynomials_flows_and_bounds_roll_out_as_in_python(tmp_path):
     for one, right in zip(drive(tmp_path, "rollouts", {"pages": pages}), rights, strict=True):
         np.testing.assert_allclose(np.array(one["states"]), right, rtol=1e-8, atol=1e-8)
         assert np.abs(right - plain).max() > 1e-3
+
+
+def test_fields_with_functions_roll_out_as_in_python(tmp_path):
+    steps = [STEPS[name]() for name in ("flow with sines", "flow with Gaussians", "flow with both, history and inputs")]
+    pages, starts = [], [start_of(step, count=2) for step in steps]
+    for k, (step, start) in enumerate(zip(steps, starts, strict=True)):
+        file = written(tmp_path, f"functions {k}", step, np.tile(step.frame.mean, (80, 1)))
+        pages.append(asked_for(file, Probe(*start, 20)))
+    told = drive(tmp_path, "rollouts", {"pages": pages})
+    for step, (window, inputs), one in zip(steps, starts, told, strict=True):
+        assert one["errors"] == []
+        np.testing.assert_allclose(np.array(one["states"]), step.rollout(window, 20, inputs), rtol=1e-9)
+
+
+def test_the_equations_of_a_pendulum_in_degrees(tmp_path):
+    mean, scale, turn = np.array([20.0, 3.0]), np.array([30.0, 50.0]), np.pi / 180
+    # dangle/dt = rate, drate/dt = -9 sin(angle) + 2 cos(angle), the angle in degrees; one row in 0.01 of time
+    functions = Functions(np.array([[0, 1], [0, 1]]), turn * np.array([[scale[0], mean[0]], [scale[0], mean[0] + 90]]))
+    weights = 0.01 * np.array([[scale[1], 0, 0], [0, -9, 2]]) / scale[:, None]
+    flow = Flow(Polynomial(np.array([[-1, 1], [-1, 2], [-1, 3]]), weights), 0.01 * np.array([mean[1] / scale[0], 0]), 1,
+                functions)  # fmt: skip
+    none = np.zeros(0)
+    frame = Frame(mean, scale, 1, np.zeros((0, 2)), none, none, np.zeros((2, 2)), np.zeros(2), np.zeros(2), flow=flow)
+    file = tmp_path / "pendulum.html"
+    page = build_page(DenseStep(frame), Layout(("angle", "rate"), 0.01), [Series(np.tile(mean, (80, 1)))], title="P")
+    file.write_text(page)
+    told = drive(tmp_path, "rollouts", {"pages": [{"file": str(file), "hash": "", "rolls": []}]})[0]
+    assert told["errors"] == []
+    assert told["equations"] == ["dangle/dt = rate", "drate/dt = − 9 sin(0.01745 angle) + 2 cos(0.01745 angle)"]
 
 
 def test_steps_of_logarithms_roll_out_as_in_python(tmp_path):

@@ -16,7 +16,7 @@ from lln import __version__
 from lln.core.errors import InputError
 from lln.export.parts import Probe
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Frame, Polynomial
+from lln.step.frame import Array, Frame, Functions, Polynomial
 
 WIDTH = 110
 PRECISIONS = ("float", "double")
@@ -295,8 +295,9 @@ def closed_scratch(frame: Frame) -> str:
     counts = [len(part.table) for part in _polynomials(frame).values()]
     text = f"    double terms[{max(counts)}];\n" if counts else ""
     if frame.flow is not None:
-        n, m = frame.size, frame.inputs
-        text += f"    double seen[{n + m}], now[{n}], slope[4][{n}];\n"
+        n, functions = frame.size, frame.flow.functions
+        seen = n + frame.inputs + (0 if functions is None else len(functions))
+        text += f"    double seen[{seen}], now[{n}], slope[4][{n}];\n"
     return text
 
 
@@ -310,6 +311,8 @@ def closed_functions(frame: Frame, name: str) -> str:
         pieces.append(_polynomial(len(frame.polynomial.table), name))
     if frame.flow is not None:
         pieces += [table("flow_offset", frame.flow.offset, "double", "Constant part of the vector field.")]
+        if frame.flow.functions is not None:
+            pieces.append(_function_values(frame.flow.functions, frame.size + frame.inputs))
         pieces.append(_flow(frame, name))
     return "\n".join(pieces)
 
@@ -376,8 +379,26 @@ static void polynomial({name} *m)
 """
 
 
+def _function_values(functions: Functions, first: int) -> str:
+    places = table("function_table", functions.table, "int", "Functions: [function][variable, 0 Gaussian or 1 sine].")
+    numbers = table("function_arguments", functions.arguments, "double", "Their arguments: [function][slope, shift].")
+    return f"""\
+{places}
+{numbers}
+/* Gaussians and sines of single variables, which stand behind the variables. */
+static void functions(double *seen)
+{{
+    for (int k = 0; k < {len(functions)}; k++) {{
+        const double a = function_arguments[k][0] * seen[function_table[k][0]] + function_arguments[k][1];
+        seen[{first} + k] = function_table[k][1] == 1 ? sin(a) : exp(-0.5 * a * a);
+    }}
+}}
+"""
+
+
 def _flow(frame: Frame, name: str) -> str:
     assert frame.flow is not None
+    functions = "" if frame.flow.functions is None else "            functions(m->seen);\n"
     count, big, h = len(frame.flow.polynomial.table), name.upper(), np.float64(1.0 / frame.flow.substeps).item()
     inputs = f"""\
     for (int i = 0; i < {big}_INPUTS; i++)
@@ -396,7 +417,7 @@ static void flow({name} *m)
                 m->seen[i] = m->now[i] + (stage == 0 ? 0 : ahead[stage] * m->slope[stage - 1][i]);
                 m->slope[stage][i] = flow_offset[i];
             }}
-            monomials({count}, flow_table, m->seen, m->terms);
+{functions}            monomials({count}, flow_table, m->seen, m->terms);
             for (int j = 0; j < {count}; j++)
                 for (int i = 0; i < {big}_STATES; i++)
                     m->slope[stage][i] += flow_weights[j][i] * m->terms[j];

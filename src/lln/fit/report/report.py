@@ -21,7 +21,7 @@ from lln.fit.report.coverage import coverage
 from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, may_differ, measured_coverage, spread_along
 from lln.step.base import Step
 from lln.step.dense import DenseStep
-from lln.step.frame import Array
+from lln.step.frame import Array, Flow
 from lln.train.ensemble import Shape
 
 MODEL, LINEAR = "model", "linear map"
@@ -306,7 +306,7 @@ def report_of(
         dataset=dataset.digest(),
         source=dataset.source,
         input_lags=dataset.input_lags,
-        notes=_notes(dataset, noise, ready, part),
+        notes=_notes(dataset, noise, ready, part, frame.flow),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
 
@@ -354,12 +354,11 @@ _USES = {
     "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts, so it is used.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
-    "flow": "A polynomial vector field did best on held-out rollouts; no network is used (more: lln explain "
-    "no-network).",
+    "flow": "A {field} did best on held-out rollouts; no network is used (more: lln explain no-network).",
 }
 
 
-def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str) -> tuple[str, ...]:
+def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow: Flow | None) -> tuple[str, ...]:
     notes, lags = list(dataset.notes), dataset.input_lags
     if lags:
         steps = "one step before" if lags == 1 else f"up to {lags} steps before"
@@ -373,5 +372,5 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str) -> tu
             "change."
         )
     if part in _USES:
-        notes.append(_USES[part])
+        notes.append(_USES[part].format(field="" if flow is None else flow.words()))
     return tuple(notes)

@@ -308,7 +308,7 @@ def left_out_words(done: str, left_out: Mapping[str, str]) -> list[str]:
 
 def _article(part: str) -> str:
     """A kind of closed form in words, for a sentence."""
-    words = {"linear": "a linear map", "polynomial": "a polynomial", "flow": "a polynomial vector field"}
+    words = {"linear": "a linear map", "polynomial": "a polynomial", "flow": "a vector field"}
     return words.get(part, part if part in ("persistence", "drift") else f"the part {part!r}")
 
 

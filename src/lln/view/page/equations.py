@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from lln.step.base import AnyStep
-from lln.step.frame import Array, Frame, Polynomial, monomial_table
+from lln.step.frame import Array, Frame, Functions, Polynomial, monomial_table
 from lln.systems import SpectralField, System
 
 FEW = 8
 MOST_TERMS = 3000
 NEGLIGIBLE = 1e-3
 EXACT = 1e-10
+ROUNDING = 1e-9  # of the argument of a sine
 
 Powers = tuple[int, ...]
 Terms = dict[Powers, Array]
@@ -23,7 +24,8 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     """The equations of a step for the page; None if it has networks, a past, inputs, logarithms or many coordinates.
 
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
-    its terms, the largest first: the power of each coordinate and the weight in the units of the data. Terms of less
+    its terms, the largest first: the power of each coordinate and the weight in the units of the data. Behind the
+    coordinates stand sines and cosines of them, if the flow has any; one with Gaussians is not written. Terms of less
     than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
     `dt` is the time between rows in the unit that the page shows.
     """
@@ -35,19 +37,44 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
     if discrete == (frame.flow is not None):
         return None
+    functions = None if frame.flow is None else frame.flow.functions
+    if functions is not None and not functions.table[:, 1].all():
+        return None
     found = _flow_terms(frame, dt) if frame.flow is not None else _step_terms(frame)
     if len(found) > MOST_TERMS:
         return None
-    raw = _in_units(found, frame)
-    typical = np.sqrt(frame.mean**2 + frame.scale**2)
+    waves, signs, sizes = ([], [], np.zeros(0)) if functions is None else _waves(functions, frame)
+    raw = _in_units(found, frame, signs)
+    typical = np.concatenate([np.sqrt(frame.mean**2 + frame.scale**2), sizes])
     rows = [_listed(raw, i, typical) for i in range(frame.size)]
-    return {"kind": "step" if frame.flow is None else "flow", "rows": rows}
+    return {"kind": "step" if frame.flow is None else "flow", "rows": rows, "waves": waves}
+
+
+def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], list[int], Array]:
+    """Sines in the units of the data as sin or cos with a slope above zero, their signs, and their typical sizes."""
+    waves, signs = [], []
+    for place, (slope, shift) in zip(functions.table[:, 0].tolist(), functions.arguments.tolist(), strict=True):
+        moved = shift - slope * frame.mean[place] / frame.scale[place]
+        sign = -1 if slope < 0 else 1
+        quarters = round(sign * moved / (np.pi / 2))
+        rest = sign * moved - quarters * np.pi / 2
+        if abs(rest) > ROUNDING * (1.0 + abs(shift) + abs(moved)):  # neither sin nor cos
+            quarters, rest = 0, float(np.angle(np.exp(1j * sign * moved)))
+        else:
+            rest = 0.0
+        kind = ("sin", "cos")[quarters % 2]
+        waves.append({"kind": kind, "coordinate": place, "slope": abs(slope) / frame.scale[place], "shift": rest})
+        signs.append(sign if quarters % 4 < 2 else -sign)
+    slope, shift = functions.arguments.T
+    # The root mean square of a sine whose argument is normal; training data has mean 0 and spread 1 here.
+    return waves, signs, np.sqrt(0.5 * (1.0 - np.exp(-2.0 * slope**2) * np.cos(2.0 * shift)))
 
 
 def _flow_terms(frame: Frame, dt: float) -> Terms:
     assert frame.flow is not None
-    terms = _polynomial_terms(frame.flow.polynomial, frame.size)
-    _add(terms, (0,) * frame.size, frame.flow.offset)
+    count = frame.size + (0 if frame.flow.functions is None else len(frame.flow.functions))
+    terms = _polynomial_terms(frame.flow.polynomial, count)
+    _add(terms, (0,) * count, frame.flow.offset)
     return {powers: weights / dt for powers, weights in terms.items()}
 
 
@@ -60,7 +87,7 @@ def _step_terms(frame: Frame) -> Terms:
 
 
 def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
-    """Weights (n,) by the powers of the standardised coordinates."""
+    """Weights (n,) by the powers of the `size` factors: standardised coordinates, and functions behind them."""
     powers: list[Powers] = []
     terms: Terms = {}
     for index, (parent, factor) in enumerate(polynomial.table.tolist()):
@@ -70,14 +97,15 @@ def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
     return terms
 
 
-def _in_units(terms: Terms, frame: Frame) -> Terms:
-    """Replace each standardised coordinate by (x - mean) / scale and multiply out."""
+def _in_units(terms: Terms, frame: Frame, signs: list[int]) -> Terms:
+    """Replace each standardised coordinate by (x - mean) / scale and multiply out; functions change their signs."""
     raw: Terms = {}
     for powers, weights in terms.items():
         if not weights.any():
             continue
-        product: dict[Powers, float] = {(0,) * frame.size: 1.0}
-        for i, power in enumerate(powers):
+        behind = powers[frame.size :]
+        product: dict[Powers, float] = {(0,) * frame.size + behind: float(np.prod(np.power(signs, behind)))}
+        for i, power in enumerate(powers[: frame.size]):
             for _ in range(power):
                 grown: dict[Powers, float] = {}
                 for known, factor in product.items():

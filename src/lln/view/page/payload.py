@@ -89,11 +89,12 @@ def _parts(surrogate: AnyStep, arrays: Mapping[str, Any]) -> list[dict[str, Any]
         names = {"table": "polynomial_table", "weights": "polynomial_weights"}
         parts.append({"kind": "polynomial", "arrays": {short: arrays[name] for short, name in names.items()}})
     if frame.flow is not None:
-        parts.append(
-            flow_part(
-                frame.flow.polynomial.table, frame.flow.polynomial.weights, frame.flow.offset, frame.flow.substeps
-            )
+        part = flow_part(
+            frame.flow.polynomial.table, frame.flow.polynomial.weights, frame.flow.offset, frame.flow.substeps
         )
+        if frame.flow.functions is not None:
+            part["arrays"] |= {name: arrays[f"flow_{name}"] for name in ("function_table", "function_arguments")}
+        parts.append(part)
     network = _network(surrogate, arrays["gain"])
     return [*parts, network] if network else parts
 

@@ -23,11 +23,11 @@ export interface PolynomialPayload {
   arrays: Arrays<"table" | "weights">;
 }
 
-/** A polynomial vector field, advanced by the classical Runge-Kutta method; one step of data is the unit of time. */
+/** A vector field, advanced by the classical Runge-Kutta method; one step of data is the unit of time. */
 export interface FlowPayload {
   kind: "flow";
   substeps: number;
-  arrays: Arrays<"table" | "weights" | "offset">;
+  arrays: Arrays<"table" | "weights" | "offset"> & Partial<Arrays<"function_table" | "function_arguments">>;
 }
 
 export interface LensPayload {
@@ -108,7 +108,15 @@ export type AnyFrame = FramePayload | FieldFramePayload;
 export type PartPayload = LinearPayload | PolynomialPayload | FlowPayload | LensPayload | PerceptronPayload;
 export type AnyPart = PartPayload | FieldNetworkPayload;
 
-/** One term of an equation: its weight times a power of each coordinate. */
+/** sin or cos of slope * coordinate + shift. */
+export interface Wave {
+  kind: "sin" | "cos";
+  coordinate: number;
+  slope: number;
+  shift: number;
+}
+
+/** One term of an equation: its weight times a power of each coordinate, and of each wave behind them. */
 export interface Term {
   weight: number;
   powers: number[];
@@ -119,6 +127,7 @@ export interface Equations {
   kind: "flow" | "step";
   /** the terms of each coordinate, the largest first */
   rows: Term[][];
+  waves: Wave[];
 }
 
 export type RowKind = "unseen" | "chose" | "trained";

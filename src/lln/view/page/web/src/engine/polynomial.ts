@@ -1,4 +1,4 @@
-// Polynomials of features, and vector fields made of them; the true systems of presets are such fields, too.
+// Polynomials of features, and vector fields made of them and of functions of single variables; the true systems of presets are such fields, too.
 
 import { unpack, type FlowPayload, type PolynomialPayload } from "../payload";
 
@@ -34,14 +34,37 @@ export class Polynomial {
   }
 }
 
-/** dz/dt = offset + polynomial([z, inputs]) by the classical Runge-Kutta method; inputs are held. */
+/** Gaussians and sines of single variables: exp(-a^2 / 2) or sin(a) with a = slope * variable + shift. */
+class Functions {
+  readonly count: number;
+  private readonly table: Float64Array;
+  private readonly slopes: Float64Array;
+
+  constructor(payload: FlowPayload["arrays"]) {
+    this.table = payload.function_table ? unpack(payload.function_table) : new Float64Array(0);
+    this.slopes = payload.function_arguments ? unpack(payload.function_arguments) : new Float64Array(0);
+    this.count = this.table.length / 2;
+  }
+
+  /** Write the values into `variables`, from place `first` on. */
+  put(variables: Float64Array, first: number): void {
+    for (let k = 0; k < this.count; k++) {
+      const a = this.slopes[2 * k] * variables[this.table[2 * k]] + this.slopes[2 * k + 1];
+      variables[first + k] = this.table[2 * k + 1] === 1 ? Math.sin(a) : Math.exp(-0.5 * a * a);
+    }
+  }
+}
+
+/** dz/dt = offset + polynomial([z, inputs, functions]) by the classical Runge-Kutta method; inputs are held. */
 export class Flow {
   private readonly field: Polynomial;
+  private readonly functions: Functions;
   private readonly offset: Float64Array;
   private readonly substeps: number;
 
   constructor(payload: FlowPayload) {
     this.field = new Polynomial(payload.arrays);
+    this.functions = new Functions(payload.arrays);
     this.offset = unpack(payload.arrays.offset);
     this.substeps = payload.substeps;
   }
@@ -65,10 +88,12 @@ export class Flow {
 
   private slope(z: Float64Array, inputs: Float64Array): Float64Array {
     const out = this.offset.slice();
-    if (inputs.length) {
-      const joined = new Float64Array(z.length + inputs.length);
+    const known = z.length + inputs.length;
+    if (inputs.length || this.functions.count) {
+      const joined = new Float64Array(known + this.functions.count);
       joined.set(z);
       joined.set(inputs, z.length);
+      this.functions.put(joined, known);
       this.field.add(joined, out);
     } else this.field.add(z, out);
     return out;

@@ -3,7 +3,7 @@
 import { linear, segment, short } from "../draw/plot";
 import { Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
-import type { Equations, Term } from "../payload";
+import type { Equations, Term, Wave } from "../payload";
 import type { State } from "../state";
 import { element, make, type View } from "./view";
 
@@ -22,7 +22,7 @@ export class TermsView implements View {
     private readonly equations: Equations,
   ) {
     this.most = equations.rows.map(() => 0);
-    const { names } = state.payload;
+    const names = factorNames(equations, state.payload.names);
     for (const [i, terms] of equations.rows.entries()) {
       const line = make("p", `${left(equations.kind, names[i])} = ${sum(terms, names)}`, "equation");
       element("equations-list").append(line);
@@ -38,9 +38,10 @@ export class TermsView implements View {
     if (!surface.begin()) return;
     const c = colours();
     const { context } = surface;
-    const { names } = state.payload;
+    const names = factorNames(equations, state.payload.names);
     const step = Math.min(Math.floor(state.now), state.fresh);
-    const now = Float64Array.from(names, (_, i) => state.predicted(step, i));
+    const present = state.payload.names.map((_, i) => state.predicted(step, i));
+    const now = [...present, ...equations.waves.map((wave) => waveValue(wave, present))];
     const label = Math.min(170, surface.width * 0.3);
     let top = 6;
     equations.rows.forEach((terms, i) => {
@@ -71,8 +72,23 @@ export class TermsView implements View {
   }
 }
 
-function contribution(term: Term, state: Float64Array): number {
-  return term.powers.reduce((product, power, i) => product * state[i] ** power, term.weight);
+function contribution(term: Term, factors: number[]): number {
+  return term.powers.reduce((product, power, i) => product * factors[i] ** power, term.weight);
+}
+
+function waveValue(wave: Wave, state: number[]): number {
+  const a = wave.slope * state[wave.coordinate] + wave.shift;
+  return wave.kind === "sin" ? Math.sin(a) : Math.cos(a);
+}
+
+/** What terms are products of: the coordinates, and sines and cosines of them. */
+function factorNames(equations: Equations, names: string[]): string[] {
+  const waves = equations.waves.map(({ kind, coordinate, slope, shift }) => {
+    const turned = short(slope) === "1" ? names[coordinate] : `${short(slope)} ${names[coordinate]}`;
+    const moved = shift ? ` ${shift < 0 ? "−" : "+"} ${short(Math.abs(shift))}` : "";
+    return `${kind}(${turned}${moved})`;
+  });
+  return [...names, ...waves];
 }
 
 function left(kind: Equations["kind"], name: string): string {
