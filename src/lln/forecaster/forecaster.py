@@ -17,8 +17,7 @@ from lln.core.threads import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import VALID_RMSE
-from lln.evaluate.registry import Metric
+from lln.evaluate.metrics import VALID_RMSE, Metric
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe, TimeLimit
 from lln.forecaster.display import LINEAR

@@ -14,8 +14,7 @@ from lln.core.errors import choice
 from lln.core.table import human_time
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import mse_by_step, valid_prediction_steps
-from lln.evaluate.registry import Metric, apply_metric, named_metrics
+from lln.evaluate.metrics import Metric, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
 from lln.evaluate.rollout import Ending, Outcome, judge
 from lln.fit.choice.holdout import LOST
 from lln.fit.report.intervals import Intervals
