@@ -29,10 +29,10 @@ from lln.data.stream import lagged_names
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import FitReport, Recipe
 from lln.fit.report import coverage as covering
-from lln.forecaster.display import WIDTH, summary
 from lln.forecaster.layout import Layout, TrainingFingerprint
-from lln.forecaster.results import Forecast, check_level, forecast, one_step, with_bounds
-from lln.forecaster.starts import Present, Start, read_inputs, read_start
+from lln.forecaster.results import Forecast, Start, check_level, forecast, one_step, with_bounds
+from lln.forecaster.starts import Present, read_inputs, read_start
+from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import step_of
 from lln.step.frame import Array
@@ -176,7 +176,7 @@ class FittedForecaster(Estimator):
         """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
         self._fitted()
         start = read_start(x, self.layout_, self.history_, gaps=True)
-        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
+        known = self._known(inputs, 1, start)
         return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
 
     def invert(self, x: Any, inputs: Any = None) -> Any:
@@ -186,7 +186,7 @@ class FittedForecaster(Estimator):
         refused in one sentence where that does not converge.
         """
         start = self._start(x)
-        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
+        known = self._known(inputs, 1, start)
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
         before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
@@ -248,7 +248,13 @@ class FittedForecaster(Estimator):
         """The start of a rollout, its length and its known inputs, checked."""
         start, steps = self._start(x0), check_int("steps", steps, 1)
         present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
-        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
+        return start, steps, self._known(inputs, steps, start, present)
+
+    def _known(self, inputs: Any, steps: int, start: Start, present: Present | None = None) -> Array | None:
+        """The known inputs of each step with their lags; None for a model without inputs."""
+        if inputs is None and not self.input_names_:
+            return None
+        return read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
 
     def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         window, region = start.window, self.region_

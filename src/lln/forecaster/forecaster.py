@@ -20,12 +20,10 @@ from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, Metric
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe, TimeLimit
-from lln.forecaster.display import LINEAR
-from lln.forecaster.fitted import FittedForecaster
+from lln.forecaster.fitted import FittedForecaster, save
 from lln.forecaster.layout import Layout, TrainingFingerprint
-from lln.forecaster.progress import progress_for
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
-from lln.forecaster.starts import refuse_other_arrays
+from lln.forecaster.summary import LINEAR, progress_for
 from lln.models.lens import renamed_length
 from lln.systems import System
 
@@ -53,6 +51,7 @@ def export_format(path: str | os.PathLike[str], format: str | None = None) -> st
     return kind
 
 
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class LensForecaster(FittedForecaster):
     """Learn one step of a system from its trajectories, and roll it out.
 
@@ -113,54 +112,28 @@ class LensForecaster(FittedForecaster):
         n_features_in_: number of coordinates n.
     """
 
-    def __init__(
-        self,
-        *,
-        recipe: str = "lens",
-        model: str = "lens",
-        width: int | None = None,
-        depth: int | None = None,
-        basis: int | None = None,
-        optical_length: float | None = None,
-        history: int | str = "auto",
-        ridge: float | str | None = "auto",
-        members: int | None = None,
-        epochs: int | str = "auto",
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        unroll: int | str = "auto",
-        time_limit: float | None = None,
-        validation: float | None = None,
-        refit: bool = True,
-        parts: str | Sequence[str] = "auto",
-        field: Field = "auto",
-        device: str = "cpu",
-        random_state: int | None = 0,
-        verbose: bool | str = "auto",
-        horizon: float | None = None,
-    ) -> None:
-        self.recipe = recipe
-        self.model = model
-        self.width = width
-        self.depth = depth
-        self.basis = basis
-        self.optical_length = optical_length
-        self.history = history
-        self.ridge = ridge
-        self.members = members
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.unroll = unroll
-        self.time_limit = time_limit
-        self.validation = validation
-        self.refit = refit
-        self.parts = parts
-        self.field = field
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        self.horizon = horizon
+    recipe: str = "lens"
+    model: str = "lens"
+    width: int | None = None
+    depth: int | None = None
+    basis: int | None = None
+    optical_length: float | None = None
+    history: int | str = "auto"
+    ridge: float | str | None = "auto"
+    members: int | None = None
+    epochs: int | str = "auto"
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    unroll: int | str = "auto"
+    time_limit: float | None = None
+    validation: float | None = None
+    refit: bool = True
+    parts: str | Sequence[str] = "auto"
+    field: Field = "auto"
+    device: str = "cpu"
+    random_state: int | None = 0
+    verbose: bool | str = "auto"
+    horizon: float | None = None
 
     def fit(
         self,
@@ -204,7 +177,7 @@ class LensForecaster(FittedForecaster):
         """
         if y is not None:
             raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")
-        refuse_other_arrays(trajectories)
+        _refuse_other_arrays(trajectories)
         dataset = as_dataset(
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
@@ -334,8 +307,6 @@ class LensForecaster(FittedForecaster):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
-        from lln.forecaster.fitted import save
-
         save(self, path)
 
     def plot(self, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
@@ -391,6 +362,19 @@ class LensForecaster(FittedForecaster):
         from lln.export.c.export import export_c
 
         return export_c(self.surrogate_, path, **options)
+
+
+def _refuse_other_arrays(values: Any) -> None:
+    """Refuse sparse, complex and empty arrays with the words that scikit-learn asks of every estimator."""
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
+    if not isinstance(values, np.ndarray):
+        return
+    if values.dtype.kind == "c":
+        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
+    if 0 in values.shape:
+        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
+        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")
 
 
 _OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}

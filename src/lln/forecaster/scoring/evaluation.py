@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import choice
-from lln.core.table import human_time
+from lln.core.table import OURS, human_time
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import Metric, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
 from lln.evaluate.rollout import Ending, Outcome, judge
 from lln.fit.choice.holdout import LOST
 from lln.fit.report.intervals import Intervals
-from lln.forecaster import display
-from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
+from lln.forecaster.scoring.lead_skill import BASELINES, MODEL, UNFITTED, LeadSkill, lead_skill
 from lln.forecaster.scoring.scored_rows import (
     CHOOSING,
     HELD_OUT,
@@ -169,7 +169,16 @@ class Evaluation:
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the error against lead time, with the threshold of valid prediction."""
-        return display.plot_evaluation(self, title)
+        from lln.plots.forecasts import comparison_figure
+
+        errors, scored = {OURS: self.rmse_by_step}, self.many
+        if self.skill is not None:
+            errors = {OURS if name == MODEL else name: curve for name, curve in self.skill.by_step.items()}
+            scored = f"{self.skill.origins} rolling origins"
+        return comparison_figure(
+            errors, references=list(errors)[1:], threshold=self.threshold, dt=self.dt, time_unit=self.time_unit,
+            title=f"scored on {self.scored}: {scored}" if title is None else title,
+        )  # fmt: skip
 
     def to_pandas(self) -> pandas.DataFrame:
         """Error by lead time: columns time, nmse and rmse, one row for each step."""
@@ -188,7 +197,17 @@ class Evaluation:
         return f"Evaluation({self.scored}, {self.many}: normalised MSE {self.nmse:.3g}, valid for {valid})"
 
     def _repr_html_(self) -> str:
-        return display.evaluation_html(self)
+        left = "text-align:left"
+        page = _html_table(self.title, [
+            f"<th style='{left};font-weight:normal'>{escape(label)}</th><td style='{left}'>{escape(value)}</td>"
+            for label, value in self.facts().items()
+        ])  # fmt: skip
+        if self.skill is not None:
+            table = self.skill.table()
+            head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+            rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.cells()]
+            page += _html_table(table.title, [head, *rows])
+        return page + "".join(f"<p>{escape(text)}</p>" for text in self.remarks())
 
     def __str__(self) -> str:
         lines = [self.title]
@@ -254,6 +273,11 @@ class Evaluation:
                 f"square error {other.nmse:.3g}, valid for {other.valid_prediction_steps:.4g} of {other.steps} steps"
             )
         return said
+
+
+def _html_table(title: str, rows: Sequence[str]) -> str:
+    """A title, and a table of rows that are cells in HTML."""
+    return f"<div><b>{escape(title)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table></div>"
 
 
 def _plain(value: float) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.table import OURS, Table, number
+from lln.core.table import OURS, Table
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
 from lln.fit.choice.holdout import (
@@ -29,6 +29,7 @@ from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too_large
 from lln.forecaster.references.simple import Persistence, SeasonalNaive
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins
+from lln.forecaster.summary import lead_lines
 from lln.step.base import Step
 from lln.step.frame import Array
 
@@ -117,12 +118,8 @@ class LeadSkill:
     def text(self) -> str:
         """The table as plain lines."""
         places = lead_columns(self.leads)
-        width = max(len(_label(name)) for name in self.errors)
-        lines = [f"  {'steps ahead':<{width}}" + "".join(f"{self.leads[k]:>10}" for k in places)]
-        for name in self.errors:
-            cells = "".join(f"{number(float(value)):>10}" for value in self.by_lead(name)[places])
-            lines.append(f"  {_label(name):<{width}}{cells}")
-        return "\n".join(lines)
+        errors = {_label(name): list(map(float, self.by_lead(name)[places])) for name in self.errors}
+        return "\n".join(f"  {line}" for line in lead_lines([self.leads[k] for k in places], errors))
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -24,9 +24,9 @@ from lln.data.series import HORIZON, Dataset, Series
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
-from lln.forecaster.display import LINEAR
 from lln.forecaster.layout import Layout
 from lln.forecaster.scoring.lyapunov import learned_lyapunov
+from lln.forecaster.summary import LINEAR
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import AnyStep
 from lln.systems import EVERY_PRESET, System

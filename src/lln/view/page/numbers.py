@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lln import __version__
 from lln.core.provenance import version_of
-from lln.forecaster.display import LINEAR, NAIVE
+from lln.forecaster.summary import LINEAR, NAIVE
 from lln.models import LensNetwork
 from lln.models.field import FieldLensNetwork
 from lln.step.base import AnyStep
