@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError, check_int, positive
+from lln.core.table import plain
 from lln.evaluate.metrics import Array, unit_of
 from lln.systems import SpectralField, System, seeded_start, stepper
 
@@ -59,9 +60,8 @@ class LyapunovSpectrum:
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
-        values = {"exponents": self.exponents.tolist(), "error": self.error.tolist(), "dimension": [self.dimension]}
-        plain = {key: [one if np.isfinite(one) else None for one in found] for key, found in values.items()}
-        return {**plain, "dimension": plain["dimension"][0], "time": self.time, "diverged": self.diverged}
+        names = ("exponents", "error", "dimension", "time", "diverged")
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def lyapunov_spectrum(
