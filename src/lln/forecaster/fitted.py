@@ -276,6 +276,8 @@ class FittedForecaster(Estimator):
 FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"
 _HEADER_BYTES = 64 << 20
+Tensors = dict[str, np.ndarray[Any, Any]]
+Entry = tuple[str, tuple[int, ...], int, int]  # of a tensor: its dtype, shape, first and last byte
 _DTYPES = {name: np.dtype(kind) for name, kind in {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}.items()}
 
 
@@ -299,13 +301,10 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
         "last_time": forecaster.last_time_,
         "report": forecaster.report_.record(),
     }
-    tensors = {
-        **surrogate.arrays(),
-        "last_window": forecaster.last_window_,
-        "training.marks": forecaster.training_.marks,
-    }
-    if forecaster.training_.choosing is not None:
-        tensors["training.choosing"] = forecaster.training_.choosing.marks
+    training = forecaster.training_
+    tensors = {**surrogate.arrays(), "last_window": forecaster.last_window_, "training.marks": training.marks}
+    if training.choosing is not None:
+        tensors["training.choosing"] = training.choosing.marks
     content = as_bytes(
         {name: np.ascontiguousarray(value) for name, value in tensors.items()},
         metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
@@ -326,8 +325,13 @@ def _plain(value: Any) -> Any:
 
 def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LensForecaster:
     """The forecaster that `save` wrote to `path`, ready to use, its networks on `device`."""
-    place = Path(path)
-    header, tensors = _read(place)
+    place, tensors = Path(path), Tensors()
+    header, listing, begin = _head(place)
+    with place.open("rb") as file:
+        for name, (dtype, shape, first, last) in listing.items():
+            file.seek(begin + first)
+            # Sizes were held against the file's length, so this reads no more than there is.
+            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
     try:
         return _forecaster(header, tensors, torch.device(device))
     except InputError as error:
@@ -343,22 +347,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _head(Path(path))[0]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
-    header, listing, begin = _head(path)
-    tensors: Tensors = {}
-    with path.open("rb") as file:
-        for name, (dtype, shape, first, last) in listing.items():
-            file.seek(begin + first)
-            # Sizes were held against the file's length, so this reads no more than there is.
-            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
-    return header, tensors
-
-
-Tensors = dict[str, np.ndarray[Any, Any]]
-Listing = dict[str, tuple[str, tuple[int, ...], int, int]]
-
-
-def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
+def _head(path: Path) -> tuple[dict[str, Any], dict[str, Entry], int]:
     """The lln header, every tensor's place, and where tensors begin."""
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"
@@ -367,37 +356,32 @@ def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
-            raise InputError(
-                f"{path}: not a whole model file; it was cut short, or it is something else", topic="not-a-model"
-            )
+            raise _not_a_model(path, "not a whole model file; it was cut short, or it is something else")
         text = file.read(length)
     try:
         outer = json.loads(text)
         listing = {name: _entry(entry, size - 8 - length) for name, entry in outer.items() if name != "__metadata__"}
         metadata = outer.get("__metadata__") or {}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not a whole model file ({reason(error)}); it was cut short, or it is something else",
-            topic="not-a-model",
-        ) from error
+        why = f"not a whole model file ({reason(error)}); it was cut short, or it is something else"
+        raise _not_a_model(path, why) from error
     if not isinstance(metadata, dict) or "lln" not in metadata:
-        raise InputError(
-            f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration",
-            topic="not-a-model",
-        )
+        raise _not_a_model(path, "a safetensors file, but not one that lln wrote; it holds no lln configuration")
     spans = sorted((first, last) for _, _, first, last in listing.values())
     if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
-        raise InputError(
-            f"{path}: not a whole model file; its tensors and its length do not agree, was it cut short?",
-            topic="not-a-model",
-        )
+        why = "not a whole model file; its tensors and its length do not agree, was it cut short?"
+        raise _not_a_model(path, why)
     header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
     if broken(path, metadata, "lln"):
-        raise InputError(f"{path}: not a whole model file; {BROKEN}, so save the model again", topic="not-a-model")
+        raise _not_a_model(path, f"not a whole model file; {BROKEN}, so save the model again")
     return header, listing, 8 + length
 
 
-def _entry(entry: Any, room: int) -> tuple[str, tuple[int, ...], int, int]:
+def _not_a_model(path: Path, why: str) -> InputError:
+    return InputError(f"{path}: {why}", topic="not-a-model")
+
+
+def _entry(entry: Any, room: int) -> Entry:
     """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
     dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     if dtype not in _DTYPES:
@@ -449,14 +433,7 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
     window = tensors["last_window"]
     if window.shape != (surrogate.frame.history, layout.size):
         raise ValueError(f"last_window has shape {window.shape}")
-    return forecaster.assemble(
-        surrogate,
-        Recipe.from_record(header["recipe"]),
-        report,
-        layout,
-        TrainingFingerprint.from_record(
-            header["training"], tensors["training.marks"], tensors.get("training.choosing")
-        ),
-        window,
-        float(header["last_time"]),
-    )
+    marks = (tensors["training.marks"], tensors.get("training.choosing"))
+    training = TrainingFingerprint.from_record(header["training"], *marks)
+    recipe = Recipe.from_record(header["recipe"])
+    return forecaster.assemble(surrogate, recipe, report, layout, training, window, float(header["last_time"]))

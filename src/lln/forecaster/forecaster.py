@@ -234,15 +234,10 @@ class LensForecaster(FittedForecaster):
         known = series.input_rows(last - 1, last)
         inputs = [] if known is None else [float(value) for value in known[0]]
         fit = dataclasses.replace(fit, report=dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs))
-        return self.assemble(
-            fit.surrogate,
-            fit.recipe,
-            fit.report,
-            Layout.of(dataset),
-            TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows),
-            np.asarray(series.rows(last - history, last), dtype=np.float64),
-            float(series.start + (last - 1) * dataset.dt),
-        )
+        training = TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows)
+        window = np.asarray(series.rows(last - history, last), dtype=np.float64)
+        time = float(series.start + (last - 1) * dataset.dt)
+        return self.assemble(fit.surrogate, fit.recipe, fit.report, Layout.of(dataset), training, window, time)
 
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
         """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""

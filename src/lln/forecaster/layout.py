@@ -230,19 +230,22 @@ class Layout:
 
     def record(self) -> dict[str, Any]:
         """Everything as plain values, for a model file."""
-        return {
-            "dt": self.dt,
-            "names": list(self.names),
-            "space": list(self.space),
-            "channels": list(self.channels),
-            "coords": [[name, np.asarray(values).tolist()] for name, values in self.coords.items()],
-            "input_names": list(self.input_names),
-            "time_name": self.time_name,
-            "units": dict(self.units),
-            "source": self.source,
-            "frequency": self.frequency,
-            **({"time_zone": self.time_zone} if self.time_zone else {}),
-        }
+        order = (
+            "dt",
+            "names",
+            "space",
+            "channels",
+            "coords",
+            "input_names",
+            "time_name",
+            "units",
+            "source",
+            "frequency",
+        )
+        found = {name: getattr(self, name) for name in (*order, *(["time_zone"] if self.time_zone else []))}
+        lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}
+        coords = [[name, np.asarray(values).tolist()] for name, values in self.coords.items()]
+        return {**found, **lists, "coords": coords, "units": dict(self.units)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Layout:
@@ -299,26 +302,16 @@ class TrainingFingerprint:
     Short runs of consecutive rows are hashed, so that rows are recognised in any other file, cut, order or precision
     that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the
     rows between two of them share their fate.
-
-    Attributes:
-        source: what the data was called.
-        rows: (trajectory, first row, last row + 1) for each part that trained.
-        held_out: the parts that only helped to choose.
-        total: rows of the data in all.
-        run: rows in one hash.
-        stride: one in so many hashes is kept.
-        marks: sorted hashes.
-        choosing: the same of the rows that only helped to choose; None where every row trained, or is not known.
     """
 
-    source: str
-    rows: tuple[Part, ...]
-    held_out: tuple[Part, ...]
-    total: int
-    run: int
-    stride: int
-    marks: Marks
-    choosing: TrainingFingerprint | None = None
+    source: str  # what the data was called
+    rows: tuple[Part, ...]  # (trajectory, first row, last row + 1) for each part that trained
+    held_out: tuple[Part, ...]  # the parts that only helped to choose
+    total: int  # rows of the data in all
+    run: int  # rows in one hash
+    stride: int  # one in so many hashes is kept
+    marks: Marks  # sorted hashes
+    choosing: TrainingFingerprint | None = None  # the same of the rows that only helped to choose
 
     @classmethod
     def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> TrainingFingerprint:
@@ -362,16 +355,9 @@ class TrainingFingerprint:
 
     def record(self) -> dict[str, Any]:
         """Everything but the marks as plain values, for a model file."""
-        choosing = {} if self.choosing is None else {"choosing": self.choosing.record()}
-        return {
-            **choosing,
-            "source": self.source,
-            "rows": [list(part) for part in self.rows],
-            "held_out": [list(part) for part in self.held_out],
-            "total": self.total,
-            "run": self.run,
-            "stride": self.stride,
-        }
+        found: dict[str, Any] = {} if self.choosing is None else {"choosing": self.choosing.record()}
+        found |= {name: getattr(self, name) for name in ("source", "rows", "held_out", "total", "run", "stride")}
+        return found | {name: [list(part) for part in found[name]] for name in ("rows", "held_out")}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], marks: Marks, choosing: Marks | None = None) -> TrainingFingerprint:

@@ -51,11 +51,9 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
 
 
 def _from_array(x0: Any, layout: Layout, history: int) -> Start:
-    values, kind = numbers("x0", x0), "flat"
-    if layout.space:
-        shape = layout.shape
-        if len(shape) > 1 and values.shape[-len(shape) :] == shape:
-            values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
+    values, kind, shape = numbers("x0", x0), "flat", layout.shape
+    if layout.space and len(shape) > 1 and values.shape[-len(shape) :] == shape:
+        values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
     if values.ndim < 1 or values.shape[-1] != layout.size:
         raise InputError(_expected(values.shape, layout, history), topic="other-size")
     if history > 1 and (values.ndim < 2 or values.shape[-2] != history):
@@ -107,15 +105,9 @@ def _too_few(shape: tuple[int, ...], layout: Layout, history: int) -> str:
 def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history: int) -> Start:
     import xarray as xr
 
-    kind, name = "dataarray", None
-    array: xr.DataArray
-    if isinstance(x0, xr.Dataset):
-        kind = "dataset"
-        array, name = _one_array(x0, layout)
-    else:
-        array = x0
-    time = layout.time_name
-    given = [*layout.directions]
+    kind = "dataset" if isinstance(x0, xr.Dataset) else "dataarray"
+    array, name = _one_array(x0, layout) if isinstance(x0, xr.Dataset) else (x0, None)
+    time, given = layout.time_name, list(layout.directions)
     missing = [dim for dim in given if dim not in array.dims]
     if missing:
         raise InputError(
@@ -205,11 +197,10 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
         given = table.index
     times = None if given is None else _clock(given.to_numpy(), layout.time_name)
-    zone = None if given is None else getattr(given.dtype, "tz", None)
-    named = "" if zone is None else str(zone)
+    zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
     if len(table) == history:
-        return Start(values, "table", None if times is None else times[-1], zone=named)
-    return Start(values[:, None, :], "table", times, zone=named)
+        return Start(values, "table", None if times is None else times[-1], zone=zone)
+    return Start(values[:, None, :], "table", times, zone=zone)
 
 
 def _clock(times: Any, name: str) -> Any:
@@ -358,7 +349,9 @@ def _columns(inputs: Any, names: tuple[str, ...]) -> Any:
     """Named inputs in the model's order; anything else as it is."""
     if not (isinstance(inputs, Mapping) or type(inputs).__module__.partition(".")[0] in ("pandas", "xarray")):
         return inputs
-    held = {str(key): inputs[key] for key in (inputs if isinstance(inputs, Mapping) else _keys(inputs))}
+    # A bare labelled array holds no names.
+    keys = inputs if isinstance(inputs, Mapping) else getattr(inputs, "data_vars", getattr(inputs, "columns", ()))
+    held = {str(key): inputs[key] for key in keys}
     if not held:
         return inputs
     for name in names:
@@ -367,10 +360,3 @@ def _columns(inputs: Any, names: tuple[str, ...]) -> Any:
     parts = [numbers(f"inputs[{name!r}]", held[name]) for name in names]
     shape = next((part.shape for part in parts if part.ndim), ())
     return np.stack([np.broadcast_to(part, shape) if part.ndim == 0 else part for part in parts], axis=-1)
-
-
-def _keys(inputs: Any) -> list[Any]:
-    """Names inside a table or an xarray Dataset; none in a bare labelled array."""
-    if hasattr(inputs, "data_vars"):
-        return list(inputs.data_vars)
-    return list(inputs.columns) if hasattr(inputs, "columns") else []

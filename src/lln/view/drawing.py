@@ -20,29 +20,17 @@ HIGHLIGHTS = 3
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """One input on its way through a lens network.
+    """One input on its way through a lens network."""
 
-    Attributes:
-        positions: y of every ray behind every layer, the embedding first, (D + 1, h).
-        angles: theta, the same shape.
-        strength: root mean square of the turn that each lens can give over its control points, (D,).
-        profile_at: positions at which a lens is sampled, (P,).
-        profiles: s phi of each layer and ray at those positions, (D, h, P).
-        length: flight between two lenses.
-        basis: control points K of a lens.
-        n_in: size of the input.
-        n_out: size of the output.
-    """
-
-    positions: Array
-    angles: Array
-    strength: Array
-    profile_at: Array
-    profiles: Array
-    length: float
-    basis: int
-    n_in: int
-    n_out: int
+    positions: Array  # y of every ray behind every layer, the embedding first, (D + 1, h)
+    angles: Array  # theta, the same shape
+    strength: Array  # root mean square of the turn that each lens can give over its control points, (D,)
+    profile_at: Array  # positions at which a lens is sampled, (P,)
+    profiles: Array  # s phi of each layer and ray at those positions, (D, h, P)
+    length: float  # flight between two lenses
+    basis: int  # control points K of a lens
+    n_in: int  # size of the input
+    n_out: int  # size of the output
 
     @property
     def depth(self) -> int:

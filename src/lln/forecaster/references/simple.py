@@ -331,19 +331,12 @@ def _principal_axes(spread: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Windows of the past as features, with what came next; of very many, an even choice.
+    """Windows of the past as features, with what came next; of very many, an even choice."""
 
-    Attributes:
-        frame: units of the features, without a linear part.
-        features: (P, F).
-        present: (P, n), in the units of the data.
-        target: (P, n), the state after it.
-    """
-
-    frame: Frame
-    features: Array
-    present: Array
-    target: Array
+    frame: Frame  # units of the features, without a linear part
+    features: Array  # (P, F)
+    present: Array  # (P, n), in the units of the data
+    target: Array  # (P, n), the state after it
 
     @classmethod
     def of(cls, dataset: Dataset, history: int) -> Memory:

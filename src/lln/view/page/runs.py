@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.forecaster.layout import TrainingFingerprint
+from lln.forecaster.scoring.scored_rows import true_runs
 
 # Numbers of data that a page carries at most: without rounding, in 16 bits, and in 8 bits (6 MB).
 EXACT, FINE, COARSE = 64_000, 2_000_000, 6_000_000
@@ -25,19 +26,12 @@ Mark = tuple[int, int, str]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trajectory without gaps on the page.
-
-    Attributes:
-        series: its rows.
-        first_row: number of its first row in the file.
-        marks: (first, last + 1, "unseen" | "chose" | "trained"), counted from the first row here; () if unknown.
-        begin: row here from which the first rollout starts.
-    """
+    """A trajectory without gaps on the page; rows are counted from its first one."""
 
     series: Series
-    first_row: int = 0
-    marks: tuple[Mark, ...] = ()
-    begin: int = 0
+    first_row: int = 0  # number of its first row in the file
+    marks: tuple[Mark, ...] = ()  # (first, last + 1, "unseen" | "chose" | "trained"); () if unknown
+    begin: int = 0  # row from which the first rollout starts
 
     @classmethod
     def of(cls, given: Run | Series, history: int) -> Run:
@@ -103,7 +97,7 @@ def _kinds(data: Dataset, training: TrainingFingerprint | None) -> list[NDArray[
 def _unseen_pieces(kinds: NDArray[np.int8], part: tuple[int, int, int], history: int) -> list[tuple[int, int, int]]:
     """Stretches of unseen rows inside `part`, each with the rows before it that a start needs."""
     index, first, last = part
-    edges = np.flatnonzero(np.diff(np.r_[0, kinds[first:last] == 0, 0].astype(np.int8))).reshape(-1, 2) + first
+    edges = true_runs(kinds[first:last] == 0) + first
     return [(index, max(first, int(a) - history), int(b)) for a, b in edges if b - max(first, a - history) > history]
 
 
