@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.core.table import human_time
+from lln.core.table import human_time, plain
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
 from lln.data.series import Series
@@ -230,22 +230,10 @@ class Layout:
 
     def record(self) -> dict[str, Any]:
         """Everything as plain values, for a model file."""
-        order = (
-            "dt",
-            "names",
-            "space",
-            "channels",
-            "coords",
-            "input_names",
-            "time_name",
-            "units",
-            "source",
-            "frequency",
-        )
-        found = {name: getattr(self, name) for name in (*order, *(["time_zone"] if self.time_zone else []))}
-        lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}
+        names = ["dt", "names", "space", "channels", "coords", "input_names", "time_name", "units", "source"]
+        names += ["frequency", "time_zone"] if self.time_zone else ["frequency"]
         coords = [[name, np.asarray(values).tolist()] for name, values in self.coords.items()]
-        return {**found, **lists, "coords": coords, "units": dict(self.units)}
+        return {name: plain(getattr(self, name)) for name in names} | {"coords": coords}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Layout:

@@ -93,9 +93,8 @@ def forecast_figure(
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
-            axis.set_ylim(
-                *_limits(np.concatenate([one[:, j] for one in drawn]), None if truth is None else truth[:, j])
-            )
+            right = None if truth is None else truth[:, j]
+            axis.set_ylim(*_limits(np.concatenate([one[:, j] for one in drawn]), right))
             _draw_marks(axis, marks, with_words=j == 0)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
@@ -127,27 +126,27 @@ def field_forecast_figure(
         marks: moments to mark by a vertical line.
         title: title of the figure.
     """
-    panels = {"forecast": field} if truth is None else {"truth": truth, "forecast": field}
+    limits = _field_limits(field if truth is None else truth)
+    panels = [("forecast", field, limits)]
+    if truth is not None:
+        wrong = field - truth
+        size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
+        error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
+        panels = [("truth", truth, limits), *panels, ("error: forecast − truth", wrong, error)]
     with house_style():
-        count = len(panels) + (truth is not None)
-        figure = new_figure(height=0.9 + 1.6 * count)
-        axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-        limits = _field_limits(field if truth is None else truth)
-        for axis, (name, values) in zip(axes, panels.items(), strict=False):
-            image = axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **limits)
+        figure = new_figure(height=0.9 + 1.6 * len(panels))
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        images = []
+        for axis, (name, values, colours) in zip(axes, panels, strict=True):
+            images.append(axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **colours))
             axis.set_title(name)
-        bar = colour_bar(figure, image, list(axes[: len(panels)]), aspect=14 * len(panels))
-        label_bar(bar, labels[2])
-        if truth is not None:
-            wrong = field - truth
-            size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
-            error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
-            image = axes[-1].pcolormesh(times, grid, wrong.T, shading="nearest", rasterized=True, **error)
-            axes[-1].set_title("error: forecast − truth")
-            colour_bar(figure, image, axes[-1], aspect=14)
-        for axis in axes:
             axis.grid(False)
             axis.set_ylabel(labels[1])
+        states = axes[:2] if len(panels) > 1 else axes
+        label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
+        if truth is not None:
+            colour_bar(figure, images[-1], axes[-1], aspect=14)
+        for axis in axes:  # behind the colour bars, since a mark reads the limits of the axes
             _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
@@ -235,17 +234,10 @@ def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool, inside: boo
             late = at > (low + high) / 2
             edge = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75 if inside else 0.0}
             axis.annotate(
-                words,
-                (time, 1.0),
-                (-3 if late else 3, -3 - 11 * k if inside else 3 + 10 * k),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=VERMILION,
-                ha="right" if late else "left",
-                va="top" if inside else "bottom",
-                bbox=edge,
-            )
+                words, (time, 1.0), (-3 if late else 3, -3 - 11 * k if inside else 3 + 10 * k),
+                xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=7.5, color=VERMILION,
+                ha="right" if late else "left", va="top" if inside else "bottom", bbox=edge,
+            )  # fmt: skip
 
 
 def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> Colorbar:
