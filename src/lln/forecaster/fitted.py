@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from lln import __version__
-from lln.core.errors import InputError, check_int, did_you_mean, reason
+from lln.core.errors import InputError, check_int, choice, did_you_mean, reason
 from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.data.series import HORIZON
 from lln.data.stream import lagged_names
@@ -223,6 +223,30 @@ class FittedForecaster(Estimator):
         self._fitted()
         return summary(self.layout_, self.recipe_, self.report_, self.training_, check_int("width", width, 40))
 
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
+        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
+
+        Args:
+            path: a file ending in .onnx or .pt2, or a folder for C.
+            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
+            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
+        """
+        self._fitted()
+        kind = export_format(path, format)
+        options["window"] = self.last_window_
+        if kind == "torch":
+            from lln.export.torch import export_torch
+
+            return export_torch(self.surrogate_, path, **options)
+        options |= {"names": self.names_, "input_names": self.input_columns_}
+        if kind == "onnx":
+            from lln.export.onnx import export_onnx
+
+            return export_onnx(self.surrogate_, path, **options)
+        from lln.export.c.export import export_c
+
+        return export_c(self.surrogate_, path, **options)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -271,6 +295,18 @@ class FittedForecaster(Estimator):
         if not (lenses and frame.gain.any()):
             return None
         return covering.coverage(lenses, features, getattr(frame, "static", None))
+
+
+EXPORTS = ("onnx", "c", "torch")
+_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
+
+
+def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """The format of an export: the given one, or that of the ending of `path`."""
+    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+    if kind is None:
+        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
+    return kind
 
 
 FORMAT = 2  # 2 adds polynomials, flow and bounds

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.errors import InputError, check_int, choice, did_you_mean
+from lln.core.errors import InputError, check_int, did_you_mean
 from lln.core.threads import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import HORIZON, Dataset
@@ -37,18 +37,8 @@ if TYPE_CHECKING:
     from lln.view.page.build import InlinePage
 
 WINDOWS = 64
-EXPORTS = ("onnx", "c", "torch")
-_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
 # Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
 _ORBITS, _ORBIT_VALUES = 16, 20_000
-
-
-def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
-    """The format of an export: the given one, or that of the ending of `path`."""
-    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
-    if kind is None:
-        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
-    return kind
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
@@ -333,30 +323,6 @@ class LensForecaster(FittedForecaster):
 
         self._fitted()
         return inline_page(self, data, height=height, **options)
-
-    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
-        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
-
-        Args:
-            path: a file ending in .onnx or .pt2, or a folder for C.
-            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
-            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
-        """
-        self._fitted()
-        kind = export_format(path, format)
-        options["window"] = self.last_window_
-        if kind == "torch":
-            from lln.export.torch import export_torch
-
-            return export_torch(self.surrogate_, path, **options)
-        options |= {"names": self.names_, "input_names": self.input_columns_}
-        if kind == "onnx":
-            from lln.export.onnx import export_onnx
-
-            return export_onnx(self.surrogate_, path, **options)
-        from lln.export.c.export import export_c
-
-        return export_c(self.surrogate_, path, **options)
 
 
 def _refuse_other_arrays(values: Any) -> None:

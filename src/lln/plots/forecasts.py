@@ -142,12 +142,11 @@ def field_forecast_figure(
             axis.set_title(name)
             axis.grid(False)
             axis.set_ylabel(labels[1])
+            _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
         states = axes[:2] if len(panels) > 1 else axes
         label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
         if truth is not None:
             colour_bar(figure, images[-1], axes[-1], aspect=14)
-        for axis in axes:  # behind the colour bars, since a mark reads the limits of the axes
-            _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)

@@ -35,7 +35,7 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
     if discrete == (frame.flow is not None):
         return None
-    found = _flow_terms(frame, dt) if frame.flow is not None else _step_terms(frame)
+    found = _terms(frame, dt)
     if len(found) > MOST_TERMS:
         return None
     raw = _in_units(found, frame)
@@ -44,23 +44,21 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     return {"kind": "step" if frame.flow is None else "flow", "rows": rows}
 
 
-def _flow_terms(frame: Frame, dt: float) -> Terms:
-    assert frame.flow is not None
-    terms = _polynomial_terms(frame.flow.polynomial, frame.size)
-    _add(terms, (0,) * frame.size, frame.flow.offset)
-    return {powers: weights / dt for powers, weights in terms.items()}
-
-
-def _step_terms(frame: Frame) -> Terms:
-    terms: Terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
+def _terms(frame: Frame, dt: float) -> Terms:
+    """Weights (n,) by the powers of the standardised coordinates: of a flow per unit of time, else of one step."""
+    nothing = (0,) * frame.size
+    if frame.flow is not None:
+        terms = _polynomial_terms(frame.flow.polynomial, frame.size)
+        _add(terms, nothing, frame.flow.offset)
+        return {powers: weights / dt for powers, weights in terms.items()}
+    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
     for i in range(frame.size):
         _add(terms, tuple(int(i == j) for j in range(frame.size)), frame.matrix[:, i])
-    _add(terms, (0,) * frame.size, frame.offset)
+    _add(terms, nothing, frame.offset)
     return terms
 
 
 def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
-    """Weights (n,) by the powers of the standardised coordinates."""
     powers: list[Powers] = []
     terms: Terms = {}
     for index, (parent, factor) in enumerate(polynomial.table.tolist()):
@@ -132,11 +130,9 @@ def polynomial_field(system: System) -> tuple[Any, Array, Array] | None:
 
 def _local_table(n: int) -> Any:
     """Each coordinate, its square and cube, and its product with the next one, on a ring."""
-    rows = [(-1, i) for i in range(n)]
-    rows += [(i, i) for i in range(n)]
-    rows += [(n + i, i) for i in range(n)]
-    rows += [(i, (i + 1) % n) for i in range(n)]
-    return np.asarray(rows, dtype=np.int64)
+    one = np.arange(n)
+    parents, factors = [np.full(n, -1), one, n + one, one], [one, one, one, (one + 1) % n]
+    return np.stack([np.concatenate(parents), np.concatenate(factors)], axis=1)
 
 
 def _closed(table: Any, used: Any) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -58,18 +59,18 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
     if known and not any((kinds[i][first + history : last] == 0).any() for i, first, last in parts):
         what = "those it was trained on"
     notes: list[str] = []
-    total = sum(last - first for _, first, last in parts) * data.size
-    if total > most_numbers(data) and what == "those that did not train":
+    rows = sum(last - first for _, first, last in parts)
+    if rows * data.size > most_numbers(data) and what == "those that did not train":
         parts = [piece for part in parts for piece in _unseen_pieces(kinds[part[0]], part, history)]
-        left_out = (total - sum(last - first for _, first, last in parts) * data.size) // data.size
+        left_out = rows - sum(last - first for _, first, last in parts)
         notes.append(f"{left_out:,} rows that trained the model are not on this page, to keep it small.")
-    alone = {index: sum(part[0] == index for part in parts) == 1 for index, _, _ in parts}
-    runs = [_run(data, part, kinds[part[0]] if known else None, history, alone[part[0]]) for part in parts]
+    pieces = Counter(index for index, _, _ in parts)
+    runs = [_run(data, part, kinds[part[0]] if known else None, history, pieces[part[0]] == 1) for part in parts]
     runs.sort(key=lambda run: -_longest_unseen(run, history)[1])
     runs = _cut(runs, data, history, notes)
-    names = [run.series.name for run in runs]
+    names = Counter(run.series.name for run in runs)
     for k, run in enumerate(runs):
-        if names.count(run.series.name) > 1:
+        if names[run.series.name] > 1:
             runs[k] = replace(run, series=replace(run.series, name=f"{run.series.name} {k + 1}"))
     return runs, what, notes
 
@@ -112,16 +113,15 @@ def _run(data: Dataset, part: tuple[int, int, int], kinds: Any, history: int, al
         edges = np.r_[0, np.flatnonzero(np.diff(here)) + 1, len(here)]
         names = (UNSEEN, CHOSE, TRAINED)
         marks = tuple((int(a), int(b), names[here[a]]) for a, b in pairwise(edges))
-    run = Run(series, first, marks, history - 1)
-    begin, _ = _longest_unseen(run, history)
-    return replace(run, begin=begin)
+    run = Run(series, first, marks)
+    return replace(run, begin=_longest_unseen(run, history)[0])
 
 
 def _longest_unseen(run: Run, history: int) -> tuple[int, int]:
     """The start before the longest stretch of unseen rows, and the length of that stretch."""
-    found = [(b - max(a, history), max(a, history) - 1) for a, b, kind in run.marks if kind == UNSEEN]
     if not run.marks:
         return history - 1, len(run.series) - history
+    found = [(b - max(a, history), max(a, history) - 1) for a, b, kind in run.marks if kind == UNSEEN]
     length, begin = max(found, default=(0, history - 1))
     return (begin, length) if length > 0 else (history - 1, 0)
 
