@@ -1,4 +1,4 @@
-"""How models and results are shown: text and HTML for a notebook, figures, tables, the summary of a fit."""
+"""How forecasts are shown: text and HTML for a notebook, and figures."""
 
 from __future__ import annotations
 
@@ -49,9 +49,6 @@ def time_label(layout: Layout, times: Any) -> str:
     return f"{layout.time_name} (UTC)" if layout.time_zone else layout.time_name
 
 
-# ---- forecasts
-
-
 def forecast_words(forecast: Forecast) -> str:
     """One line: how many steps of what, from when to when, and how it ended."""
     layout, times = forecast.layout, np.atleast_2d(forecast.dates)[0]
@@ -66,11 +63,9 @@ def forecast_words(forecast: Forecast) -> str:
 
 def forecast_html(forecast: Forecast) -> str:
     """The line, and the first and last rows of the table of a single rollout."""
-    words = html.escape(forecast_words(forecast))
-    if forecast.array.ndim != 2 or forecast.layout.size > 2 * MOST_PANELS:
-        return f"<p>{words}</p>"
-    table = forecast.to_pandas().to_html(max_rows=ROWS_SHOWN, border=0)
-    return f"<p>{words}</p>{table}"
+    small = forecast.array.ndim == 2 and forecast.layout.size <= 2 * MOST_PANELS
+    table = forecast.to_pandas().to_html(max_rows=ROWS_SHOWN, border=0) if small else ""
+    return f"<p>{html.escape(forecast_words(forecast))}</p>{table}"
 
 
 def plot_forecast(
@@ -180,14 +175,11 @@ def _moments(
     """Steps worth marking: the end of the valid prediction, of the training region, or of the rollout."""
     found: list[tuple[int, str]] = []
     if truth is not None:
-        known = np.flatnonzero(np.isfinite(truth).all(axis=1))
-        known = known[known > 0]
+        known = 1 + np.flatnonzero(np.isfinite(truth[1:]).all(axis=1))
         scale = forecast.scale if forecast.scale is not None else np.nanstd(truth, axis=0)
         if len(known) and (np.asarray(scale) > 0).all():
-            errors = rmse_by_step(states[known], truth[known], scale)
-            bad = np.flatnonzero(errors > threshold)
-            if len(bad):
-                found.append((int(known[bad[0]]) - 1, f"valid for {int(known[bad[0]]) - 1} steps"))
+            bad = known[rmse_by_step(states[known], truth[known], scale) > threshold]
+            found += [(int(bad[0]) - 1, f"valid for {int(bad[0]) - 1} steps")] if len(bad) else []
     outcome = forecast.outcomes[start] if start < len(forecast.outcomes) else forecast.outcome
     if outcome.left is not None:
         found.append((outcome.left, "leaves the training region"))
@@ -199,9 +191,6 @@ def _time(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return np.datetime_as_string(value, unit="s").removesuffix("T00:00:00")
     return str(value) if isinstance(value, np.timedelta64) else f"{float(value):.6g}"
-
-
-# ---- models
 
 
 def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -106,19 +106,9 @@ class Layout:
     @classmethod
     def of(cls, dataset: Dataset) -> Layout:
         """The layout of a dataset's states."""
-        return cls(
-            tuple(dataset.names),
-            float(dataset.dt),
-            tuple(int(size) for size in dataset.space),
-            tuple(dataset.channels),
-            {str(name): np.asarray(values) for name, values in dataset.coords.items()},
-            tuple(dataset.input_names),
-            str(dataset.time_name),
-            {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
-            str(dataset.source),
-            dataset.frequency,
-            dataset.time_zone,
-        )
+        found = {one.name: getattr(dataset, one.name) for one in fields(cls)}
+        units = {dataset.time_name if key == "time" else key: unit for key, unit in dataset.units.items()}
+        return cls.from_record({**found, "coords": dataset.coords.items(), "units": units})
 
     def read(self, x: Any, **words: Any) -> Dataset:
         """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
@@ -197,9 +187,10 @@ class Layout:
                 topic="other-size",
             )
         if len(dataset.input_names) != len(self.input_names):
+            named = f" ({', '.join(self.input_names)})" if self.input_names else ""
             raise InputError(
                 f"{dataset.source}: it has {len(dataset.input_names)} known inputs, but this model was fitted with "
-                f"{len(self.input_names)}{_named(self.input_names)}; name them with --inputs (in Python: "
+                f"{len(self.input_names)}{named}; name them with --inputs (in Python: "
                 "inputs=) as in fit",
                 topic="inputs-needed",
             )
@@ -277,10 +268,6 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
         return True
     made_up = [tuple(f"{word}{i}" for i in range(len(own))) for word in ("x", "input")]
     return set(found) != set(own) and (found in made_up or own in made_up)
-
-
-def _named(names: tuple[str, ...]) -> str:
-    return f" ({', '.join(names)})" if names else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Figures of one forecast: curves, a field over time, or snapshots of a field in the plane."""
+"""Figures of a forecast (curves, a field over time, or snapshots of a field in the plane) and of errors by step."""
 
 from __future__ import annotations
 
@@ -62,17 +62,9 @@ def forecast_figure(
 ) -> Figure:
     """Each coordinate against time: forecast in colour, its interval shaded, the truth as a wide grey line below it.
 
-    Args:
-        times: numbers or dates, (time,).
-        states: (time, n).
-        labels: name and unit of each coordinate, n.
-        time_label: label of the time axis.
-        truth: (time, n); NaN where it is unknown.
-        interval: bounds around the forecast.
-        members: forecasts of the members of an ensemble, (members, time, n), drawn as thin lines.
-        past: times and states (rows, n) that lead to the start.
-        marks: moments to mark by a vertical line.
-        title: title of the figure.
+    Times are numbers or dates, (time,); states (time, n) have n labels with units; the truth is (time, n), NaN where it
+    is unknown. Members of an ensemble, (members, time, n), are thin lines, `past` is the times and states (rows, n)
+    that lead to the start, and each mark is a vertical line.
     """
     style, count = look("lens"), len(labels)
     with house_style():
@@ -117,14 +109,8 @@ def field_forecast_figure(
 ) -> Figure:
     """A field over time and one direction of space; with a truth, also the truth and the error.
 
-    Args:
-        times: numbers or dates, (time,).
-        field: forecast, (time, points).
-        grid: positions of the points.
-        labels: of the time axis, the space axis and the field.
-        truth: as `field`, NaN where it is unknown.
-        marks: moments to mark by a vertical line.
-        title: title of the figure.
+    The forecast and the truth, NaN where it is unknown, are (time, points); `grid` holds the positions of the points,
+    and `labels` are those of the time axis, the space axis and the field. Each mark is a vertical line.
     """
     limits = _field_limits(field if truth is None else truth)
     panels = [("forecast", field, limits)]
@@ -164,13 +150,8 @@ def snapshot_figure(
 ) -> Figure:
     """A field in the plane at several moments, with the truth above the forecast.
 
-    Args:
-        moments: title of each column.
-        fields: forecast at these moments, (moments, rows, columns).
-        axes_of_space: label and positions of the vertical and of the horizontal axis.
-        label: name and unit of the field.
-        truth: as `fields`.
-        title: title of the figure.
+    Fields are (moments, rows, columns) under the titles `moments`; `axes_of_space` holds label and positions of the
+    vertical and of the horizontal axis, and `label` is name and unit of the field.
     """
     rows = {"forecast": fields} if truth is None else {"truth": truth, "forecast": fields}
     (up, y), (across, x) = axes_of_space
