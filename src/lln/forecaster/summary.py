@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
 from lln.core.table import OURS, human_time, number
-from lln.fit.choice.holdout import lead_columns
-from lln.forecaster.layout import Layout, TrainingFingerprint
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lln.fit.options import FitReport, Recipe
+    from lln.forecaster.layout import Layout, TrainingFingerprint
 
 Listener = Callable[[Any], None]
 _LONG_MESSAGE = 24  # columns; longer messages have a line of their own above the bars
@@ -285,6 +284,8 @@ def _held_out(report: FitReport) -> str:
 
 def _by_lead(report: FitReport) -> list[str]:
     """Errors at a few lead times, a line for the model and for each simple method beside it."""
+    from lln.fit.choice.holdout import lead_columns  # not above: the command line shows progress without torch
+
     if not report.skill or not report.lead_times:
         return []
     places = lead_columns(report.lead_times, _LEADS)
