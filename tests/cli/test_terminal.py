@@ -13,7 +13,7 @@ from lln.cli.doctor import doctor
 from lln.cli.fit import verdict
 from lln.core.table import Table
 from lln.fit.options import FitReport
-from lln.forecaster.progress import Bars
+from lln.forecaster.summary import Bars
 
 WIDE = Table(
     ["model", "NMSE", "RMSE", "valid steps", "valid time", "Lyapunov times", "parameters", "seconds"],

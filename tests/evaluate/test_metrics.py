@@ -10,7 +10,7 @@ from lln.evaluate import (
     rollout,
     valid_prediction_steps,
 )
-from lln.evaluate.registry import METRICS, named_metrics
+from lln.evaluate.metrics import METRICS, named_metrics
 
 
 def test_errors_are_in_units_of_the_scale():

@@ -3,7 +3,7 @@ import re
 
 from forecasters import field, fitted, forced, lorenz
 
-from lln.forecaster.display import summary
+from lln.forecaster.summary import summary
 
 
 def text(forecaster=None, **changes):

@@ -8,7 +8,7 @@ import pytest
 
 from lln import InputError, LensForecaster
 from lln.fit.options import Event, Phase
-from lln.forecaster.progress import progress_for
+from lln.forecaster.summary import progress_for
 
 CIRCLE = np.stack([np.cos(0.1 * np.arange(120)), np.sin(0.1 * np.arange(120))], axis=1)
 

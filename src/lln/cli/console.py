@@ -17,7 +17,7 @@ import typer
 from lln.cli import INTERRUPTED
 from lln.cli.options import MODEL_SUFFIX, Selection
 from lln.core.errors import InputError, printable
-from lln.forecaster.progress import bars_on
+from lln.forecaster.summary import bars_on
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,7 +94,7 @@ def model_file(path: Path, *sources: Path | None) -> None:
 
 def text_width() -> int:
     """Columns for running text: those of the terminal, and no more than reads well."""
-    from lln.forecaster.display import WIDTH
+    from lln.forecaster.summary import WIDTH
 
     screen = console()
     return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH

@@ -232,7 +232,7 @@ def export(
     An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
     one header and a self-test, without dependencies or allocation.
     """
-    from lln.forecaster.forecaster import export_format
+    from lln.forecaster.fitted import export_format
 
     kind = export_format(out, format)
     if rollout and kind == "torch":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
 
@@ -135,3 +135,26 @@ def human_unit(value: float, unit: str = "") -> tuple[float, str]:
         return 1.0, unit
     size, name = next(((size, name) for size, name in _UNITS if value * scale >= size), _UNITS[-1])
     return scale / size, name
+
+
+def plain(value: Any) -> Any:
+    """`value` in plain values for JSON: arrays and tuples become lists, and numbers that are not finite None.
+
+    >>> plain({"errors": (1.0, float("inf")), "steps": 3})
+    {'errors': [1.0, None], 'steps': 3}
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def flow_words(sines: bool, gaussians: bool, degree: int | None = None) -> str:
+    """A vector field in words."""
+    functions = ["sines"] * sines + ["Gaussian lenses"] * gaussians
+    kind = "vector field" if functions else "polynomial vector field"
+    of = "" if degree is None else f" of degree {degree}"
+    return f"{kind}{of}{' with ' * bool(functions)}{' and '.join(functions)}"

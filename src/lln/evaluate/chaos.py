@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError, check_int, positive
-from lln.evaluate.metrics import Array
+from lln.core.table import plain
+from lln.evaluate.metrics import Array, unit_of
 from lln.systems import SpectralField, System, seeded_start, stepper
 
 Map = Callable[[Any], Any]
@@ -59,9 +60,8 @@ class LyapunovSpectrum:
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
-        values = {"exponents": self.exponents.tolist(), "error": self.error.tolist(), "dimension": [self.dimension]}
-        plain = {key: [one if np.isfinite(one) else None for one in found] for key, found in values.items()}
-        return {**plain, "dimension": plain["dimension"][0], "time": self.time, "diverged": self.diverged}
+        names = ("exponents", "error", "dimension", "time", "diverged")
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def lyapunov_spectrum(
@@ -97,7 +97,8 @@ def lyapunov_spectrum(
     if states.ndim != 2 or states.size == 0 or not np.isfinite(states).all():
         raise InputError(f"starts must be finite states of shape (..., n), got shape {first.shape}, finite or not")
     n = states.shape[1]
-    unit = _unit(states, scale)
+    typical = np.full(n, float(np.sqrt(np.mean(np.square(states)))) or 1.0)
+    unit = unit_of(typical if scale is None else scale, states)
     if jacobian is not None:
         tangent = _given(step, jacobian, unit)
     elif isinstance(starts, Tensor):
@@ -243,15 +244,6 @@ def value_and_jacobian(function: Map, x: Tensor) -> tuple[Tensor, Tensor]:
         wanted = function(points).reshape(outputs, rows, outputs).diagonal(dim1=0, dim2=2)
         slopes = torch.autograd.grad(wanted.sum(), points)[0]
     return value, slopes.reshape(outputs, rows, -1).transpose(0, 1)
-
-
-def _unit(states: Array, scale: ArrayLike | None) -> Array:
-    if scale is None:
-        return np.full(states.shape[1], float(np.sqrt(np.mean(np.square(states)))) or 1.0)
-    unit = np.asarray(scale, dtype=np.float64)
-    if unit.shape != states.shape[1:] or not (unit > 0).all():
-        raise InputError(f"scale must be {states.shape[1]} numbers above zero, got shape {unit.shape}")
-    return unit
 
 
 def _same_shape(after: Any, states: NDArray[Any]) -> None:

@@ -1,11 +1,21 @@
-"""How far a rollout is from the truth, step by step, in distribution and in conserved quantities.
+"""How far a rollout is from the truth: step by step, in distribution, spectrum and conserved quantities.
 
 A prediction that is not finite counts as infinitely wrong, so that a diverged rollout can never hide in a mean.
+
+`METRICS` holds metrics by name, for `LensForecaster.evaluate(metrics=...)` and `lln evaluate --metrics`. A metric from
+another package is registered in a running program or by an entry point in the group "lln.metrics":
+
+    METRICS.register("largest-error", largest_error)
+
+It is a function ``metric(predicted, truth, scale, dt) -> float`` of rollouts of equal length. `predicted` and `truth`
+are arrays (windows, steps, n) of states in the units of the data, `scale` (n,) is the standard deviation of each
+coordinate in the training data, and `dt` the time step. Smaller values are better. A metric is NaN where a rollout
+diverged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError, check_int, positive
+from lln.core.registry import Registry
 from lln.data import Standardizer
 
 Array = NDArray[np.floating[Any]]
@@ -27,9 +38,9 @@ def finite_truth(truth: Array) -> Array:
     return truth
 
 
-def unit_of(scale: ArrayLike, truth: Array) -> Array:
-    """`scale` as one number above zero for each column of `truth`, (n,)."""
-    unit = np.asarray(scale, dtype=np.float64)
+def unit_of(scale: ArrayLike | None, truth: Array) -> Array:
+    """`scale` as one number above zero for each column of `truth`, (n,); ones where it is None."""
+    unit = np.ones(truth.shape[-1]) if scale is None else np.asarray(scale, dtype=np.float64)
     if unit.shape != truth.shape[-1:] or not (unit > 0).all():
         raise InputError(f"scale must be {truth.shape[-1]} numbers above zero, got shape {unit.shape}")
     return unit
@@ -50,7 +61,7 @@ def mse_by_step(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None 
     guess, right = np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if right.ndim < 2 or guess.shape[-2:] != right.shape[-2:]:
         raise InputError(f"predicted and truth must both be (..., steps, n), got {guess.shape} and {right.shape}")
-    unit = unit_of(np.ones(right.shape[-1]) if scale is None else scale, finite_truth(right))
+    unit = unit_of(scale, finite_truth(right))
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.square((guess - right) / unit).mean(axis=-1)
     return np.where(np.isfinite(error), error, np.inf)
@@ -102,10 +113,7 @@ def distribution_distance(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLi
     Returns:
         The distance; infinite if a prediction is not finite.
     """
-    guess, right = _standard(predicted, truth, scale)
-    if not np.isfinite(guess).all():
-        return float(np.inf)
-    return float(np.mean([_wasserstein(a, b) for a, b in zip(guess.T, right.T, strict=True)]))
+    return _mean_distance(*_standard(predicted, truth, scale))
 
 
 def sliced_distance(
@@ -119,31 +127,27 @@ def sliced_distance(
     """Mean of Wasserstein's distance between the two clouds seen along random directions, in units of `scale`.
 
     Args:
-        predicted: visited states, (..., n); every leading index is a sample.
-        truth: the true ones, (..., n), finite; their number may differ.
-        scale: as for `distribution_distance`.
+        predicted: as for `distribution_distance`, like `truth` and `scale`.
+        truth: the true states.
+        scale: what counts as one in each coordinate.
         directions: how many, drawn evenly from the sphere.
         seed: of the directions; the same ones for every model.
-
-    Returns:
-        The distance; infinite if a prediction is not finite.
     """
     guess, right = _standard(predicted, truth, scale)
+    size = (check_int("directions", directions, 1), right.shape[1])
+    draws = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(size)
+    return _mean_distance(guess, right, draws / np.linalg.norm(draws, axis=1, keepdims=True))
+
+
+def _mean_distance(guess: Array, right: Array, axes: Array | None = None) -> float:
+    """Mean of Wasserstein's distance between (p, n) and (q, n) along directions (d, n), or along each coordinate."""
+    from scipy.stats import wasserstein_distance
+
     if not np.isfinite(guess).all():
         return float(np.inf)
-    draws = np.random.default_rng(check_int("seed", seed, 0)).standard_normal(
-        (check_int("directions", directions, 1), right.shape[1])
-    )
-    axes = draws / np.linalg.norm(draws, axis=1, keepdims=True)
-    return float(np.mean([_wasserstein(guess @ axis, right @ axis) for axis in axes]))
-
-
-def _wasserstein(a: Array, b: Array) -> float:
-    """The area between the two cumulative distributions of samples (p,) and (q,)."""
-    a, b = np.sort(a), np.sort(b)
-    both = np.sort(np.concatenate([a, b]))
-    share_a, share_b = (np.searchsorted(sample, both[:-1], side="right") / len(sample) for sample in (a, b))
-    return float(np.sum(np.abs(share_a - share_b) * np.diff(both)))
+    if axes is not None:
+        guess, right = guess @ axes.T, right @ axes.T
+    return float(np.mean([wasserstein_distance(a, b) for a, b in zip(guess.T, right.T, strict=True)]))
 
 
 def _standard(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None) -> tuple[Array, Array]:
@@ -307,5 +311,141 @@ def _standard_cloud(members: ArrayLike, truth: ArrayLike, scale: ArrayLike | Non
             f"members must be (S, ..., steps, n) with at least 2 members and truth (..., steps, n), "
             f"got {cloud.shape} and {right.shape}"
         )
-    unit = unit_of(np.ones(right.shape[-1]) if scale is None else scale, finite_truth(right))
+    unit = unit_of(scale, finite_truth(right))
     return cloud / unit, right / unit
+
+
+SEGMENTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class PowerSpectrum:
+    """Power by frequency.
+
+    Attributes:
+        frequencies: (bins,), in cycles for each unit of time, zero left out.
+        density: (bins, n), power for each unit of frequency, averaged over segments and trajectories.
+    """
+
+    frequencies: Array
+    density: Array
+
+
+def power_spectrum(states: ArrayLike, dt: float = 1.0, *, segment: int | None = None) -> PowerSpectrum:
+    """Welch's estimate: half-overlapping segments under a Hann window, each without its mean.
+
+    Args:
+        states: (..., time, n), finite; every leading index is a trajectory of its own.
+        dt: time between rows.
+        segment: rows of one segment; None takes an eighth of the trajectory, at least 16 rows where there are as many.
+    """
+    rows, step = _long("states", states), positive("dt", dt)
+    if not np.isfinite(rows).all():
+        raise InputError("a power spectrum needs finite states, got NaN or infinity; cut the trajectory before them")
+    return _welch(rows, step, _segment(segment, rows.shape[-2]))
+
+
+def spectrum_distance(predicted: ArrayLike, truth: ArrayLike, dt: float = 1.0, *, segment: int | None = None) -> float:
+    """How different two trajectories' power spectra are, from 0 (the same) to 1 (nothing in common).
+
+    With P and Q the powers by frequency of one coordinate, its distance is
+    ``sqrt(sum (sqrt P - sqrt Q)^2 / (sum P + sum Q))``: Hellinger's distance, except that the spectra keep their total
+    power, so that a rollout that dies down or swings too far is seen as well. The result is the mean over coordinates.
+
+    Args:
+        predicted: (..., time, n); the number of rows may differ from the truth's.
+        truth: (..., time, n), finite.
+        dt: time between rows of both.
+        segment: rows of one segment, for both; None takes an eighth of the shorter one.
+
+    Returns:
+        The distance; infinite if a prediction is not finite.
+    """
+    guess, right = _long("predicted", predicted), _long("truth", truth)
+    if guess.shape[-1] != right.shape[-1]:
+        raise InputError(f"predicted and truth must have as many columns, got {guess.shape} and {right.shape}")
+    finite_truth(right)
+    if not np.isfinite(guess).all():
+        return float(np.inf)
+    length = _segment(segment, min(guess.shape[-2], right.shape[-2]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        p, q = (_welch(rows, positive("dt", dt), length).density for rows in (guess, right))
+        apart, total = np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=0), p.sum(axis=0) + q.sum(axis=0)
+        # Two constants have no power at all, and no difference in it.
+        distance = float(np.sqrt(np.divide(apart, total, out=np.zeros_like(total), where=total > 0)).mean())
+    return distance if np.isfinite(distance) else float(np.inf)
+
+
+def _welch(rows: Array, dt: float, segment: int) -> PowerSpectrum:
+    from scipy.signal import welch
+
+    window, overlap = np.hanning(segment + 2)[1:-1], segment - max(segment // 2, 1)
+    flat = rows.reshape(-1, *rows.shape[-2:])
+    frequencies, density = welch(flat, 1.0 / dt, window, noverlap=overlap, detrend="constant", axis=1)
+    return PowerSpectrum(frequencies[1:], density.mean(axis=0)[1:])
+
+
+def _segment(segment: int | None, rows: int) -> int:
+    if segment is None:
+        return max(rows // SEGMENTS, min(16, rows))
+    length = check_int("segment", segment, 4)
+    if length > rows:
+        raise InputError(f"segment must be at most the {rows} rows of the trajectory, got {length}")
+    return length
+
+
+def _long(name: str, states: ArrayLike) -> Array:
+    rows = np.asarray(states, dtype=np.float64)
+    if rows.ndim < 2 or rows.shape[-2] < 4 or rows.shape[-1] < 1:
+        raise InputError(f"{name} must be (..., time, n) with at least 4 rows, got {rows.shape}")
+    return rows
+
+
+Metric = Callable[[Array, Array, Array, float], float]
+
+
+def _each_window(distance: Metric) -> Metric:
+    """The mean of a distance over the windows."""
+
+    def metric(predicted: Array, truth: Array, scale: Array, dt: float) -> float:
+        return float(np.mean([distance(a, b, scale, dt) for a, b in zip(predicted, truth, strict=True)]))
+
+    return metric
+
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    "lln.metrics",
+    {
+        "nmse": lambda predicted, truth, scale, _: normalized_mse(predicted, truth, scale),
+        "rmse": lambda predicted, truth, scale, _: normalized_rmse(predicted, truth, scale),
+        "mae": lambda predicted, truth, scale, _: float(np.mean(np.abs(predicted - truth) / scale)),
+        "distribution": _each_window(lambda a, b, scale, _: distribution_distance(a, b, scale)),
+        "sliced-distribution": _each_window(lambda a, b, scale, _: sliced_distance(a, b, scale)),
+        "spectrum": _each_window(lambda a, b, _, dt: spectrum_distance(a, b, dt)),
+    },
+)
+
+
+def named_metrics(metrics: Sequence[str | Metric] | str | None) -> dict[str, Metric]:
+    """Metrics by name: registered names, or functions, which are called by their own name."""
+    given: Sequence[str | Metric] = [metrics] if isinstance(metrics, str) else list(metrics or ())
+    found: dict[str, Metric] = {}
+    for one in given:
+        if isinstance(one, str):
+            found[one] = METRICS.get(one)
+        elif callable(one):
+            found[getattr(one, "__name__", type(one).__name__)] = one
+        else:
+            raise InputError(f"a metric is a registered name or a function, got {one!r}")
+    return found
+
+
+def apply_metric(name: str, metric: Metric, predicted: Array, truth: Array, scale: Array, dt: float) -> float:
+    """The value of a metric; NaN where a rollout diverged."""
+    if not np.isfinite(predicted).all():
+        return float("nan")
+    try:
+        return float(metric(predicted, truth, scale, dt))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the metric {name!r} failed on rollouts of shape {predicted.shape}: {error}") from error

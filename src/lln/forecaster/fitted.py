@@ -22,17 +22,17 @@ import numpy as np
 import torch
 
 from lln import __version__
-from lln.core.errors import InputError, check_int, did_you_mean, reason
+from lln.core.errors import InputError, check_int, choice, did_you_mean, reason
 from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.data.series import HORIZON
 from lln.data.stream import lagged_names
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.options import FitReport, Recipe
 from lln.fit.report import coverage as covering
-from lln.forecaster.display import WIDTH, summary
 from lln.forecaster.layout import Layout, TrainingFingerprint
-from lln.forecaster.results import Forecast, check_level, forecast, one_step, with_bounds
-from lln.forecaster.starts import Present, Start, read_inputs, read_start
+from lln.forecaster.results import Forecast, Start, check_level, forecast, one_step, with_bounds
+from lln.forecaster.starts import Present, read_inputs, read_start
+from lln.forecaster.summary import WIDTH, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import step_of
 from lln.step.frame import Array
@@ -176,7 +176,7 @@ class FittedForecaster(Estimator):
         """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
         self._fitted()
         start = read_start(x, self.layout_, self.history_, gaps=True)
-        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
+        known = self._known(inputs, 1, start)
         return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
 
     def invert(self, x: Any, inputs: Any = None) -> Any:
@@ -186,7 +186,7 @@ class FittedForecaster(Estimator):
         refused in one sentence where that does not converge.
         """
         start = self._start(x)
-        known = read_inputs(inputs, self.layout_, 1, start.lead, lags=self.input_lags_)
+        known = self._known(inputs, 1, start)
         windows = start.window.reshape(-1, *start.window.shape[-2:])
         forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
         before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
@@ -223,6 +223,30 @@ class FittedForecaster(Estimator):
         self._fitted()
         return summary(self.layout_, self.recipe_, self.report_, self.training_, check_int("width", width, 40))
 
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
+        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
+
+        Args:
+            path: a file ending in .onnx or .pt2, or a folder for C.
+            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
+            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
+        """
+        self._fitted()
+        kind = export_format(path, format)
+        options["window"] = self.last_window_
+        if kind == "torch":
+            from lln.export.torch import export_torch
+
+            return export_torch(self.surrogate_, path, **options)
+        options |= {"names": self.names_, "input_names": self.input_columns_}
+        if kind == "onnx":
+            from lln.export.onnx import export_onnx
+
+            return export_onnx(self.surrogate_, path, **options)
+        from lln.export.c.export import export_c
+
+        return export_c(self.surrogate_, path, **options)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -248,7 +272,13 @@ class FittedForecaster(Estimator):
         """The start of a rollout, its length and its known inputs, checked."""
         start, steps = self._start(x0), check_int("steps", steps, 1)
         present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
-        return start, steps, read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
+        return start, steps, self._known(inputs, steps, start, present)
+
+    def _known(self, inputs: Any, steps: int, start: Start, present: Present | None = None) -> Array | None:
+        """The known inputs of each step with their lags; None for a model without inputs."""
+        if inputs is None and not self.input_names_:
+            return None
+        return read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
 
     def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
         window, region = start.window, self.region_
@@ -267,9 +297,23 @@ class FittedForecaster(Estimator):
         return covering.coverage(lenses, features, getattr(frame, "static", None))
 
 
+EXPORTS = ("onnx", "c", "torch")
+_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
+
+
+def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """The format of an export: the given one, or that of the ending of `path`."""
+    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+    if kind is None:
+        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
+    return kind
+
+
 FORMAT = 2  # 2 adds polynomials, flow and bounds
 KIND = "forecaster"
 _HEADER_BYTES = 64 << 20
+Tensors = dict[str, np.ndarray[Any, Any]]
+Entry = tuple[str, tuple[int, ...], int, int]  # of a tensor: its dtype, shape, first and last byte
 _DTYPES = {name: np.dtype(kind) for name, kind in {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}.items()}
 
 
@@ -293,13 +337,10 @@ def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
         "last_time": forecaster.last_time_,
         "report": forecaster.report_.record(),
     }
-    tensors = {
-        **surrogate.arrays(),
-        "last_window": forecaster.last_window_,
-        "training.marks": forecaster.training_.marks,
-    }
-    if forecaster.training_.choosing is not None:
-        tensors["training.choosing"] = forecaster.training_.choosing.marks
+    training = forecaster.training_
+    tensors = {**surrogate.arrays(), "last_window": forecaster.last_window_, "training.marks": training.marks}
+    if training.choosing is not None:
+        tensors["training.choosing"] = training.choosing.marks
     content = as_bytes(
         {name: np.ascontiguousarray(value) for name, value in tensors.items()},
         metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
@@ -320,8 +361,13 @@ def _plain(value: Any) -> Any:
 
 def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LensForecaster:
     """The forecaster that `save` wrote to `path`, ready to use, its networks on `device`."""
-    place = Path(path)
-    header, tensors = _read(place)
+    place, tensors = Path(path), Tensors()
+    header, listing, begin = _head(place)
+    with place.open("rb") as file:
+        for name, (dtype, shape, first, last) in listing.items():
+            file.seek(begin + first)
+            # Sizes were held against the file's length, so this reads no more than there is.
+            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
     try:
         return _forecaster(header, tensors, torch.device(device))
     except InputError as error:
@@ -337,22 +383,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _head(Path(path))[0]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
-    header, listing, begin = _head(path)
-    tensors: Tensors = {}
-    with path.open("rb") as file:
-        for name, (dtype, shape, first, last) in listing.items():
-            file.seek(begin + first)
-            # Sizes were held against the file's length, so this reads no more than there is.
-            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
-    return header, tensors
-
-
-Tensors = dict[str, np.ndarray[Any, Any]]
-Listing = dict[str, tuple[str, tuple[int, ...], int, int]]
-
-
-def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
+def _head(path: Path) -> tuple[dict[str, Any], dict[str, Entry], int]:
     """The lln header, every tensor's place, and where tensors begin."""
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no such file"
@@ -361,37 +392,32 @@ def _head(path: Path) -> tuple[dict[str, Any], Listing, int]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
-            raise InputError(
-                f"{path}: not a whole model file; it was cut short, or it is something else", topic="not-a-model"
-            )
+            raise _not_a_model(path, "not a whole model file; it was cut short, or it is something else")
         text = file.read(length)
     try:
         outer = json.loads(text)
         listing = {name: _entry(entry, size - 8 - length) for name, entry in outer.items() if name != "__metadata__"}
         metadata = outer.get("__metadata__") or {}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not a whole model file ({reason(error)}); it was cut short, or it is something else",
-            topic="not-a-model",
-        ) from error
+        why = f"not a whole model file ({reason(error)}); it was cut short, or it is something else"
+        raise _not_a_model(path, why) from error
     if not isinstance(metadata, dict) or "lln" not in metadata:
-        raise InputError(
-            f"{path}: a safetensors file, but not one that lln wrote; it holds no lln configuration",
-            topic="not-a-model",
-        )
+        raise _not_a_model(path, "a safetensors file, but not one that lln wrote; it holds no lln configuration")
     spans = sorted((first, last) for _, _, first, last in listing.values())
     if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
-        raise InputError(
-            f"{path}: not a whole model file; its tensors and its length do not agree, was it cut short?",
-            topic="not-a-model",
-        )
+        why = "not a whole model file; its tensors and its length do not agree, was it cut short?"
+        raise _not_a_model(path, why)
     header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
     if broken(path, metadata, "lln"):
-        raise InputError(f"{path}: not a whole model file; {BROKEN}, so save the model again", topic="not-a-model")
+        raise _not_a_model(path, f"not a whole model file; {BROKEN}, so save the model again")
     return header, listing, 8 + length
 
 
-def _entry(entry: Any, room: int) -> tuple[str, tuple[int, ...], int, int]:
+def _not_a_model(path: Path, why: str) -> InputError:
+    return InputError(f"{path}: {why}", topic="not-a-model")
+
+
+def _entry(entry: Any, room: int) -> Entry:
     """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
     dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     if dtype not in _DTYPES:
@@ -443,14 +469,7 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
     window = tensors["last_window"]
     if window.shape != (surrogate.frame.history, layout.size):
         raise ValueError(f"last_window has shape {window.shape}")
-    return forecaster.assemble(
-        surrogate,
-        Recipe.from_record(header["recipe"]),
-        report,
-        layout,
-        TrainingFingerprint.from_record(
-            header["training"], tensors["training.marks"], tensors.get("training.choosing")
-        ),
-        window,
-        float(header["last_time"]),
-    )
+    marks = (tensors["training.marks"], tensors.get("training.choosing"))
+    training = TrainingFingerprint.from_record(header["training"], *marks)
+    recipe = Recipe.from_record(header["recipe"])
+    return forecaster.assemble(surrogate, recipe, report, layout, training, window, float(header["last_time"]))

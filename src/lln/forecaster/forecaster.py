@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lln.core.errors import InputError, check_int, choice, did_you_mean
+from lln.core.errors import InputError, check_int, did_you_mean
 from lln.core.workers.mapping import one_thread
 from lln.data.dataset import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import VALID_RMSE
-from lln.evaluate.registry import Metric
+from lln.evaluate.metrics import VALID_RMSE, Metric
 from lln.fit.learn import Field, learn
 from lln.fit.options import Fit, Recipe, TimeLimit
-from lln.forecaster.display import LINEAR
-from lln.forecaster.fitted import FittedForecaster
+from lln.forecaster.fitted import FittedForecaster, save
 from lln.forecaster.layout import Layout, TrainingFingerprint
-from lln.forecaster.progress import progress_for
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
-from lln.forecaster.starts import refuse_other_arrays
+from lln.forecaster.summary import LINEAR, progress_for
 from lln.models.lens import renamed_length
 from lln.systems import System
 
@@ -40,20 +37,11 @@ if TYPE_CHECKING:
     from lln.view.page.build import InlinePage
 
 WINDOWS = 64
-EXPORTS = ("onnx", "c", "torch")
-_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
 # Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
 _ORBITS, _ORBIT_VALUES = 16, 20_000
 
 
-def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
-    """The format of an export: the given one, or that of the ending of `path`."""
-    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
-    if kind is None:
-        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
-    return kind
-
-
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class LensForecaster(FittedForecaster):
     """Learn one step of a system from its trajectories, and roll it out.
 
@@ -114,54 +102,28 @@ class LensForecaster(FittedForecaster):
         n_features_in_: number of coordinates n.
     """
 
-    def __init__(
-        self,
-        *,
-        recipe: str = "lens",
-        model: str = "lens",
-        width: int | None = None,
-        depth: int | None = None,
-        basis: int | None = None,
-        optical_length: float | None = None,
-        history: int | str = "auto",
-        ridge: float | str | None = "auto",
-        members: int | None = None,
-        epochs: int | str = "auto",
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        unroll: int | str = "auto",
-        time_limit: float | None = None,
-        validation: float | None = None,
-        refit: bool = True,
-        parts: str | Sequence[str] = "auto",
-        field: Field = "auto",
-        device: str = "cpu",
-        random_state: int | None = 0,
-        verbose: bool | str = "auto",
-        horizon: float | None = None,
-    ) -> None:
-        self.recipe = recipe
-        self.model = model
-        self.width = width
-        self.depth = depth
-        self.basis = basis
-        self.optical_length = optical_length
-        self.history = history
-        self.ridge = ridge
-        self.members = members
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.unroll = unroll
-        self.time_limit = time_limit
-        self.validation = validation
-        self.refit = refit
-        self.parts = parts
-        self.field = field
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        self.horizon = horizon
+    recipe: str = "lens"
+    model: str = "lens"
+    width: int | None = None
+    depth: int | None = None
+    basis: int | None = None
+    optical_length: float | None = None
+    history: int | str = "auto"
+    ridge: float | str | None = "auto"
+    members: int | None = None
+    epochs: int | str = "auto"
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    unroll: int | str = "auto"
+    time_limit: float | None = None
+    validation: float | None = None
+    refit: bool = True
+    parts: str | Sequence[str] = "auto"
+    field: Field = "auto"
+    device: str = "cpu"
+    random_state: int | None = 0
+    verbose: bool | str = "auto"
+    horizon: float | None = None
 
     def fit(
         self,
@@ -205,7 +167,7 @@ class LensForecaster(FittedForecaster):
         """
         if y is not None:
             raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")
-        refuse_other_arrays(trajectories)
+        _refuse_other_arrays(trajectories)
         dataset = as_dataset(
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
@@ -262,15 +224,10 @@ class LensForecaster(FittedForecaster):
         known = series.input_rows(last - 1, last)
         inputs = [] if known is None else [float(value) for value in known[0]]
         fit = dataclasses.replace(fit, report=dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs))
-        return self.assemble(
-            fit.surrogate,
-            fit.recipe,
-            fit.report,
-            Layout.of(dataset),
-            TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows),
-            np.asarray(series.rows(last - history, last), dtype=np.float64),
-            float(series.start + (last - 1) * dataset.dt),
-        )
+        training = TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows)
+        window = np.asarray(series.rows(last - history, last), dtype=np.float64)
+        time = float(series.start + (last - 1) * dataset.dt)
+        return self.assemble(fit.surrogate, fit.recipe, fit.report, Layout.of(dataset), training, window, time)
 
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
         """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""
@@ -335,8 +292,6 @@ class LensForecaster(FittedForecaster):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
-        from lln.forecaster.fitted import save
-
         save(self, path)
 
     def plot(self, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
@@ -369,29 +324,18 @@ class LensForecaster(FittedForecaster):
         self._fitted()
         return inline_page(self, data, height=height, **options)
 
-    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
-        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
 
-        Args:
-            path: a file ending in .onnx or .pt2, or a folder for C.
-            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
-            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
-        """
-        self._fitted()
-        kind = export_format(path, format)
-        options["window"] = self.last_window_
-        if kind == "torch":
-            from lln.export.torch import export_torch
-
-            return export_torch(self.surrogate_, path, **options)
-        options |= {"names": self.names_, "input_names": self.input_columns_}
-        if kind == "onnx":
-            from lln.export.onnx import export_onnx
-
-            return export_onnx(self.surrogate_, path, **options)
-        from lln.export.c.export import export_c
-
-        return export_c(self.surrogate_, path, **options)
+def _refuse_other_arrays(values: Any) -> None:
+    """Refuse sparse, complex and empty arrays with the words that scikit-learn asks of every estimator."""
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
+    if not isinstance(values, np.ndarray):
+        return
+    if values.dtype.kind == "c":
+        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
+    if 0 in values.shape:
+        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
+        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")
 
 
 _OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}

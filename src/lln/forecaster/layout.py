@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.core.table import human_time
+from lln.core.table import human_time, plain
 from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
 from lln.data.series import Series
@@ -106,19 +106,9 @@ class Layout:
     @classmethod
     def of(cls, dataset: Dataset) -> Layout:
         """The layout of a dataset's states."""
-        return cls(
-            tuple(dataset.names),
-            float(dataset.dt),
-            tuple(int(size) for size in dataset.space),
-            tuple(dataset.channels),
-            {str(name): np.asarray(values) for name, values in dataset.coords.items()},
-            tuple(dataset.input_names),
-            str(dataset.time_name),
-            {str(dataset.time_name if key == "time" else key): str(unit) for key, unit in dataset.units.items()},
-            str(dataset.source),
-            dataset.frequency,
-            dataset.time_zone,
-        )
+        found = {one.name: getattr(dataset, one.name) for one in fields(cls)}
+        units = {dataset.time_name if key == "time" else key: unit for key, unit in dataset.units.items()}
+        return cls.from_record({**found, "coords": dataset.coords.items(), "units": units})
 
     def read(self, x: Any, **words: Any) -> Dataset:
         """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
@@ -197,9 +187,10 @@ class Layout:
                 topic="other-size",
             )
         if len(dataset.input_names) != len(self.input_names):
+            named = f" ({', '.join(self.input_names)})" if self.input_names else ""
             raise InputError(
                 f"{dataset.source}: it has {len(dataset.input_names)} known inputs, but this model was fitted with "
-                f"{len(self.input_names)}{_named(self.input_names)}; name them with --inputs (in Python: "
+                f"{len(self.input_names)}{named}; name them with --inputs (in Python: "
                 "inputs=) as in fit",
                 topic="inputs-needed",
             )
@@ -230,19 +221,10 @@ class Layout:
 
     def record(self) -> dict[str, Any]:
         """Everything as plain values, for a model file."""
-        return {
-            "dt": self.dt,
-            "names": list(self.names),
-            "space": list(self.space),
-            "channels": list(self.channels),
-            "coords": [[name, np.asarray(values).tolist()] for name, values in self.coords.items()],
-            "input_names": list(self.input_names),
-            "time_name": self.time_name,
-            "units": dict(self.units),
-            "source": self.source,
-            "frequency": self.frequency,
-            **({"time_zone": self.time_zone} if self.time_zone else {}),
-        }
+        names = ["dt", "names", "space", "channels", "coords", "input_names", "time_name", "units", "source"]
+        names += ["frequency", "time_zone"] if self.time_zone else ["frequency"]
+        coords = [[name, np.asarray(values).tolist()] for name, values in self.coords.items()]
+        return {name: plain(getattr(self, name)) for name in names} | {"coords": coords}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Layout:
@@ -288,10 +270,6 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
     return set(found) != set(own) and (found in made_up or own in made_up)
 
 
-def _named(names: tuple[str, ...]) -> str:
-    return f" ({', '.join(names)})" if names else ""
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingFingerprint:
     """What a model remembers of its training data.
@@ -299,26 +277,16 @@ class TrainingFingerprint:
     Short runs of consecutive rows are hashed, so that rows are recognised in any other file, cut, order or precision
     that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the
     rows between two of them share their fate.
-
-    Attributes:
-        source: what the data was called.
-        rows: (trajectory, first row, last row + 1) for each part that trained.
-        held_out: the parts that only helped to choose.
-        total: rows of the data in all.
-        run: rows in one hash.
-        stride: one in so many hashes is kept.
-        marks: sorted hashes.
-        choosing: the same of the rows that only helped to choose; None where every row trained, or is not known.
     """
 
-    source: str
-    rows: tuple[Part, ...]
-    held_out: tuple[Part, ...]
-    total: int
-    run: int
-    stride: int
-    marks: Marks
-    choosing: TrainingFingerprint | None = None
+    source: str  # what the data was called
+    rows: tuple[Part, ...]  # (trajectory, first row, last row + 1) for each part that trained
+    held_out: tuple[Part, ...]  # the parts that only helped to choose
+    total: int  # rows of the data in all
+    run: int  # rows in one hash
+    stride: int  # one in so many hashes is kept
+    marks: Marks  # sorted hashes
+    choosing: TrainingFingerprint | None = None  # the same of the rows that only helped to choose
 
     @classmethod
     def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> TrainingFingerprint:
@@ -362,16 +330,9 @@ class TrainingFingerprint:
 
     def record(self) -> dict[str, Any]:
         """Everything but the marks as plain values, for a model file."""
-        choosing = {} if self.choosing is None else {"choosing": self.choosing.record()}
-        return {
-            **choosing,
-            "source": self.source,
-            "rows": [list(part) for part in self.rows],
-            "held_out": [list(part) for part in self.held_out],
-            "total": self.total,
-            "run": self.run,
-            "stride": self.stride,
-        }
+        found: dict[str, Any] = {} if self.choosing is None else {"choosing": self.choosing.record()}
+        found |= {name: getattr(self, name) for name in ("source", "rows", "held_out", "total", "run", "stride")}
+        return found | {name: [list(part) for part in found[name]] for name in ("rows", "held_out")}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], marks: Marks, choosing: Marks | None = None) -> TrainingFingerprint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ _BLOCK = 4096
 _OPERATIONS = 6e9
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Regression by a lens network whose lenses are drawn and whose readout is solved.
 
@@ -48,20 +50,11 @@ class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: i
         n_features_in_: columns of X.
     """
 
-    def __init__(
-        self,
-        *,
-        width: int | str = "auto",
-        scale: float | str = "auto",
-        ridge: float | str = "auto",
-        validation: float = 0.2,
-        random_state: int = 0,
-    ) -> None:
-        self.width = width
-        self.scale = scale
-        self.ridge = ridge
-        self.validation = validation
-        self.random_state = random_state
+    width: int | str = "auto"
+    scale: float | str = "auto"
+    ridge: float | str = "auto"
+    validation: float = 0.2
+    random_state: int = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (rows, columns) and targets y (rows,) or (rows, targets)."""

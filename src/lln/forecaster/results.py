@@ -18,7 +18,6 @@ from lln.evaluate.rollout import Outcome, Rollout
 from lln.fit.report.intervals import Intervals
 from lln.forecaster import display
 from lln.forecaster.layout import Layout
-from lln.forecaster.starts import Start
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
@@ -29,6 +28,36 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lln.forecaster.fitted import FittedForecaster
+
+
+STATE = "__coordinate__"  # dimension of an xarray object along which the variables of a Dataset lie
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Windows of states, and how they were given, so that an answer can have the same form.
+
+    Attributes:
+        window: (..., H, n) in float64, oldest first.
+        kind: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
+        time: of the present state, a number or a date, or one for each start; None if nobody told.
+        template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
+            state's; for a table None.
+        name: of the single variable of an xarray Dataset that holds the whole state.
+        zone: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
+    """
+
+    window: Array
+    kind: str = "flat"
+    time: Any = None
+    template: Any = None
+    name: str | None = None
+    zone: str | None = None
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The shape of the starts: () for one."""
+        return self.window.shape[:-2]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,9 +171,7 @@ class Forecast(Rollout):
         Returns:
             A matplotlib figure, which notebooks show.
         """
-        return display.plot_forecast(
-            self, truth, start=start, coordinates=coordinates, threshold=threshold, title=title
-        )
+        return display.plot_forecast(self, truth, start, coordinates, threshold, title)
 
     def __repr__(self) -> str:
         return display.forecast_words(self)
@@ -156,15 +183,7 @@ class Forecast(Rollout):
 def forecast(
     run: Rollout, start: Start, layout: Layout, extra: tuple[str, ...] = (), scale: Array | None = None
 ) -> Forecast:
-    """The judged flat rollout `run` in the form of its start.
-
-    Args:
-        run: states (..., steps + 1, n) and outcomes.
-        start: the start as it was given.
-        layout: names, units and grid.
-        extra: names of dimensions in front of the starts.
-        scale: standard deviation of each coordinate in the training data, (n,).
-    """
+    """The judged flat rollout `run`, states (..., steps + 1, n) and outcomes, in the form of its start."""
     array = np.asarray(run.states, dtype=np.float64)
     times = times_after(start.time, layout.dt, array.shape[-2], layout.frequency)
     return Forecast(shaped(array, times, start, layout, extra), run.outcomes, array, times, layout, start, extra, scale)
@@ -182,11 +201,7 @@ def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
 def with_bounds(found: Forecast, intervals: Intervals, level: float, spread: Array | None = None) -> Forecast:
     """The forecast with its interval at `level`; both bounds are the start itself where that is, which is known.
 
-    Args:
-        found: the forecast.
-        intervals: of the model.
-        level: a probability.
-        spread: along the rollouts, if the intervals ask for it.
+    `spread` is that along the rollouts, if the intervals ask for it.
     """
     first, after = found.array[..., :1, :], found.array[..., 1:, :]
     lower, upper = (np.concatenate([first, bound], axis=-2) for bound in intervals.bounds(after, level, spread))
@@ -250,12 +265,12 @@ def _labelled(states: Array, times: Any, start: Start, layout: Layout, extra: tu
         attrs=template.attrs,
     )
     if start.kind == "dataarray":
-        return array.squeeze("__coordinate__", drop=True) if "__coordinate__" in array.dims else array
+        return array.squeeze(STATE, drop=True) if STATE in array.dims else array
     if start.name is not None:
         return array.to_dataset(name=start.name)
-    if "__coordinate__" not in array.dims:
+    if STATE not in array.dims:
         return array.to_dataset(name=layout.variables[0]).assign_attrs(template.attrs)
-    whole = array.to_dataset("__coordinate__")
+    whole = array.to_dataset(STATE)
     return whole.assign({name: whole[name].assign_attrs(_units(layout, name)) for name in layout.variables})
 
 

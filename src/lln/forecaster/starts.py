@@ -17,40 +17,12 @@ from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import dates_of, step_numbers
 from lln.data.stream import lagged_rows
 from lln.forecaster.layout import Layout
+from lln.forecaster.results import STATE, Start
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-_STATE = "__coordinate__"
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Windows of states, and how they were given, so that an answer can have the same form.
-
-    Attributes:
-        window: (..., H, n) in float64, oldest first.
-        kind: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
-        time: of the present state, a number or a date, or one for each start; None if nobody told.
-        template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
-            state's; for a table None.
-        name: of the single variable of an xarray Dataset that holds the whole state.
-        zone: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
-    """
-
-    window: Array
-    kind: str = "flat"
-    time: Any = None
-    template: Any = None
-    name: str | None = None
-    zone: str | None = None
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The shape of the starts: () for one."""
-        return self.window.shape[:-2]
 
 
 @dataclass(frozen=True)
@@ -62,14 +34,7 @@ class Present:
 
 
 def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> Start:
-    """`x0` as windows of `history` states; a sentence says what was expected where it is not that.
-
-    Args:
-        x0: an array, xarray object or table.
-        layout: what coordinates mean.
-        history: states in a window.
-        gaps: whether NaN is let through.
-    """
+    """`x0` (an array, xarray object or table) as windows of `history` states; `gaps` lets NaN through."""
     module = type(x0).__module__.partition(".")[0]
     if module == "xarray":
         start = _from_xarray(x0, layout, history)
@@ -86,11 +51,9 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
 
 
 def _from_array(x0: Any, layout: Layout, history: int) -> Start:
-    values, kind = numbers("x0", x0), "flat"
-    if layout.space:
-        shape = layout.shape
-        if len(shape) > 1 and values.shape[-len(shape) :] == shape:
-            values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
+    values, kind, shape = numbers("x0", x0), "flat", layout.shape
+    if layout.space and len(shape) > 1 and values.shape[-len(shape) :] == shape:
+        values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
     if values.ndim < 1 or values.shape[-1] != layout.size:
         raise InputError(_expected(values.shape, layout, history), topic="other-size")
     if history > 1 and (values.ndim < 2 or values.shape[-2] != history):
@@ -142,15 +105,9 @@ def _too_few(shape: tuple[int, ...], layout: Layout, history: int) -> str:
 def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history: int) -> Start:
     import xarray as xr
 
-    kind, name = "dataarray", None
-    array: xr.DataArray
-    if isinstance(x0, xr.Dataset):
-        kind = "dataset"
-        array, name = _one_array(x0, layout)
-    else:
-        array = x0
-    time = layout.time_name
-    given = [*layout.directions]
+    kind = "dataset" if isinstance(x0, xr.Dataset) else "dataarray"
+    array, name = _one_array(x0, layout) if isinstance(x0, xr.Dataset) else (x0, None)
+    time, given = layout.time_name, list(layout.directions)
     missing = [dim for dim in given if dim not in array.dims]
     if missing:
         raise InputError(
@@ -159,9 +116,9 @@ def _from_xarray(x0: xarray.DataArray | xarray.Dataset, layout: Layout, history:
     array = _in_order(array, layout)
     stacked = _stack_dimensions(array, layout, {time, *given}) if len(layout.shape) > len(given) else ()
     if stacked is None:
-        array, stacked = array.expand_dims(_STATE, axis=-1), (_STATE,)
+        array, stacked = array.expand_dims(STATE, axis=-1), (STATE,)
     elif name is None and kind == "dataset" and layout.space and len(layout.shape) == len(given):
-        array = array.squeeze(_STATE, drop=True)
+        array = array.squeeze(STATE, drop=True)
     state = [*stacked, *given]
     lead = [dim for dim in array.dims if dim not in {time, *state}]
     clock = np.ravel(array.coords[time].values)[-1] if time in array.coords else None
@@ -182,7 +139,7 @@ def _one_array(x0: xarray.Dataset, layout: Layout) -> tuple[xarray.DataArray, st
     """The state of an xarray Dataset as one array, and the variable's name if it is a single one."""
     absent = [name for name in layout.variables if name not in x0.data_vars]
     if not absent:
-        return x0[list(layout.variables)].to_dataarray(_STATE), None
+        return x0[list(layout.variables)].to_dataarray(STATE), None
     if len(x0.data_vars) == 1:
         name = str(next(iter(x0.data_vars)))
         return x0[name], name
@@ -240,11 +197,10 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
         given = table.index
     times = None if given is None else _clock(given.to_numpy(), layout.time_name)
-    zone = None if given is None else getattr(given.dtype, "tz", None)
-    named = "" if zone is None else str(zone)
+    zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
     if len(table) == history:
-        return Start(values, "table", None if times is None else times[-1], zone=named)
-    return Start(values[:, None, :], "table", times, zone=named)
+        return Start(values, "table", None if times is None else times[-1], zone=zone)
+    return Start(values[:, None, :], "table", times, zone=zone)
 
 
 def _clock(times: Any, name: str) -> Any:
@@ -268,8 +224,8 @@ def _clock(times: Any, name: str) -> Any:
 
 def read_inputs(
     inputs: Any, layout: Layout, steps: int, lead: tuple[int, ...], present: Present | None = None, lags: int = 0
-) -> Array | None:
-    """Known inputs for every step of a rollout with their lags, (*lead, steps, (lags + 1) m); None for none.
+) -> Array:
+    """Known inputs for every step of a rollout with their lags, (*lead, steps, (lags + 1) m).
 
     Args:
         inputs: a number for each input, constant in time: (m,), or a value for each step: (steps, m), or of its own for
@@ -285,9 +241,7 @@ def read_inputs(
     """
     names = layout.input_names
     if not names:
-        if inputs is not None:
-            raise InputError("this model was fitted without known inputs; leave inputs= out, or fit it with them")
-        return None
+        raise InputError("this model was fitted without known inputs; leave inputs= out, or fit it with them")
     rows = steps if present is not None else lags + steps
     if inputs is None:
         early = f", which begin with the {lags} before the start" if rows > steps else ""
@@ -322,7 +276,7 @@ def read_inputs(
             warnings.warn(
                 f"this model looks at the known inputs of {lags} earlier steps, which are not given, so the first row "
                 f"is used for them; give {lags + steps} rows that begin with the {lags} before the start",
-                stacklevel=4,
+                stacklevel=5,
             )
     return lagged_rows(np.concatenate([np.broadcast_to(before, (*lead, lags, m)), whole], axis=-2), lags)
 
@@ -395,7 +349,9 @@ def _columns(inputs: Any, names: tuple[str, ...]) -> Any:
     """Named inputs in the model's order; anything else as it is."""
     if not (isinstance(inputs, Mapping) or type(inputs).__module__.partition(".")[0] in ("pandas", "xarray")):
         return inputs
-    held = {str(key): inputs[key] for key in (inputs if isinstance(inputs, Mapping) else _keys(inputs))}
+    # A bare labelled array holds no names.
+    keys = inputs if isinstance(inputs, Mapping) else getattr(inputs, "data_vars", getattr(inputs, "columns", ()))
+    held = {str(key): inputs[key] for key in keys}
     if not held:
         return inputs
     for name in names:
@@ -404,23 +360,3 @@ def _columns(inputs: Any, names: tuple[str, ...]) -> Any:
     parts = [numbers(f"inputs[{name!r}]", held[name]) for name in names]
     shape = next((part.shape for part in parts if part.ndim), ())
     return np.stack([np.broadcast_to(part, shape) if part.ndim == 0 else part for part in parts], axis=-1)
-
-
-def _keys(inputs: Any) -> list[Any]:
-    """Names inside a table or an xarray Dataset; none in a bare labelled array."""
-    if hasattr(inputs, "data_vars"):
-        return list(inputs.data_vars)
-    return list(inputs.columns) if hasattr(inputs, "columns") else []
-
-
-def refuse_other_arrays(values: Any) -> None:
-    """Refuse sparse, complex and empty arrays with the words that scikit-learn asks of every estimator."""
-    if type(values).__module__.startswith("scipy.sparse"):
-        raise InputError("sparse input is not supported: states are dense, give x.toarray()")
-    if not isinstance(values, np.ndarray):
-        return
-    if values.dtype.kind == "c":
-        raise InputError("Complex data not supported: give real and imaginary parts as columns of their own")
-    if 0 in values.shape:
-        what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
-        raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")

@@ -172,78 +172,65 @@ def _portrait(figure: Figure, scene: Scene) -> Update:
         axis.set_box_aspect(None, zoom=1.15)
         for letter in "xyz":
             getattr(axis, f"{letter}axis").set_pane_color((1.0, 1.0, 1.0, 0.0))
-    pale = [
-        axis.plot(*states.T[:, :1], **{**_look(i, len(runs)), "linewidth": 0.5, "alpha": 0.35})[0]
-        for i, (_, states) in enumerate(runs)
-    ]
-    bright = [
-        axis.plot(*states.T[:, :1], **_look(i, len(runs)), label=name)[0] for i, (name, states) in enumerate(runs)
-    ]
-    heads = [
-        axis.plot(*states.T[:, :1], "o", color=_look(i, len(runs))["color"], markersize=5)[0]
-        for i, (_, states) in enumerate(runs)
+    looks = [_look(i, len(runs)) for i in range(len(runs))]
+    pale = [{**look, "linewidth": 0.5, "alpha": 0.35} for look in looks]
+    bright = [{**look, "label": name} for look, (name, _) in zip(looks, runs, strict=True)]
+    heads = [{"color": look["color"], "marker": "o", "linestyle": "none", "markersize": 5} for look in looks]
+    drawn = [
+        [axis.plot(*states.T[:, :1], **look)[0] for look, (_, states) in zip(styles, runs, strict=True)]
+        for styles in (pale, bright, heads)
     ]
     if len(runs) > 1:
         axis.legend(loc="upper right")
 
     def update(k: int) -> None:
-        for lines, first in ((pale, 0), (bright, max(0, k - TRAIL)), (heads, k)):
+        for lines, first in zip(drawn, (0, max(0, k - TRAIL), k), strict=True):
             for line, (_, states) in zip(lines, runs, strict=True):
-                rows = states[first : k + 1].T
-                if size == 3:
-                    line.set_data_3d(*rows)
-                else:
-                    line.set_data(*rows)
+                (line.set_data_3d if size == 3 else line.set_data)(*states[first : k + 1].T)
 
     return update
 
 
-def _series(figure: Figure, scene: Scene) -> Update:
-    shown, runs = min(len(scene.names), MOST_SERIES), list(scene.arrays.items())
-    columns = np.linspace(0, len(scene.names) - 1, shown).round().astype(int)
-    axes = figure.subplots(shown, 1, sharex=True, squeeze=False)[:, 0]
-    times = scene.start + np.arange(scene.steps) * scene.dt
+def _panels(figure: Figure, scene: Scene, labels: Sequence[str], spans: Sequence[tuple[int, int]]) -> Any:
+    """A panel below the other for each label, with the limits of a span of columns, and in each a line for each run."""
+    axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
     lines = []
-    for j, axis in zip(columns, axes, strict=True):
-        axis.set_ylim(*scene.limits(j, j + 1))
-        axis.set_ylabel(scene.label(scene.names[j]))
-        lines.append([axis.plot([], [], **_look(i, len(runs)), label=name)[0] for i, (name, _) in enumerate(runs)])
+    for axis, label, span in zip(axes, labels, spans, strict=True):
+        axis.set_ylim(*scene.limits(*span))
+        axis.set_ylabel(scene.label(label))
+        lines.append([axis.plot([], [], **_look(i, len(scene.runs)), label=run)[0] for i, run in enumerate(scene.runs)])
+    if len(scene.runs) > 1:
+        axes[0].legend(loc="upper right", ncols=len(scene.runs))
+    return axes, lines
+
+
+def _series(figure: Figure, scene: Scene) -> Update:
+    shown, runs = min(len(scene.names), MOST_SERIES), list(scene.arrays.values())
+    columns = np.linspace(0, len(scene.names) - 1, shown).round().astype(int)
+    axes, lines = _panels(figure, scene, [scene.names[j] for j in columns], [(j, j + 1) for j in columns])
+    times = scene.start + np.arange(scene.steps) * scene.dt
     axes[-1].set_xlim(times[0], times[-1])
     axes[-1].set_xlabel(scene.label(scene.time_name))
-    if len(runs) > 1:
-        axes[0].legend(loc="upper right", ncols=len(runs))
 
     def update(k: int) -> None:
         for j, row in zip(columns, lines, strict=True):
-            for line, (_, states) in zip(row, runs, strict=True):
+            for line, states in zip(row, runs, strict=True):
                 line.set_data(times[: k + 1], states[: k + 1, j])
 
     return update
 
 
 def _curves(figure: Figure, scene: Scene) -> Update:
-    (points,), runs = scene.space, list(scene.arrays.items())
-    axes = figure.subplots(len(scene.channels), 1, sharex=True, squeeze=False)[:, 0]
-    name, (places,) = next(iter(scene.coords), "position"), _places(scene)
-    lines = []
-    for c, axis in enumerate(axes):
-        axis.set_ylim(*scene.limits(c * points, (c + 1) * points))
-        axis.set_ylabel(scene.label(scene.channels[c]))
-        lines.append(
-            [
-                axis.plot(places, states[0, c * points : (c + 1) * points], **_look(i, len(runs)), label=run)[0]
-                for i, (run, states) in enumerate(runs)
-            ]
-        )
-    axes[-1].set_xlabel(scene.label(name))
+    (points,), (places,), runs = scene.space, _places(scene), list(scene.arrays.values())
+    spans = [(c * points, (c + 1) * points) for c in range(len(scene.channels))]
+    axes, lines = _panels(figure, scene, scene.channels, spans)
+    axes[-1].set_xlabel(scene.label(next(iter(scene.coords), "position")))
     axes[-1].set_xlim(float(places.min()), float(places.max()))
-    if len(runs) > 1:
-        axes[0].legend(loc="upper right", ncols=len(runs))
 
     def update(k: int) -> None:
-        for c, row in enumerate(lines):
-            for line, (_, states) in zip(row, runs, strict=True):
-                line.set_ydata(states[k, c * points : (c + 1) * points])
+        for (first, last), row in zip(spans, lines, strict=True):
+            for line, states in zip(row, runs, strict=True):
+                line.set_data(places, states[k, first:last])
 
     return update
 

@@ -1,4 +1,4 @@
-"""Figures of one forecast: curves, a field over time, or snapshots of a field in the plane."""
+"""Figures of a forecast (curves, a field over time, or snapshots of a field in the plane) and of errors by step."""
 
 from __future__ import annotations
 
@@ -62,17 +62,9 @@ def forecast_figure(
 ) -> Figure:
     """Each coordinate against time: forecast in colour, its interval shaded, the truth as a wide grey line below it.
 
-    Args:
-        times: numbers or dates, (time,).
-        states: (time, n).
-        labels: name and unit of each coordinate, n.
-        time_label: label of the time axis.
-        truth: (time, n); NaN where it is unknown.
-        interval: bounds around the forecast.
-        members: forecasts of the members of an ensemble, (members, time, n), drawn as thin lines.
-        past: times and states (rows, n) that lead to the start.
-        marks: moments to mark by a vertical line.
-        title: title of the figure.
+    Times are numbers or dates, (time,); states (time, n) have n labels with units; the truth is (time, n), NaN where it
+    is unknown. Members of an ensemble, (members, time, n), are thin lines, `past` is the times and states (rows, n)
+    that lead to the start, and each mark is a vertical line.
     """
     style, count = look("lens"), len(labels)
     with house_style():
@@ -93,9 +85,8 @@ def forecast_figure(
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
-            axis.set_ylim(
-                *_limits(np.concatenate([one[:, j] for one in drawn]), None if truth is None else truth[:, j])
-            )
+            right = None if truth is None else truth[:, j]
+            axis.set_ylim(*_limits(np.concatenate([one[:, j] for one in drawn]), right))
             _draw_marks(axis, marks, with_words=j == 0)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
@@ -118,37 +109,30 @@ def field_forecast_figure(
 ) -> Figure:
     """A field over time and one direction of space; with a truth, also the truth and the error.
 
-    Args:
-        times: numbers or dates, (time,).
-        field: forecast, (time, points).
-        grid: positions of the points.
-        labels: of the time axis, the space axis and the field.
-        truth: as `field`, NaN where it is unknown.
-        marks: moments to mark by a vertical line.
-        title: title of the figure.
+    The forecast and the truth, NaN where it is unknown, are (time, points); `grid` holds the positions of the points,
+    and `labels` are those of the time axis, the space axis and the field. Each mark is a vertical line.
     """
-    panels = {"forecast": field} if truth is None else {"truth": truth, "forecast": field}
+    limits = _field_limits(field if truth is None else truth)
+    panels = [("forecast", field, limits)]
+    if truth is not None:
+        wrong = field - truth
+        size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
+        error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
+        panels = [("truth", truth, limits), *panels, ("error: forecast − truth", wrong, error)]
     with house_style():
-        count = len(panels) + (truth is not None)
-        figure = new_figure(height=0.9 + 1.6 * count)
-        axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-        limits = _field_limits(field if truth is None else truth)
-        for axis, (name, values) in zip(axes, panels.items(), strict=False):
-            image = axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **limits)
+        figure = new_figure(height=0.9 + 1.6 * len(panels))
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        images = []
+        for axis, (name, values, colours) in zip(axes, panels, strict=True):
+            images.append(axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **colours))
             axis.set_title(name)
-        bar = colour_bar(figure, image, list(axes[: len(panels)]), aspect=14 * len(panels))
-        label_bar(bar, labels[2])
-        if truth is not None:
-            wrong = field - truth
-            size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
-            error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
-            image = axes[-1].pcolormesh(times, grid, wrong.T, shading="nearest", rasterized=True, **error)
-            axes[-1].set_title("error: forecast − truth")
-            colour_bar(figure, image, axes[-1], aspect=14)
-        for axis in axes:
             axis.grid(False)
             axis.set_ylabel(labels[1])
             _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
+        states = axes[:2] if len(panels) > 1 else axes
+        label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
+        if truth is not None:
+            colour_bar(figure, images[-1], axes[-1], aspect=14)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)
@@ -166,13 +150,8 @@ def snapshot_figure(
 ) -> Figure:
     """A field in the plane at several moments, with the truth above the forecast.
 
-    Args:
-        moments: title of each column.
-        fields: forecast at these moments, (moments, rows, columns).
-        axes_of_space: label and positions of the vertical and of the horizontal axis.
-        label: name and unit of the field.
-        truth: as `fields`.
-        title: title of the figure.
+    Fields are (moments, rows, columns) under the titles `moments`; `axes_of_space` holds label and positions of the
+    vertical and of the horizontal axis, and `label` is name and unit of the field.
     """
     rows = {"forecast": fields} if truth is None else {"truth": truth, "forecast": fields}
     (up, y), (across, x) = axes_of_space
@@ -235,17 +214,10 @@ def _draw_marks(axis: Axes, marks: Sequence[Mark], with_words: bool, inside: boo
             late = at > (low + high) / 2
             edge = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75 if inside else 0.0}
             axis.annotate(
-                words,
-                (time, 1.0),
-                (-3 if late else 3, -3 - 11 * k if inside else 3 + 10 * k),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=VERMILION,
-                ha="right" if late else "left",
-                va="top" if inside else "bottom",
-                bbox=edge,
-            )
+                words, (time, 1.0), (-3 if late else 3, -3 - 11 * k if inside else 3 + 10 * k),
+                xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=7.5, color=VERMILION,
+                ha="right" if late else "left", va="top" if inside else "bottom", bbox=edge,
+            )  # fmt: skip
 
 
 def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> Colorbar:

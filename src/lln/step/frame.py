@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lln.core.table import flow_words
 from lln.step.parts import PARTS, ClosedFormPart
 
 Array = NDArray[np.float64]
@@ -122,14 +123,6 @@ class Flow:
         known = None if inputs is None else as_tensor(inputs)
         change: Array = FlowPart(self)(as_tensor(z), known).numpy()
         return change
-
-
-def flow_words(sines: bool, gaussians: bool, degree: int | None = None) -> str:
-    """A vector field in words."""
-    functions = ["sines"] * sines + ["Gaussian lenses"] * gaussians
-    kind = "vector field" if functions else "polynomial vector field"
-    of = "" if degree is None else f" of degree {degree}"
-    return f"{kind}{of}{' with ' * bool(functions)}{' and '.join(functions)}"
 
 
 class PolynomialPart(nn.Module):

@@ -16,33 +16,22 @@ from lln.plots.style import BLACK, BLUE, GREY, SKY, VERMILION, WIDTH, colour, ho
 
 Array = NDArray[np.float64]
 HIGHLIGHTS = 3
+PALE = "#F4F6F8"  # inside of boxes
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """One input on its way through a lens network.
+    """One input on its way through a lens network."""
 
-    Attributes:
-        positions: y of every ray behind every layer, the embedding first, (D + 1, h).
-        angles: theta, the same shape.
-        strength: root mean square of the turn that each lens can give over its control points, (D,).
-        profile_at: positions at which a lens is sampled, (P,).
-        profiles: s phi of each layer and ray at those positions, (D, h, P).
-        length: flight between two lenses.
-        basis: control points K of a lens.
-        n_in: size of the input.
-        n_out: size of the output.
-    """
-
-    positions: Array
-    angles: Array
-    strength: Array
-    profile_at: Array
-    profiles: Array
-    length: float
-    basis: int
-    n_in: int
-    n_out: int
+    positions: Array  # y of every ray behind every layer, the embedding first, (D + 1, h)
+    angles: Array  # theta, the same shape
+    strength: Array  # root mean square of the turn that each lens can give over its control points, (D,)
+    profile_at: Array  # positions at which a lens is sampled, (P,)
+    profiles: Array  # s phi of each layer and ray at those positions, (D, h, P)
+    length: float  # flight between two lenses
+    basis: int  # control points K of a lens
+    n_in: int  # size of the input
+    n_out: int  # size of the output
 
     @property
     def depth(self) -> int:
@@ -94,9 +83,13 @@ def _chosen(turns: Array, rays: int) -> list[int]:
 
 def _residual(axis: Axes) -> None:
     """Panel (a): what is compared with; a nonlinear branch added in one and the same space."""
-    _blank(axis, "(a) residual block: one space")
-    _box(axis, 0.5, 0.36, "W z + b", 0.34)
-    _box(axis, 0.5, 0.62, "nonlinearity", 0.34)
+    axis.set_title("(a) residual block: one space")
+    axis.set(xlim=(-0.15, 1.15), ylim=(0, 1.05), xticks=[], yticks=[])
+    axis.grid(False)
+    axis.spines[:].set_visible(False)
+    for y, words in ((0.36, "W z + b"), (0.62, "nonlinearity")):
+        axis.add_patch(FancyBboxPatch((0.33, y - 0.07), 0.34, 0.14, boxstyle="round,pad=0.01", fc=PALE, ec=BLACK))
+        axis.text(0.5, y, words, ha="center", va="center", fontsize=9)
     axis.text(0.5, 0.06, "z", ha="center", va="center", fontsize=12, style="italic")
     axis.text(
         0.5, 0.86, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle", "fc": "w", "ec": BLACK}
@@ -136,15 +129,10 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
         label.set_bbox({"fc": "w", "ec": "none", "pad": 1.5})
     axis.set_ylabel("position y")
     drawn = f"\n(angles {steeper:g} times as steep)" if steeper > 1 else ""
+    turn = f"{bent - theta:+.3f}".replace("-", "−")
     notes = (  # where the rays are not: they come from below if they rise, and leave upwards
         (0.03, rise >= 0, BLACK, "free flight\ny ← y + L θ", "left"),
-        (
-            0.985,
-            rise + fall < 0,
-            VERMILION,
-            f"refraction\nθ ← θ + s φ(y)\nturn {_signed(bent - theta)}{drawn}",
-            "right",
-        ),
+        (0.985, rise + fall < 0, VERMILION, f"refraction\nθ ← θ + s φ(y)\nturn {turn}{drawn}", "right"),
         (0.53, rise + fall < 0, BLUE, "lens profile s φ", "left"),
     )
     for x, above, ink, words, side in notes:
@@ -152,10 +140,6 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
         box = {"fc": "w", "ec": "none", "pad": 1.5, "alpha": 0.85}
         axis.text(x, at, words, transform=axis.transAxes, color=ink, ha=side, va=edge, fontsize=8.5, bbox=box)
     return layer
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
@@ -171,13 +155,8 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
     for place, ray in reversed(list(enumerate(rays))):
         bold = place < HIGHLIGHTS
         look: dict[str, Any] = {"color": colour(place) if bold else GREY, "linewidth": 1.8 if bold else 0.8}
-        axis.plot(
-            range(depth + 1),
-            bench.positions[:, ray],
-            alpha=1.0 if bold else 0.7,
-            label=f"ray {ray + 1}" if bold else None,
-            **look,
-        )
+        label = f"ray {ray + 1}" if bold else None
+        axis.plot(range(depth + 1), bench.positions[:, ray], alpha=1.0 if bold else 0.7, label=label, **look)
         if bold:
             layer = int(turns[: max(depth - 1, 1), ray].argmax())
             axis.plot(layer + 1, bench.positions[layer + 1, ray], "o", color=look["color"], markersize=6)
@@ -192,7 +171,7 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
     ):
         axis.add_patch(FancyBboxPatch(
             (x - 0.78 * gap, middle - height / 2), 1.56 * gap, height, boxstyle="round,pad=0,rounding_size=0.02",
-            fc="#F4F6F8", ec=BLACK, linewidth=0.8, mutation_aspect=(high - low) / (depth or 1),
+            fc=PALE, ec=BLACK, linewidth=0.8, mutation_aspect=(high - low) / (depth or 1),
         ))  # fmt: skip
         axis.text(x, middle, words, ha="center", va="center", fontsize=8)
     axis.set_title("(c) the stack")
@@ -203,21 +182,6 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
     axis.set_ylabel("position y")
     axis.set_xticks(np.unique(np.linspace(0, depth, min(depth, 10) + 1).round()))
     axis.grid(axis="x", visible=False)
-
-
-def _blank(axis: Axes, title: str) -> None:
-    axis.set_title(title)
-    axis.set(xlim=(-0.15, 1.15), ylim=(0, 1.05), xticks=[], yticks=[])
-    axis.grid(False)
-    for side in axis.spines.values():
-        side.set_visible(False)
-
-
-def _box(axis: Axes, x: float, y: float, words: str, wide: float) -> None:
-    axis.add_patch(
-        FancyBboxPatch((x - wide / 2, y - 0.07), wide, 0.14, boxstyle="round,pad=0.01", fc="#F4F6F8", ec=BLACK)
-    )
-    axis.text(x, y, words, ha="center", va="center", fontsize=9)
 
 
 def _arrow(

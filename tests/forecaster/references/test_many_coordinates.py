@@ -11,7 +11,7 @@ from lln.data.stream import moments
 from lln.fit.closed.linear import units_of, units_of_moments
 from lln.forecaster.comparison.competitors import DENSE_COORDINATES, LINEAR_COORDINATES, fit_reference, too_large
 from lln.forecaster.references import simple
-from lln.forecaster.references.reservoir import EchoSetting, _Reservoir
+from lln.forecaster.references.reservoir import EchoSetting, EchoState
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def test_the_nearest_of_few_points_with_many_columns(most_axes, monkeypatch):
 
 def test_the_readout_of_a_wide_reservoir_is_the_ridge_regression():
     dataset = as_dataset(waves(40, 90), dt=0.1)
-    reservoir = _Reservoir(dataset, EchoSetting(0.9, 0.1, 1e-4), 5, 1000)
+    reservoir = EchoState().solve(dataset, EchoSetting(0.9, 0.1, 1e-4), 5, 1000)
     columns, targets = reservoir._columns(dataset, 1000)
     assert columns.shape[0] < columns.shape[1]
     gram = columns.T @ columns

@@ -189,21 +189,13 @@ def _grouped(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """What trains, and the rows that are predicted.
-
-    Attributes:
-        fitting: what trains.
-        data: what is scored on; rows of it may have trained.
-        parts: rows of it that may be predicted.
-        scored: its name in titles.
-        whole: whether it is test data without a row that trained.
-    """
+    """What trains, and the rows that are predicted."""
 
     fitting: Dataset
-    data: Dataset
-    parts: tuple[Part, ...]
-    scored: str
-    whole: bool
+    data: Dataset  # what is scored on; rows of it may have trained
+    parts: tuple[Part, ...]  # rows of it that may be predicted
+    scored: str  # its name in titles
+    whole: bool  # whether it is test data without a row that trained
 
     def origins(
         self, least: int, longest: int, steps: int | None, count: int | None, starts: Sequence[int] | None
@@ -266,16 +258,7 @@ def _split_data(data: Dataset, test: Dataset | float | None, steps: int | None) 
 
 
 def _score(name: str, fits: Sequence[Fitted], data: Dataset, fold: Fold, scale: Array, threshold: float) -> Score:
-    """The score of one model, which may have several fits.
-
-    Args:
-        name: of the model.
-        fits: one for each seed.
-        data: what is scored on.
-        fold: the rollouts.
-        scale: standard deviations of the training data, (n,).
-        threshold: error that ends a valid prediction.
-    """
+    """The score of one model with a fit for each seed; `scale` (n,) is the standard deviation of the training data."""
     errors, valid, room = [], [], rows_before(data, fold)
     for fit in fits:
         if fit.history > room:
@@ -305,12 +288,7 @@ def _score(name: str, fits: Sequence[Fitted], data: Dataset, fold: Fold, scale: 
 
 
 class StoredScores:
-    """The file of one comparison, identified by a digest of everything that its scores depend on.
-
-    Args:
-        path: the file; None stores nothing.
-        asked: everything but the model that the scores depend on, as plain values.
-    """
+    """The file of one comparison, identified by a digest of all but the model that its scores depend on (`asked`)."""
 
     def __init__(self, path: Path | None, asked: Mapping[str, Any]) -> None:
         self.path = path
@@ -323,10 +301,9 @@ class StoredScores:
         if self.path is None:
             return
         arrays: dict[str, Any] = {}
-        plain = {}
-        for index, (name, one) in enumerate(self.scores.items()):
-            arrays |= {f"errors{index}": one.errors, f"valid{index}": one.valid}
-            plain[name] = {key: getattr(one, key) for key in _PLAIN}
+        for k, one in enumerate(self.scores.values()):
+            arrays |= {f"errors{k}": one.errors, f"valid{k}": one.valid}
+        plain = {name: {key: getattr(one, key) for key in _PLAIN} for name, one in self.scores.items()}
         said = json.dumps({"format": 1, "digest": self.digest, "models": plain})
         with whole_file(self.path) as partial, partial.open("wb") as file:
             np.savez(file, allow_pickle=False, said=np.array(said), **arrays)
@@ -339,14 +316,10 @@ class StoredScores:
                 if said["digest"] != self.digest:
                     return {}
                 return {
-                    name: Score(
-                        name,
-                        arrays[f"errors{index}"],
-                        arrays[f"valid{index}"],
-                        **{**plain, "parts": tuple(plain["parts"])},
-                    )
-                    for index, (name, plain) in enumerate(said["models"].items())
-                }
+                    name: Score(name, arrays[f"errors{k}"], arrays[f"valid{k}"],
+                                **{**plain, "parts": tuple(plain["parts"])})
+                    for k, (name, plain) in enumerate(said["models"].items())
+                }  # fmt: skip
         except OSError as error:
             raise InputError(
                 f"{path}: the checkpoint cannot be read ({error.strerror}); change its permissions or give another"

@@ -50,27 +50,16 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model that is ready to roll out.
+    """A model that is ready to roll out."""
 
-    Attributes:
-        rollout: (..., H, n), steps and inputs to (..., steps, n).
-        history: states H that it looks at.
-        parameters: values that the fit chose; None where it is not known.
-        seconds: of the fit.
-        note: what the fit decided, in a few words.
-        noisy: whether the fit found noise that matters.
-        part: which kind of part forecasts, as a fit reports it; "" for what is not fitted by the fitter.
-        input_lags: how many earlier values of each known input it looks at.
-    """
-
-    rollout: Callable[[Array, int, Array | None], Array]
-    history: int = 1
-    parameters: int | None = None
-    seconds: float = 0.0
-    note: str = ""
-    noisy: bool = False
-    part: str = ""
-    input_lags: int = 0
+    rollout: Callable[[Array, int, Array | None], Array]  # (..., H, n), steps and inputs to (..., steps, n)
+    history: int = 1  # states H that it looks at
+    parameters: int | None = None  # values that the fit chose; None where it is not known
+    seconds: float = 0.0  # of the fit
+    note: str = ""  # what the fit decided, in a few words
+    noisy: bool = False  # whether the fit found noise that matters
+    part: str = ""  # which kind of part forecasts, as a fit reports it; "" for what is not fitted by the fitter
+    input_lags: int = 0  # how many earlier values of each known input it looks at
 
 
 def fit_reference(name: str, data: Dataset, most: int | None = None) -> Fitted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import OURS, Table, human_time, number
+from lln.core.table import OURS, Table, human_time, number, plain
 from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -137,10 +137,7 @@ class Comparison:
 
     def __getitem__(self, name: str) -> Score:
         """The score of one model."""
-        for score in self.scores:
-            if score.name == name:
-                return score
-        raise KeyError(name)
+        return {score.name: score for score in self.scores}[name]
 
     @property
     def noisy(self) -> bool:
@@ -185,23 +182,21 @@ class Comparison:
     @property
     def table(self) -> Table:
         """A row for each model; the best values in bold."""
-        chaotic = self.exponent is not None and self.exponent > 0
         columns = ["model", "error", "NMSE", "valid steps", "valid time", "parameters", "seconds"]
-        if chaotic:
+        chaos = self.exponent if self.exponent is not None and self.exponent > 0 else None
+        if chaos is not None:
             columns.insert(5, "Lyapunov times")
         rows: list[list[str | float | int]] = []
-        numbers: list[list[float]] = []
         for score in self.scores:
             span = score.valid_steps * self.dt
-            kept: str | int = "-" if score.parameters is None else score.parameters
             time = human_time(span, self.time_unit) if self.time_unit else number(span)
-            row: list[str | float | int] = [score.label, self.error(score.name), score.nmse, score.valid_steps, time]
-            row += [span * self.exponent] if self.exponent is not None and chaotic else []
-            rows.append([*row, kept, f"{score.seconds:.1f}"])
-            numbers.append([self.error(score.name), score.nmse, score.valid_steps, span, span])
-        signs = [1, 1, -1, -1, -1][: 5 if chaotic else 4]  # errors are best small, times are best long
-        best = [(i, j + 1) for j, sign in enumerate(signs) for i in _best(numbers, j, sign)]
-        return Table(columns, rows, title=self.title, best=best)
+            kept: str | int = "-" if score.parameters is None else score.parameters
+            more = [time] if chaos is None else [time, span * chaos]
+            rows.append([score.label, self.error(score.name), score.nmse, score.valid_steps, *more, kept,
+                         f"{score.seconds:.1f}"])  # fmt: skip
+        # Errors are best small, times are best long; valid times are as good as the steps.
+        signed = [[row[1], row[2], *[-float(row[3])] * (2 if chaos is None else 3)] for row in rows]
+        return Table(columns, rows, title=self.title, best=_best_cells(signed))
 
     @property
     def leads(self) -> Table:
@@ -215,22 +210,20 @@ class Comparison:
             factor, error = self.against_best(score.name)
             beside = "best" if score is self.best else f"{number(factor)} ± {number(error, 2)}"
             rows.append([score.label, *map(float, errors), beside])
-        best = [(i, j + 1) for j in range(len(places)) for i in _best([list(one) for one in values], j, 1)]
-        return Table(
-            ["model", *heads, "times the best"], rows, title="normalised MSE by lead time, in steps", best=best
-        )
+        columns = ["model", *heads, "times the best"]
+        return Table(columns, rows, title="normalised MSE by lead time, in steps", best=_best_cells(values))
 
     @property
     def remarks(self) -> list[str]:
         """What the numbers do not say: networks that are not used, models that do not differ, divergence."""
         networks = state_networks()
-        plain: dict[str, list[str]] = {}
+        unused: dict[str, list[str]] = {}
         for one in self.scores:
             if one.name in networks and one.parts and not {"network", "lens"} & set(one.parts):
-                plain.setdefault(" and ".join(map(_article, dict.fromkeys(one.parts))), []).append(one.label)
+                unused.setdefault(" and ".join(map(_article, dict.fromkeys(one.parts))), []).append(one.label)
         said = [
             f"{', '.join(names)}: {kinds} did best on held-out rollouts, so no network is used"
-            for kinds, names in plain.items()
+            for kinds, names in unused.items()
         ]
         close = [
             one.label for one in self.scores[1:]
@@ -260,39 +253,28 @@ class Comparison:
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
+        names = ("scored", "steps", "windows", "seeds", "dt", "threshold", "exponent", "noisy", "horizon")
         return {
-            "scored": self.scored,
-            "steps": self.steps,
-            "windows": self.windows,
-            "seeds": list(self.seeds),
-            "dt": self.dt,
-            "threshold": self.threshold,
-            "exponent": self.exponent,
-            "noisy": self.noisy,
-            "horizon": self.horizon,
+            **{name: plain(getattr(self, name)) for name in names},
             "lead_times": list(self.best.by_lead.leads),
             "left_out": dict(self.left_out),
-            "models": [
-                {
-                    "name": score.name,
-                    "error": _plain(self.error(score.name)),
-                    "nmse_by_lead": score.by_lead.by_lead(noisy=self.noisy).tolist(),
-                    "times_the_best": [_plain(value) for value in self.against_best(score.name)],
-                    "nmse": _plain(score.nmse),
-                    "rmse": _plain(score.rmse),
-                    "valid_prediction_steps": score.valid_steps,
-                    "valid_prediction_time": score.valid_steps * self.dt,
-                    "parameters": score.parameters,
-                    "seconds": score.seconds,
-                    "history": score.history,
-                    "diverged": score.diverged,
-                    "note": score.note,
-                    "nmse_by_window": [[_plain(value) for value in row] for row in score.nmse_by_window.tolist()],
-                    "rmse_by_step": [_plain(value) for value in score.rmse_by_step.tolist()],
-                }
-                for score in self.scores
-            ],
+            "models": [self._model_record(score) for score in self.scores],
         }
+
+    def _model_record(self, score: Score) -> dict[str, Any]:
+        found = {
+            "name": score.name,
+            "error": self.error(score.name),
+            "nmse_by_lead": score.by_lead.by_lead(noisy=self.noisy),
+            "times_the_best": self.against_best(score.name),
+            "nmse": score.nmse,
+            "rmse": score.rmse,
+            "valid_prediction_steps": score.valid_steps,
+            "valid_prediction_time": score.valid_steps * self.dt,
+        }
+        others = ("parameters", "seconds", "history", "diverged", "note", "nmse_by_window", "rmse_by_step")
+        record: dict[str, Any] = plain({**found, **{name: getattr(score, name) for name in others}})
+        return record
 
 
 def steady_mean(errors: Array) -> float:
@@ -312,11 +294,8 @@ def _article(part: str) -> str:
     return words.get(part, part if part in ("persistence", "drift") else f"the part {part!r}")
 
 
-def _best(rows: list[list[float]], column: int, sign: int) -> list[int]:
-    """The rows whose number is the smallest (or with sign -1 the largest) of its column."""
-    values = [sign * float(row[column]) for row in rows]
-    return [i for i, value in enumerate(values) if value == min(values) and math.isfinite(value)]
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _best_cells(rows: Sequence[Any]) -> list[tuple[int, int]]:
+    """Row and column of the smallest finite numbers of each column; the columns of a table follow its names."""
+    values = np.array(rows, dtype=np.float64)
+    least = np.where(np.isfinite(values), values, np.inf).min(axis=0)
+    return [(int(i), int(j) + 1) for j, i in np.argwhere(((values == least) & np.isfinite(values)).T)]

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lln.core.errors import check_int
 from lln.data.series import Dataset
 from lln.fit.choice.noise_and_seasons import nonlinear_histories
 from lln.fit.closed.linear import units_of
-from lln.forecaster.references.simple import Memory, Reference, best_setting
+from lln.forecaster.references.simple import Memory, Reference, best_setting, longest_stretch, repeated
 from lln.step.frame import Array, Frame
 
 RADII = (0.5, 0.9, 1.2)
@@ -30,17 +29,26 @@ class EchoSetting(NamedTuple):
     ridge: float
 
 
-class _Reservoir:
-    """One echo state network.
+class EchoState(Reference):
+    """A reservoir of 300 units; radius, scale and ridge are chosen on held-out rollouts."""
 
-    Args:
-        dataset: the data to fit to.
-        setting: radius, scale and ridge.
-        history: states that set the reservoir before a rollout.
-        rows: most states to learn from.
-    """
+    def fit(self, dataset: Dataset) -> Self:
+        """Choose on held-out rollouts, then solve the readout for up to 20,000 states of all of the data."""
+        history = self.longest(dataset)
+        settings = [EchoSetting(*one) for one in product(RADII, SCALES, RIDGES)]
+        chosen = best_setting(
+            dataset, settings, history, lambda data, one: EchoState().solve(data, one, history, _TUNING_ROWS)
+        )
+        self.note = f"radius {chosen.radius:g}, input scale {chosen.scale:g}, ridge {chosen.ridge:g}"
+        return self.solve(dataset, chosen, history, _ROWS)
 
-    def __init__(self, dataset: Dataset, setting: EchoSetting, history: int, rows: int) -> None:
+    @classmethod
+    def longest(cls, dataset: Dataset) -> int:
+        """States that set the reservoir: 30, fewer in short trajectories."""
+        return max(1, min(WARM_UP, longest_stretch(dataset) // 10))
+
+    def solve(self, dataset: Dataset, setting: EchoSetting, history: int, rows: int) -> Self:
+        """Draw a reservoir that `history` states set before a rollout; solve its readout for up to `rows` states."""
         rng = np.random.default_rng(0)
         self.history = history
         self.frame: Frame = units_of(dataset).frame()
@@ -57,6 +65,8 @@ class _Reservoir:
         self.readout = (
             columns.T @ np.linalg.solve(gram, targets) if wide else np.linalg.solve(gram, columns.T @ targets)
         )
+        self.parameters = self.readout.size
+        return self
 
     def _columns(self, dataset: Dataset, rows: int) -> tuple[Array, Array]:
         """Reservoir states, features and a one, and the increments after them, along every stretch of the data."""
@@ -86,47 +96,21 @@ class _Reservoir:
     def _row(reservoir: Array, features: Array) -> Array:
         return np.concatenate([reservoir, features, np.ones((*features.shape[:-1], 1))], axis=-1)
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:
         """Set the reservoir by the window, then feed its forecasts back."""
-        past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        lead = past.shape[:-2]
-        reservoir, state = np.zeros((*lead, UNITS)), past[..., -1, :]
+        reservoir = np.zeros((*past.shape[:-2], UNITS))
         # Inputs before the start are not known, so that their first value stands for them.
         early = None if inputs is None else inputs[..., 0, :]
         for k in range(self.history - 1):
             reservoir = self._next(reservoir, self.frame.feature_rows(past[..., k : k + 1, :], early))
-        states = np.empty((*lead, steps, past.shape[-1]))
-        for k in range(steps):
-            features = self.frame.feature_rows(state[..., None, :], None if inputs is None else inputs[..., k, :])
+
+        def after(past: Array, now: Array | None) -> Array:
+            nonlocal reservoir
+            features = self.frame.feature_rows(past[..., -1:, :], now)
             reservoir = self._next(reservoir, features)
-            state = states[..., k, :] = state + self.frame.scale * (self._row(reservoir, features) @ self.readout)
-        return states
+            return np.asarray(past[..., -1, :] + self.frame.scale * (self._row(reservoir, features) @ self.readout))
 
-
-class EchoState(Reference):
-    """A reservoir of 300 units; radius, scale and ridge are chosen on held-out rollouts."""
-
-    def fit(self, dataset: Dataset) -> Self:
-        """Choose on held-out rollouts, then solve the readout for up to 20,000 states of all of the data."""
-        self.history = self.longest(dataset)
-        settings = [EchoSetting(*one) for one in product(RADII, SCALES, RIDGES)]
-        chosen = best_setting(
-            dataset, settings, self.history, lambda data, one: _Reservoir(data, one, self.history, _TUNING_ROWS)
-        )
-        self._reservoir = _Reservoir(dataset, chosen, self.history, _ROWS)
-        self.parameters = self._reservoir.readout.size
-        self.note = f"radius {chosen.radius:g}, input scale {chosen.scale:g}, ridge {chosen.ridge:g}"
-        return self
-
-    @classmethod
-    def longest(cls, dataset: Dataset) -> int:
-        """States that set the reservoir: 30, fewer in short trajectories."""
-        rows = max((last - first for _, first, last in dataset.stretches(1)), default=1)
-        return max(1, min(WARM_UP, rows // 10))
-
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """Set the reservoir by the window, then feed its forecasts back."""
-        return self._reservoir.rollout(window, check_int("steps", steps, 1), inputs)
+        return repeated(after, past, steps, inputs)
 
 
 WIDTHS = (0.3, 1.0, 4.0)  # of the kernel, in median distances
@@ -143,45 +127,6 @@ class KernelSetting(NamedTuple):
     penalty: float
 
 
-class _Machine:
-    """One kernel ridge regression.
-
-    Args:
-        dataset: the data to fit to.
-        setting: history, width and penalty.
-        rows: most pairs to take, evenly spread.
-    """
-
-    def __init__(self, dataset: Dataset, setting: KernelSetting, rows: int) -> None:
-        from scipy.spatial.distance import cdist
-        from sklearn.kernel_ridge import KernelRidge
-
-        memory = Memory.of(dataset, setting.history)
-        kept = np.linspace(0, len(memory.features) - 1, min(rows, len(memory.features))).round().astype(int)
-        self.history, self.frame, features = setting.history, memory.frame, memory.features[kept]
-        some = features[:: max(1, len(features) // 300)]
-        distance = float(np.median(cdist(some, some)))
-        gamma = 0.5 / (setting.width * max(distance, 1e-12)) ** 2
-        increments = (memory.target[kept] - memory.present[kept]) / self.frame.scale
-        self.mean = increments.mean(axis=0)
-        self.model: Any = KernelRidge(kernel="rbf", gamma=gamma, alpha=setting.penalty).fit(
-            features, increments - self.mean
-        )
-        self.values = int(features.size + increments.size)
-
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """Add the predicted increment at each step."""
-        past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        states = np.empty((*past.shape[:-2], steps, past.shape[-1]))
-        for k in range(steps):
-            rows = self.frame.feature_rows(past, None if inputs is None else inputs[..., k, :])
-            flat = np.nan_to_num(rows.reshape(-1, rows.shape[-1]), posinf=1e30, neginf=-1e30)
-            change = (self.model.predict(flat) + self.mean).reshape(past[..., -1, :].shape)
-            states[..., k, :] = past[..., -1, :] + self.frame.scale * change
-            past = np.concatenate([past[..., 1:, :], states[..., k : k + 1, :]], axis=-2)
-        return states
-
-
 class KernelRidgeReference(Reference):
     """Gaussian kernel ridge regression; history, width and penalty are chosen on held-out rollouts."""
 
@@ -189,12 +134,11 @@ class KernelRidgeReference(Reference):
         """Choose on held-out rollouts, then solve for up to 3,000 pairs of all of the data."""
         settings = [KernelSetting(*one) for one in product(self.histories(dataset), WIDTHS, PENALTIES)]
         chosen = best_setting(
-            dataset, settings, settings[-1].history, lambda data, one: _Machine(data, one, _TUNING_CENTRES)
-        )
-        self._machine = _Machine(dataset, chosen, _CENTRES)
-        self.history, self.parameters = chosen.history, self._machine.values
+            dataset, settings, settings[-1].history,
+            lambda data, one: KernelRidgeReference()._solve(data, one, _TUNING_CENTRES),
+        )  # fmt: skip
         self.note = f"history {chosen.history}, width {chosen.width:g}, penalty {chosen.penalty:g}"
-        return self
+        return self._solve(dataset, chosen, _CENTRES)
 
     @staticmethod
     def histories(dataset: Dataset) -> list[int]:
@@ -207,6 +151,31 @@ class KernelRidgeReference(Reference):
         """The largest history that is tried."""
         return cls.histories(dataset)[-1]
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
+    def _solve(self, dataset: Dataset, setting: KernelSetting, rows: int) -> Self:
+        """Solve for up to `rows` pairs, evenly spread."""
+        from scipy.spatial.distance import cdist
+        from sklearn.kernel_ridge import KernelRidge
+
+        memory = Memory.of(dataset, setting.history)
+        kept = np.linspace(0, len(memory.features) - 1, min(rows, len(memory.features))).round().astype(int)
+        self.history, self.frame, features = setting.history, memory.frame, memory.features[kept]
+        some = features[:: max(1, len(features) // 300)]
+        distance = float(np.median(cdist(some, some)))
+        gamma = 0.5 / (setting.width * max(distance, 1e-12)) ** 2
+        increments = (memory.target[kept] - memory.present[kept]) / self.frame.scale
+        self.mean = increments.mean(axis=0)
+        machine = KernelRidge(kernel="rbf", gamma=gamma, alpha=setting.penalty)
+        self.machine: Any = machine.fit(features, increments - self.mean)
+        self.parameters = int(features.size + increments.size)
+        return self
+
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:
         """Add the predicted increment at each step."""
-        return self._machine.rollout(window, check_int("steps", steps, 1), inputs)
+
+        def after(past: Array, now: Array | None) -> Array:
+            rows = self.frame.feature_rows(past, now)
+            flat = np.nan_to_num(rows.reshape(-1, rows.shape[-1]), posinf=1e30, neginf=-1e30)
+            change = (self.machine.predict(flat) + self.mean).reshape(past[..., -1, :].shape)
+            return np.asarray(past[..., -1, :] + self.frame.scale * change)
+
+        return repeated(after, past, steps, inputs)

@@ -48,18 +48,17 @@ class Reference(ABC):
         """The largest history that a fit to `dataset` may choose."""
         return cls.history
 
-    @abstractmethod
     def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """The states after a window.
+        """The states after a window (..., H, n), oldest first: (..., steps, n) in float64.
 
-        Args:
-            window: (..., H, n), oldest first.
-            steps: how many.
-            inputs: known inputs (..., steps, m), the first for the step that leaves the window; None without inputs.
-
-        Returns:
-            (..., steps, n) in float64.
+        Known inputs are (..., steps, m), the first for the step that leaves the window; None without inputs.
         """
+        past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
+        return self._states(past, check_int("steps", steps, 1), inputs)
+
+    @abstractmethod
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:
+        """The same after the `history` states that it needs, all arguments checked."""
 
 
 class Persistence(Reference):
@@ -69,9 +68,8 @@ class Persistence(Reference):
         """Nothing to learn."""
         return self
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
-        """The window's last state, `steps` times."""
-        return np.repeat(np.asarray(window, dtype=np.float64)[..., -1:, :], check_int("steps", steps, 1), axis=-2)
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:  # noqa: ARG002
+        return np.repeat(past, steps, axis=-2)
 
 
 class TrainingMean(Reference):
@@ -85,10 +83,8 @@ class TrainingMean(Reference):
         self.parameters = dataset.size
         return self
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
-        """The mean, `steps` times."""
-        shape = (*np.shape(window)[:-2], check_int("steps", steps, 1), len(self.mean))
-        return np.broadcast_to(self.mean, shape).copy()
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:  # noqa: ARG002
+        return np.broadcast_to(self.mean, (*past.shape[:-2], steps, len(self.mean))).copy()
 
 
 class LinearReference(Reference):
@@ -126,10 +122,8 @@ class LinearReference(Reference):
         self.note = f"ridge {best.ridge:g}, history {best.history}{radius}"
         return self
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """Apply the map again and again."""
-        past = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        return DenseStep(self.frame).rollout(past, check_int("steps", steps, 1), inputs)
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:
+        return DenseStep(self.frame).rollout(past, steps, inputs)
 
 
 class Analog(Reference):
@@ -163,27 +157,50 @@ class Analog(Reference):
         """Choose on held-out rollouts, then remember all of the data."""
         tried = [(history, move) for history in self.histories for move in self.moves]
         self.errors = self._held_out(dataset) if len(tried) > 1 else dict.fromkeys(tried, 0.0)
-        self.history, self.move = min(self.errors, key=self.errors.__getitem__)
-        self._library = AnalogLibrary(Memory.of(dataset, self.history))
-        self.parameters = self._library.values
+        history, self.move = min(self.errors, key=self.errors.__getitem__)
+        self._remember(dataset, history)
+        self.parameters = int(self.memory.features.size + self.memory.target.size)
         self.note = f"{self.move}, history {self.history}"
         return self
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:
-        """Step from neighbour to neighbour."""
-        return self._library.rollout(window, check_int("steps", steps, 1), inputs, self.move)
+    def _remember(self, dataset: Dataset, history: int) -> Self:
+        self.history, self.memory = history, Memory.of(dataset, history)
+        self.nearest = Nearest(self.memory.features)
+        return self
+
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:
+        """Step from neighbour to neighbour: to its successor, or by its increment."""
+        memory = self.memory
+
+        def after(past: Array, now: Array | None) -> Array:
+            nearest = self.nearest(memory.frame.feature_rows(past, now))
+            if self.move == "successor":
+                return np.asarray(memory.target[nearest])
+            return np.asarray(past[..., -1, :] + (memory.target[nearest] - memory.present[nearest]))
+
+        return repeated(after, past, steps, inputs)
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
         """What each choice costs on the fold on which networks are judged."""
         fold, scale = folds(dataset, HELD_OUT)[-1], units_of(dataset).scale
         errors = {}
         for history in self.histories:
-            library = AnalogLibrary(Memory.of(dataset.select(fold.train), history))
+            model = Analog()._remember(dataset.select(fold.train), history)
             windows = load(dataset, fold, history, scale)
             for move in self.moves:
-                predicted = library.rollout(windows.start, fold.steps, windows.inputs, move)
+                model.move = move
+                predicted = model.rollout(windows.start, fold.steps, windows.inputs)
                 errors[history, move] = float(windows.log_error(predicted))
         return errors
+
+
+def repeated(after: Callable[[Array, Array | None], Array], past: Array, steps: int, inputs: Array | None) -> Array:
+    """The states (..., steps, n) that `after` makes of the window (..., H, n) before each, and of the inputs there."""
+    states = np.empty((*past.shape[:-2], steps, past.shape[-1]))
+    for k in range(steps):
+        states[..., k, :] = after(past, None if inputs is None else inputs[..., k, :])
+        past = np.concatenate([past[..., 1:, :], states[..., k : k + 1, :]], axis=-2)
+    return states
 
 
 def _histories(history: int | str, most: int) -> tuple[int, ...]:
@@ -202,13 +219,15 @@ class SeasonalNaive(Reference):
     @classmethod
     def longest(cls, dataset: Dataset) -> int:
         """The season in steps, 1 without one."""
-        rows = max((last - first for _, first, last in dataset.stretches(1)), default=1)
-        return next((season for season in seasons(dataset, 1) if season <= rows // 2), 1)
+        return next((season for season in seasons(dataset, 1) if season <= longest_stretch(dataset) // 2), 1)
 
-    def rollout(self, window: Array, steps: int, inputs: Array | None = None) -> Array:  # noqa: ARG002
-        """Repeat the last season of the window."""
-        season = np.asarray(window, dtype=np.float64)[..., -self.history :, :]
-        return np.take(season, np.arange(check_int("steps", steps, 1)) % self.history, axis=-2)
+    def _states(self, past: Array, steps: int, inputs: Array | None) -> Array:  # noqa: ARG002
+        return np.take(past, np.arange(steps) % self.history, axis=-2)
+
+
+def longest_stretch(dataset: Dataset) -> int:
+    """Rows of the longest stretch without a gap."""
+    return max((last - first for _, first, last in dataset.stretches(1)), default=1)
 
 
 class AutoRegression(LinearReference):
@@ -239,15 +258,11 @@ Setting = TypeVar("Setting")
 
 
 def best_setting(
-    dataset: Dataset, settings: Iterable[Setting], history: int, make: Callable[[Dataset, Setting], Any]
+    dataset: Dataset, settings: Iterable[Setting], history: int, make: Callable[[Dataset, Setting], Reference]
 ) -> Setting:
-    """The setting whose rollouts over the held-out windows score best.
+    """The setting whose rollouts over the held-out windows score best; `history` is the longest of any setting.
 
-    Args:
-        dataset: the data to fit to.
-        settings: what to try.
-        history: longest history of any setting.
-        make: fits one setting to the rows that train: a `history`, and a `rollout` as a `Reference` has it.
+    `make` fits a reference with one setting to the rows that train.
     """
     fold = folds(dataset, VALIDATION, history)[-1]
     training, scale = dataset.select(fold.train), units_of(dataset).scale
@@ -316,19 +331,12 @@ def _principal_axes(spread: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Windows of the past as features, with what came next; of very many, an even choice.
+    """Windows of the past as features, with what came next; of very many, an even choice."""
 
-    Attributes:
-        frame: units of the features, without a linear part.
-        features: (P, F).
-        present: (P, n), in the units of the data.
-        target: (P, n), the state after it.
-    """
-
-    frame: Frame
-    features: Array
-    present: Array
-    target: Array
+    frame: Frame  # units of the features, without a linear part
+    features: Array  # (P, F)
+    present: Array  # (P, n), in the units of the data
+    target: Array  # (P, n), the state after it
 
     @classmethod
     def of(cls, dataset: Dataset, history: int) -> Memory:
@@ -344,34 +352,3 @@ class Memory:
             parts.append((frame.feature_rows(window, inputs), window[:, -1], batch.target[kept]))
             first += len(batch)
         return cls(frame, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-class AnalogLibrary:
-    """A memory that is asked for the nearest window and what came next.
-
-    Args:
-        memory: what is remembered.
-
-    Attributes:
-        frame: the units in which windows are compared.
-        values: how many numbers are kept.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        self.frame, self.present, self.target = memory.frame, memory.present, memory.target
-        self.nearest = Nearest(memory.features)
-        self.values = int(memory.features.size + memory.target.size)
-
-    def rollout(self, window: Array, steps: int, inputs: Array | None, move: str) -> Array:
-        """Step from neighbour to neighbour: to its successor, or by its increment."""
-        past = np.asarray(window, dtype=np.float64)[..., -self.frame.history :, :]
-        states = np.empty((*past.shape[:-2], steps, past.shape[-1]))
-        for k in range(steps):
-            now = None if inputs is None else inputs[..., k, :]
-            nearest = self.nearest(self.frame.feature_rows(past, now))
-            after = self.target[nearest]
-            if move == "increment":
-                after = past[..., -1, :] + (after - self.present[nearest])
-            states[..., k, :] = after
-            past = np.concatenate([past[..., 1:, :], after[..., None, :]], axis=-2)
-        return states

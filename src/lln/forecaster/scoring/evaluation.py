@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import choice
-from lln.core.table import human_time
+from lln.core.table import OURS, human_time, plain
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import mse_by_step, valid_prediction_steps
-from lln.evaluate.registry import Metric, apply_metric, named_metrics
+from lln.evaluate.metrics import Metric, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
 from lln.evaluate.rollout import Ending, Outcome, judge
 from lln.fit.choice.holdout import LOST
 from lln.fit.report.intervals import Intervals
-from lln.forecaster import display
-from lln.forecaster.scoring.lead_skill import BASELINES, UNFITTED, LeadSkill, lead_skill
+from lln.forecaster.scoring.lead_skill import BASELINES, MODEL, UNFITTED, LeadSkill, lead_skill
 from lln.forecaster.scoring.scored_rows import (
     CHOOSING,
     HELD_OUT,
@@ -142,26 +141,19 @@ class Evaluation:
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
+        names = (
+            "nmse", "rmse", "geometric_nmse", "nmse_by_step", "rmse_by_step", "nmse_by_window",
+            "valid_prediction_steps", "valid_prediction_time", "valid_by_window", "threshold", "dt", "parameters",
+            "scored",
+        )  # fmt: skip
         return {
-            "nmse": _plain(self.nmse),
-            "rmse": _plain(self.rmse),
-            "geometric_nmse": _plain(self.geometric_nmse),
-            "nmse_by_step": [_plain(value) for value in self.nmse_by_step],
-            "rmse_by_step": [_plain(value) for value in self.rmse_by_step],
-            "nmse_by_window": [_plain(value) for value in self.nmse_by_window],
-            "valid_prediction_steps": self.valid_prediction_steps,
-            "valid_prediction_time": self.valid_prediction_time,
-            "valid_by_window": [int(value) for value in self.valid_by_window],
-            "threshold": self.threshold,
-            "dt": self.dt,
-            "parameters": self.parameters,
-            "scored": self.scored,
+            **{name: plain(getattr(self, name)) for name in names},
             "windows": [window._asdict() for window in self.windows],
             "steps": self.steps,
             "diverged": self.diverged,
             "left_the_region": self.left,
             "coverage": self.coverage,
-            "metrics": {name: _plain(value) for name, value in self.metrics.items()},
+            "metrics": plain(self.metrics),
             "lyapunov_exponent": self.exponent,
             "valid_lyapunov_times": self.valid_lyapunov_times,
             **({} if self.skill is None else self.skill.record()),
@@ -170,7 +162,16 @@ class Evaluation:
 
     def plot(self, title: str | None = None) -> Figure:
         """Draw the error against lead time, with the threshold of valid prediction."""
-        return display.plot_evaluation(self, title)
+        from lln.plots.forecasts import comparison_figure
+
+        errors, scored = {OURS: self.rmse_by_step}, self.many
+        if self.skill is not None:
+            errors = {OURS if name == MODEL else name: curve for name, curve in self.skill.by_step.items()}
+            scored = f"{self.skill.origins} rolling origins"
+        return comparison_figure(
+            errors, references=list(errors)[1:], threshold=self.threshold, dt=self.dt, time_unit=self.time_unit,
+            title=f"scored on {self.scored}: {scored}" if title is None else title,
+        )  # fmt: skip
 
     def to_pandas(self) -> pandas.DataFrame:
         """Error by lead time: columns time, nmse and rmse, one row for each step."""
@@ -189,11 +190,20 @@ class Evaluation:
         return f"Evaluation({self.scored}, {self.many}: normalised MSE {self.nmse:.3g}, valid for {valid})"
 
     def _repr_html_(self) -> str:
-        return display.evaluation_html(self)
+        left = "text-align:left"
+        page = _html_table(self.title, [
+            f"<th style='{left};font-weight:normal'>{escape(label)}</th><td style='{left}'>{escape(value)}</td>"
+            for label, value in self.facts().items()
+        ])  # fmt: skip
+        if self.skill is not None:
+            table = self.skill.table()
+            head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+            rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.cells()]
+            page += _html_table(table.title, [head, *rows])
+        return page + "".join(f"<p>{escape(text)}</p>" for text in self.remarks())
 
     def __str__(self) -> str:
-        lines = [self.title]
-        lines += [self.warning] if self.warning else []
+        lines = [self.title, *([self.warning] if self.warning else [])]
         lines += [f"{name:<29} {value}" for name, value in self.facts().items()]
         if self.skill is not None:
             lines += [f"normalised mean square error by lead time, {self.skill.origins} rolling origins",
@@ -220,24 +230,21 @@ class Evaluation:
         span = human_time(self.valid_prediction_time, self.time_unit)
         chaotic = self.valid_lyapunov_times
         times = "" if chaotic is None else f", {chaotic:.3g} Lyapunov times"
+        valid = f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times})"
         found = {
             "normalised mean square error": f"{self.nmse:.3g}",
-            "valid prediction time": f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times}), "
-            f"RMSE below {self.threshold:g}",
-            **self._average_fact(),
-            **{name: f"{value:.3g}" for name, value in self.metrics.items()},
+            "valid prediction time": f"{valid}, RMSE below {self.threshold:g}",
         }
+        if self.skill is not None and self.skill.noisy:  # one noisy state ends the valid time of a single window
+            steps = self.skill.valid_steps
+            least = "at least " if steps == self.skill.leads[-1] else ""
+            mean = f"{least}{steps} steps ({human_time(steps * self.dt, self.time_unit)})"
+            mean = mean if steps else "not even one step"
+            found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {self.skill.origins} rolling origins"
+        found |= {name: f"{value:.3g}" for name, value in self.metrics.items()}
         if self.interval_coverage is not None:
             found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
         return {**found, "parameters": f"{self.parameters:,}"}
-
-    def _average_fact(self) -> dict[str, str]:
-        """With noise, for how long forecasts are valid on average: one noisy state ends a single window's time."""
-        if self.skill is None or not self.skill.noisy:
-            return {}
-        steps, least = self.skill.valid_steps, "at least " if self.skill.valid_steps == self.skill.leads[-1] else ""
-        span = f"{least}{steps} steps ({human_time(steps * self.dt, self.time_unit)})" if steps else "not even one step"
-        return {"valid on average": f"{span}, NMSE below {LOST:g}, {self.skill.origins} rolling origins"}
 
     def remarks(self) -> list[str]:
         """Sentences on what the numbers do not say."""
@@ -257,8 +264,9 @@ class Evaluation:
         return said
 
 
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _html_table(title: str, rows: Sequence[str]) -> str:
+    """A title, and a table of rows that are cells in HTML."""
+    return f"<div><b>{escape(title)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table></div>"
 
 
 def evaluate_model(
@@ -338,10 +346,8 @@ def _scores(
         for j, i in enumerate(here):
             errors[i], valid[i], outcomes[i] = mse[j], steps_valid[j], run.outcomes[j]
     by_window = np.array([error.mean() for error in errors])
-    by_step = [
-        np.mean([error[k] for error in errors if len(error) > k])
-        for k in range(max(window.steps for window in windows))
-    ]
+    longest = max(window.steps for window in windows)
+    by_step = [np.mean([error[k] for error in errors if len(error) > k]) for k in range(longest)]
     outside = model._coverage(np.concatenate(features))
     return Evaluation(
         float(by_window.mean()), np.array(by_step), by_window, float(valid.mean()), valid, threshold,
@@ -355,11 +361,7 @@ def _scores(
 def visited(frame: Any, window: Array, predicted: Array, inputs: Array | None) -> Array:
     """Features of states from which a rollout stepped, (rows, F) or (rows, *space, F); of very many an even selection.
 
-    Args:
-        frame: whose features they are.
-        window: (B, H, n).
-        predicted: (B, steps, n).
-        inputs: (B, steps, m), or None.
+    The window is (B, H, n), what was predicted (B, steps, n), and the inputs are (B, steps, m) or None.
     """
     states = np.concatenate([window, predicted[:, :-1]], axis=1)
     every = -(-states.size * frame.history // _VISITED)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.table import OURS, Table, number
+from lln.core.table import OURS, Table
 from lln.data.series import Dataset
 from lln.evaluate.metrics import mse_by_step
 from lln.fit.choice.holdout import (
@@ -29,6 +29,7 @@ from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too_large
 from lln.forecaster.references.simple import Persistence, SeasonalNaive
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins
+from lln.forecaster.summary import lead_lines
 from lln.step.base import Step
 from lln.step.frame import Array
 
@@ -45,25 +46,15 @@ Roll = Callable[[Array, int, Array | None], Array]
 
 @dataclass(frozen=True, eq=False)
 class LeadSkill:
-    """Errors of a model and of simple methods at several lead times.
+    """Errors of a model and of simple methods at several lead times."""
 
-    Attributes:
-        errors: by name, the model under "model" first.
-        by_step: root mean square error at each step, (steps,), by name.
-        origins: number of rollouts, which may overlap.
-        rows: rows that were predicted.
-        noisy: whether means over rollouts are arithmetic, as noise makes necessary.
-        covered: fraction of true states within the 90 % intervals; None without intervals.
-        left_out: baselines that were asked for and could not be fitted, with the reason.
-    """
-
-    errors: Mapping[str, RolloutErrors]
-    by_step: Mapping[str, Array]
-    origins: int
-    rows: int
-    noisy: bool = False
-    covered: float | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, RolloutErrors]  # by name, the model under "model" first
+    by_step: Mapping[str, Array]  # root mean square error at each step, (steps,), by name
+    origins: int  # number of rollouts, which may overlap
+    rows: int  # rows that were predicted
+    noisy: bool = False  # whether means over rollouts are arithmetic, as noise makes necessary
+    covered: float | None = None  # fraction of true states within the 90 % intervals; None without intervals
+    left_out: Mapping[str, str] = field(default_factory=dict)  # baselines that could not be fitted, with the reason
 
     @property
     def leads(self) -> tuple[int, ...]:
@@ -117,12 +108,8 @@ class LeadSkill:
     def text(self) -> str:
         """The table as plain lines."""
         places = lead_columns(self.leads)
-        width = max(len(_label(name)) for name in self.errors)
-        lines = [f"  {'steps ahead':<{width}}" + "".join(f"{self.leads[k]:>10}" for k in places)]
-        for name in self.errors:
-            cells = "".join(f"{number(float(value)):>10}" for value in self.by_lead(name)[places])
-            lines.append(f"  {_label(name):<{width}}{cells}")
-        return "\n".join(lines)
+        errors = {_label(name): list(map(float, self.by_lead(name)[places])) for name in self.errors}
+        return "\n".join(f"  {line}" for line in lead_lines([self.leads[k] for k in places], errors))
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -148,7 +135,7 @@ def lead_skill(
     intervals: Intervals | None = None,
     noisy: bool = False,
 ) -> LeadSkill | None:
-    """Roll a model and baselines out from rolling origins.
+    """Roll a model and baselines out from rolling origins in `parts` of the data; None where no rollout fits into them.
 
     Args:
         step: the model.
@@ -160,9 +147,6 @@ def lead_skill(
         training: rows of the data that trained the model, to which baselines are fitted.
         intervals: of the model.
         noisy: whether means over rollouts are arithmetic.
-
-    Returns:
-        None where no rollout fits into `parts`.
     """
     fitted, left_out = _fitted(baselines, dataset, training)
     own = step.frame.history
@@ -245,12 +229,8 @@ def _label(name: str) -> str:
 
 def _words(name: str) -> str:
     words = {
-        "mean": "The training mean",
-        "seasonal": "Repeating the last season",
-        "linear": "A linear map (autoregression)",
-        POLYNOMIAL: "A polynomial map",
-        "analog": "The nearest analog",
-        "kernel": "Kernel ridge regression",
+        "mean": "The training mean", "seasonal": "Repeating the last season", "linear": "A linear map (autoregression)",
+        POLYNOMIAL: "A polynomial map", "analog": "The nearest analog", "kernel": "Kernel ridge regression",
         "esn": "An echo state network",
-    }
+    }  # fmt: skip
     return words.get(name, name.capitalize())

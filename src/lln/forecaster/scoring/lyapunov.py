@@ -79,30 +79,16 @@ def learned_lyapunov(
         return whole
 
     return lyapunov_spectrum(
-        step,
-        starts,
-        steps,
-        dt=dt,
-        jacobian=jacobian if exact else None,
-        count=n if count is None else count,
-        transient=transient,
-        every=every,
-        scale=np.tile(frame.scale, history) * FLOAT32,
-    )
+        step, starts, steps, dt=dt, jacobian=jacobian if exact else None, count=n if count is None else count,
+        transient=transient, every=every, scale=np.tile(frame.scale, history) * FLOAT32,
+    )  # fmt: skip
 
 
 def growth_rate(surrogate: Any, windows: Array, dt: float, seconds: float = math.inf) -> float | None:
-    """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts part.
+    """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts part, per unit of time.
 
-    Args:
-        surrogate: a `Step`.
-        windows: states on the attractor, (W, H, n).
-        dt: time of one step.
-        seconds: that it may take; the rollouts are shortened to it.
-
-    Returns:
-        The exponent per unit of time; None where distances do not grow exponentially, inputs drive the step, or the
-        time is too short.
+    The rollouts start from windows (W, H, n) on the attractor, and are shortened to what takes the given seconds. The
+    result is None where distances do not grow exponentially, inputs drive the step, or the time is too short.
     """
     frame = surrogate.frame
     if frame.inputs or not len(windows):
@@ -160,11 +146,8 @@ def spectra_beside(
         surrogate: as for `learned_lyapunov`.
         windows: states on the attractor, (W, H, n); of many an even choice is taken.
         dt: time that one learned step takes.
-        system: the true one; None where it is not known.
+        system: the true one; its spectrum is under "true", that of the step under "learned".
         count: how many exponents, the largest ones.
-
-    Returns:
-        The spectra by "learned" and, with a system, "true".
     """
     n = surrogate.frame.size
     orbits = min(25, max(8, 800 // n), len(windows))

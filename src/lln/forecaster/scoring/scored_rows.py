@@ -30,18 +30,11 @@ class Window(NamedTuple):
 def windows_of(
     dataset: Dataset, training: TrainingFingerprint, history: int, steps: int | None, most: int | None
 ) -> tuple[list[Window], str]:
-    """The windows to score, and what they are.
+    """At most `most` windows of `steps` steps to score (None: all, and 500 steps or what there is), and what they are.
 
     Rows that trained or helped to choose are left out. If that leaves nothing, the rows that chose are taken; if there
     are none, all rows are taken and called training data. A window starts from the `history` rows before it, which may
     have trained: they are given, not predicted.
-
-    Args:
-        dataset: what to score on.
-        training: fingerprint of the model's training data.
-        history: rows given before each window.
-        steps: length of a window; None takes 500, or what there is.
-        most: at most so many windows, evenly chosen; None takes all.
     """
     trained, chose = marked_rows(dataset, training)
     neither = [~(one | other) for one, other in zip(trained, chose, strict=True)]
@@ -73,10 +66,7 @@ def choosing_windows(
     dataset: Dataset, training: TrainingFingerprint, history: int, steps: int | None, most: int | None
 ) -> list[Window]:
     """Windows on the rows that helped to choose, which are scored apart; none where there are none."""
-    chose = [training.chose(one) for one in dataset.series]
-    if not any(rows.any() for rows in chose):
-        return []
-    return _thinned(_cut(dataset, [~rows for rows in chose], history, steps), most)
+    return _thinned(_cut(dataset, [~training.chose(one) for one in dataset.series], history, steps), most)
 
 
 def _thinned(found: list[Window], most: int | None) -> list[Window]:
@@ -90,8 +80,7 @@ def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None)
     length = HORIZON if steps is None else check_int("steps", steps, 1)
     pieces: list[Window] = []
     for index, first, last in dataset.stretches(history + 1):
-        fresh = np.flatnonzero(np.diff(np.r_[True, seen[index][first + history : last], True].astype(np.int8)))
-        for begin, end in fresh.reshape(-1, 2) + first + history:
+        for begin, end in true_runs(~seen[index][first + history : last]) + first + history:
             pieces += [Window(index, k, min(length, int(end) - k)) for k in range(int(begin), int(end), length)]
     longest = max((piece.steps for piece in pieces), default=0)
     least = longest / 2 if steps is None else length
@@ -112,33 +101,28 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> t
 
 def unmarked(marks: Sequence[NDArray[np.bool_]]) -> tuple[Part, ...]:
     """Runs of rows that are not marked: (trajectory, first row, last row + 1)."""
-    parts: list[Part] = []
-    for index, rows in enumerate(marks):
-        edges = np.flatnonzero(np.diff(np.r_[True, rows, True].astype(np.int8))).reshape(-1, 2)
-        parts += [(index, int(first), int(last)) for first, last in edges]
-    return tuple(parts)
+    return tuple((i, int(first), int(last)) for i, rows in enumerate(marks) for first, last in true_runs(~rows))
+
+
+def true_runs(rows: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """First row and last row + 1 of each run of true values, (runs, 2)."""
+    return np.flatnonzero(np.diff(np.r_[False, rows, False].astype(np.int8))).reshape(-1, 2)
 
 
 def rolling_origins(
     dataset: Dataset, parts: Sequence[Part], history: int, steps: int | None = None, count: int | None = ORIGINS
 ) -> Fold:
-    """Evenly spread starts of rollouts whose truth lies within `parts`; rollouts may overlap.
+    """At most `count` evenly spread starts of rollouts whose truth lies within `parts`; rollouts may overlap.
 
-    Args:
-        dataset: the data.
-        parts: rows that may be predicted.
-        history: states given before each rollout, which may lie outside `parts`.
-        steps: length of the rollouts, shorter if the parts are; None takes 500, or six tenths of the longest part.
-        count: at most so many starts; None for all.
-
-    Returns:
-        A fold that trains nothing. It has no windows where nothing fits.
+    The `history` states given before each rollout may lie outside `parts`. Rollouts are shorter than `steps` if the
+    parts are; None takes 500, or six tenths of the longest part. The fold trains nothing, and has no windows where
+    nothing fits.
     """
-    longest = 0
-    for index, first, last in parts:
-        for where, begin, end in dataset.stretches(history + 1):
-            if where == index:
-                longest = max(longest, min(end, last) - max(begin + history, first))
+    longest = max(
+        (min(end, last) - max(begin + history, first)
+         for where, begin, end in dataset.stretches(history + 1)
+         for index, first, last in parts if where == index), default=0,
+    )  # fmt: skip
     fold = Fold((), tuple(parts), (), 1)
     if longest < 1:
         return fold

@@ -24,9 +24,9 @@ from lln.data.series import HORIZON, Dataset, Series
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
-from lln.forecaster.display import LINEAR
 from lln.forecaster.layout import Layout
 from lln.forecaster.scoring.lyapunov import learned_lyapunov
+from lln.forecaster.summary import LINEAR
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.base import AnyStep
 from lln.systems import EVERY_PRESET, System
@@ -181,9 +181,8 @@ def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
         found = learned_lyapunov(forecaster.surrogate_, windows, 1000, dt=forecaster.dt_, count=1, every=5)
     except InputError:  # an orbit that does not stay finite
         return None
-    exponent = float(np.asarray(found.exponents)[0])
     # Below a hundredth a step's worth of growth it would take the whole rollout to double an error.
-    return exponent if np.isfinite(exponent) and exponent * forecaster.dt_ * HORIZON > 1.0 else None
+    return found.largest if found.largest * forecaster.dt_ * HORIZON > 1.0 else None
 
 
 def _filled(payload: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     functions = None if frame.flow is None else frame.flow.functions
     if functions is not None and not functions.table[:, 1].all():
         return None
-    found = _flow_terms(frame, dt) if frame.flow is not None else _step_terms(frame)
+    found = _terms(frame, dt)
     if len(found) > MOST_TERMS:
         return None
     waves, signs, sizes = ([], [], np.zeros(0)) if functions is None else _waves(functions, frame)
@@ -70,19 +70,18 @@ def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], li
     return waves, signs, np.sqrt(0.5 * (1.0 - np.exp(-2.0 * slope**2) * np.cos(2.0 * shift)))
 
 
-def _flow_terms(frame: Frame, dt: float) -> Terms:
-    assert frame.flow is not None
-    count = frame.size + (0 if frame.flow.functions is None else len(frame.flow.functions))
-    terms = _polynomial_terms(frame.flow.polynomial, count)
-    _add(terms, (0,) * count, frame.flow.offset)
-    return {powers: weights / dt for powers, weights in terms.items()}
-
-
-def _step_terms(frame: Frame) -> Terms:
-    terms: Terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
+def _terms(frame: Frame, dt: float) -> Terms:
+    """Weights (n,) by the powers of the standardised coordinates: of a flow per unit of time, else of one step."""
+    if frame.flow is not None:
+        count = frame.size + (0 if frame.flow.functions is None else len(frame.flow.functions))
+        terms = _polynomial_terms(frame.flow.polynomial, count)
+        _add(terms, (0,) * count, frame.flow.offset)
+        return {powers: weights / dt for powers, weights in terms.items()}
+    nothing = (0,) * frame.size
+    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
     for i in range(frame.size):
         _add(terms, tuple(int(i == j) for j in range(frame.size)), frame.matrix[:, i])
-    _add(terms, (0,) * frame.size, frame.offset)
+    _add(terms, nothing, frame.offset)
     return terms
 
 
@@ -160,11 +159,9 @@ def polynomial_field(system: System) -> tuple[Any, Array, Array] | None:
 
 def _local_table(n: int) -> Any:
     """Each coordinate, its square and cube, and its product with the next one, on a ring."""
-    rows = [(-1, i) for i in range(n)]
-    rows += [(i, i) for i in range(n)]
-    rows += [(n + i, i) for i in range(n)]
-    rows += [(i, (i + 1) % n) for i in range(n)]
-    return np.asarray(rows, dtype=np.int64)
+    one = np.arange(n)
+    parents, factors = [np.full(n, -1), one, n + one, one], [one, one, one, (one + 1) % n]
+    return np.stack([np.concatenate(parents), np.concatenate(factors)], axis=1)
 
 
 def _closed(table: Any, used: Any) -> list[int]:

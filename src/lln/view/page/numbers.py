@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lln import __version__
 from lln.core.provenance import version_of
-from lln.forecaster.display import LINEAR, NAIVE
+from lln.forecaster.summary import LINEAR, NAIVE
 from lln.models import LensNetwork
 from lln.models.field import FieldLensNetwork
 from lln.step.base import AnyStep
@@ -30,16 +30,13 @@ _REPORT = {
     "linear_nmse": "the same, linear map alone",
     "spectral_radius": "spectral radius of the linear map",
 }
-
-
 _KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
 
 
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     """The model in one line."""
     layout = forecaster.layout_
-    parts = [layout.listing(), f"time step {layout.step_length}", _network_words(forecaster, surrogate)]
-    return " · ".join(parts)
+    return f"{layout.listing()} · time step {layout.step_length} · {_network_words(forecaster, surrogate)}"
 
 
 def numbers_of(
@@ -76,8 +73,7 @@ def numbers_of(
         for key, value in forecaster.recipe_.record().items()
         if value is not None or key == "ridge"
     ]
-    versions = [("lln", __version__)]
-    versions += [(name, version_of(name) or "not installed") for name in ("torch", "numpy")]
+    versions = [("lln", __version__), *((name, version_of(name) or "not installed") for name in ("torch", "numpy"))]
     tables = [("Model", model), ("Training", training), ("Recipe", recipe), ("Versions", versions)]
     if truth:
         tables.insert(1, ("Truth on this page", truth))

@@ -39,7 +39,8 @@ def quantised(values: NDArray[Any], groups: int, numbers: int) -> dict[str, Any]
     if numbers <= EXACT:
         return packed(values)
     wide = np.asarray(values, dtype=np.float64)
-    levels, kind = (65535, "uint16") if numbers <= FINE else (255, "uint8")
+    kind = "uint16" if numbers <= FINE else "uint8"
+    levels = np.iinfo(kind).max
     parts = wide.reshape(len(wide), groups, -1)
     low, high = parts.min(axis=(0, 2)), parts.max(axis=(0, 2))
     step = np.where(high > low, (high - low) / levels, 1.0)
@@ -89,10 +90,9 @@ def _parts(surrogate: AnyStep, arrays: Mapping[str, Any]) -> list[dict[str, Any]
         names = {"table": "polynomial_table", "weights": "polynomial_weights"}
         parts.append({"kind": "polynomial", "arrays": {short: arrays[name] for short, name in names.items()}})
     if frame.flow is not None:
-        part = flow_part(
-            frame.flow.polynomial.table, frame.flow.polynomial.weights, frame.flow.offset, frame.flow.substeps
-        )
-        if frame.flow.functions is not None:
+        flow = frame.flow
+        part = flow_part(flow.polynomial.table, flow.polynomial.weights, flow.offset, flow.substeps)
+        if flow.functions is not None:
             part["arrays"] |= {name: arrays[f"flow_{name}"] for name in ("function_table", "function_arguments")}
         parts.append(part)
     network = _network(surrogate, arrays["gain"])
@@ -112,7 +112,7 @@ def data_part(layout: Layout, runs: Sequence[Run], history: int, steps: int) -> 
             raise InputError(
                 f"{one.name}: a start needs {history} rows of {layout.size} coordinates, got {len(one)} of {one.size}"
             )
-    names = layout.channels if layout.space else layout.names
+    names = layout.variables
     unit_of = [layout.units.get(name, "") for name in names]
     places = layout.size // max(1, len(names))
     unit, factor = time_unit(layout)
@@ -166,8 +166,8 @@ def system_part(system: System, dt: float) -> dict[str, Any] | None:
     if found is None:
         return None
     table, weights, offset = found
-    substeps = max(1, round(dt / system.dt))
-    return {"name": system.name, "flow": flow_part(table, weights * dt, offset * dt, substeps)}
+    flow = flow_part(table, weights * dt, offset * dt, max(1, round(dt / system.dt)))
+    return {"name": system.name, "flow": flow}
 
 
 def _network(surrogate: AnyStep, gain: dict[str, Any]) -> dict[str, Any] | None:
@@ -191,16 +191,8 @@ def _network(surrogate: AnyStep, gain: dict[str, Any]) -> dict[str, Any] | None:
 
 def _optics(optics: LensArrays) -> dict[str, Any]:
     depth, width, basis = optics.coefficients.shape
-    return {
-        "width": width,
-        "depth": depth,
-        "basis": basis,
-        "length": optics.length,
-        "scale": optics.scale,
-        "double": optics.double,
-        "sigma": optics.sigma,
-        "centers": list(optics.centers),
-    }
+    others = {name: getattr(optics, name) for name in ("length", "scale", "double", "sigma")}
+    return {"width": width, "depth": depth, "basis": basis, **others, "centers": list(optics.centers)}
 
 
 def _lens_arrays(stack: LensStack) -> dict[str, Any]:

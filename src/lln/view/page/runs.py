@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.forecaster.layout import TrainingFingerprint
+from lln.forecaster.scoring.scored_rows import true_runs
 
 # Numbers of data that a page carries at most: without rounding, in 16 bits, and in 8 bits (6 MB).
 EXACT, FINE, COARSE = 64_000, 2_000_000, 6_000_000
@@ -25,19 +27,12 @@ Mark = tuple[int, int, str]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trajectory without gaps on the page.
-
-    Attributes:
-        series: its rows.
-        first_row: number of its first row in the file.
-        marks: (first, last + 1, "unseen" | "chose" | "trained"), counted from the first row here; () if unknown.
-        begin: row here from which the first rollout starts.
-    """
+    """A trajectory without gaps on the page; rows are counted from its first one."""
 
     series: Series
-    first_row: int = 0
-    marks: tuple[Mark, ...] = ()
-    begin: int = 0
+    first_row: int = 0  # number of its first row in the file
+    marks: tuple[Mark, ...] = ()  # (first, last + 1, "unseen" | "chose" | "trained"); () if unknown
+    begin: int = 0  # row from which the first rollout starts
 
     @classmethod
     def of(cls, given: Run | Series, history: int) -> Run:
@@ -64,18 +59,18 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
     if known and not any((kinds[i][first + history : last] == 0).any() for i, first, last in parts):
         what = "those it was trained on"
     notes: list[str] = []
-    total = sum(last - first for _, first, last in parts) * data.size
-    if total > most_numbers(data) and what == "those that did not train":
+    rows = sum(last - first for _, first, last in parts)
+    if rows * data.size > most_numbers(data) and what == "those that did not train":
         parts = [piece for part in parts for piece in _unseen_pieces(kinds[part[0]], part, history)]
-        left_out = (total - sum(last - first for _, first, last in parts) * data.size) // data.size
+        left_out = rows - sum(last - first for _, first, last in parts)
         notes.append(f"{left_out:,} rows that trained the model are not on this page, to keep it small.")
-    alone = {index: sum(part[0] == index for part in parts) == 1 for index, _, _ in parts}
-    runs = [_run(data, part, kinds[part[0]] if known else None, history, alone[part[0]]) for part in parts]
+    pieces = Counter(index for index, _, _ in parts)
+    runs = [_run(data, part, kinds[part[0]] if known else None, history, pieces[part[0]] == 1) for part in parts]
     runs.sort(key=lambda run: -_longest_unseen(run, history)[1])
     runs = _cut(runs, data, history, notes)
-    names = [run.series.name for run in runs]
+    names = Counter(run.series.name for run in runs)
     for k, run in enumerate(runs):
-        if names.count(run.series.name) > 1:
+        if names[run.series.name] > 1:
             runs[k] = replace(run, series=replace(run.series, name=f"{run.series.name} {k + 1}"))
     return runs, what, notes
 
@@ -103,7 +98,7 @@ def _kinds(data: Dataset, training: TrainingFingerprint | None) -> list[NDArray[
 def _unseen_pieces(kinds: NDArray[np.int8], part: tuple[int, int, int], history: int) -> list[tuple[int, int, int]]:
     """Stretches of unseen rows inside `part`, each with the rows before it that a start needs."""
     index, first, last = part
-    edges = np.flatnonzero(np.diff(np.r_[0, kinds[first:last] == 0, 0].astype(np.int8))).reshape(-1, 2) + first
+    edges = true_runs(kinds[first:last] == 0) + first
     return [(index, max(first, int(a) - history), int(b)) for a, b in edges if b - max(first, a - history) > history]
 
 
@@ -118,16 +113,15 @@ def _run(data: Dataset, part: tuple[int, int, int], kinds: Any, history: int, al
         edges = np.r_[0, np.flatnonzero(np.diff(here)) + 1, len(here)]
         names = (UNSEEN, CHOSE, TRAINED)
         marks = tuple((int(a), int(b), names[here[a]]) for a, b in pairwise(edges))
-    run = Run(series, first, marks, history - 1)
-    begin, _ = _longest_unseen(run, history)
-    return replace(run, begin=begin)
+    run = Run(series, first, marks)
+    return replace(run, begin=_longest_unseen(run, history)[0])
 
 
 def _longest_unseen(run: Run, history: int) -> tuple[int, int]:
     """The start before the longest stretch of unseen rows, and the length of that stretch."""
-    found = [(b - max(a, history), max(a, history) - 1) for a, b, kind in run.marks if kind == UNSEEN]
     if not run.marks:
         return history - 1, len(run.series) - history
+    found = [(b - max(a, history), max(a, history) - 1) for a, b, kind in run.marks if kind == UNSEEN]
     length, begin = max(found, default=(0, history - 1))
     return (begin, length) if length > 0 else (history - 1, 0)
 
