@@ -242,6 +242,7 @@ _FINAL_STARTS, _MORE_NOISE = 30, (1.0, 3.0, 10.0)
 _COLUMNS = 900  # of the readout
 _ROWS_PER_COLUMN = 3
 _LEAST_WIDTH = 8
+_BEHIND = math.log(1.5)  # a network that errs by so much more over a few rollouts is not rolled out over all
 _LARGEST = 700.0  # log of what a float can hold
 _SEARCH = 0.25  # of the time that is left, after which no second network is judged
 _TIMED_ROWS = 256
@@ -255,12 +256,14 @@ class JudgedLenses:
         choice: all settings.
         step: solved on the rows that train.
         error: log error of held-out rollouts.
+        rough: the same of a few rollouts.
         stay: result of long rollouts.
     """
 
     choice: LensChoice
     step: FieldStep
     error: float
+    rough: float
     stay: Stay
 
     @property
@@ -388,18 +391,28 @@ class LensSearch:
         began = time.monotonic()
         self.say(Event(Phase.CLOSED, len(self.tried), len(self.tried) + 1, f"lenses, kernel {kernel}"))
         regression = LensRegression(self.training, frame, choice, self.seed, SEARCH_ROWS)
-        for ridge in RIDGES:
-            step = regression.solve(ridge)
-            error = self.judge.error(step)
-            row = {"history": frame.history, "nmse": math.exp(min(error, _LARGEST))}
-            self.tried.append({**replace(choice, ridge=ridge).record(), **row})
-            if best is not None and best.stay.bounded and not error < best.error:
-                continue  # long rollouts could not make it the better one
-            one = JudgedLenses(replace(choice, ridge=ridge), step, error, self.judge.stay(step, noise=SHAKEN))
-            self.tried[-1]["left"] = one.stay.left
-            best = one if best is None or one.rank < best.rank else best
+        for one, row in sorted((self._judged(regression, ridge, best) for ridge in RIDGES), key=lambda k: k[0].error):
+            # Long rollouts could not make any other the better one.
+            if best is None or not best.stay.bounded or one.error < best.error:
+                one = replace(one, stay=self.judge.stay(one.step, noise=SHAKEN))
+                row["left"] = one.stay.left
+                best = one if best is None or one.rank < best.rank else best
         self._taken[replace(choice, scale=0.0, noise=0.0)] = time.monotonic() - began
         return best
+
+    def _judged(
+        self, regression: LensRegression, ridge: float, best: JudgedLenses | None
+    ) -> tuple[JudgedLenses, dict[str, Any]]:
+        """The network at one ridge, before its long rollouts, and its record; one far behind has no error."""
+        step, choice = regression.solve(ridge), replace(regression.choice, ridge=ridge)
+        rough = self.judge.rough(step)
+        behind = best is not None and best.stay.bounded and not rough < best.rough + _BEHIND
+        error = rough if behind else self.judge.error(step)
+        self.tried.append(
+            {**choice.record(), "history": regression.frame.history, "nmse": math.exp(min(error, _LARGEST))}
+        )
+        one = JudgedLenses(choice, step, math.inf if behind else error, rough, Stay(0, 0, 0))
+        return one, self.tried[-1]
 
 
 def _normal_equations(frame: FieldFrame, choice: LensChoice, rows: int) -> float:
