@@ -153,8 +153,9 @@ def _reach(size: int) -> tuple[int, int]:
     return (size - 1) // 2, size // 2
 
 
-def _padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
-    for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation, strict=True)):
+def padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int] | None = None) -> Tensor:
+    """The field with as many points more around it as the kernel reaches."""
+    for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation or [1] * len(kernel), strict=True)):
         before, after = (reach * step for reach in _reach(size))
         x = pad(x, place - len(kernel) - 1, before, after, pair) if size > 1 else x
     return x
@@ -179,7 +180,7 @@ def _patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, ratio: Sequenc
 
 def _whole_patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
     rank = len(kernel)
-    x = _padded(x, kernel, boundary, dilation)
+    x = padded(x, kernel, boundary, dilation)
     lead = x.ndim - rank - 1
     for place, (size, step) in enumerate(zip(kernel, dilation, strict=True)):
         x = x.unfold(lead + place, (size - 1) * step + 1, 1)[..., ::step]
@@ -190,8 +191,8 @@ def _native(
     x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]
 ) -> Tensor:
     rank, (lead, points) = len(kernel), _split(x, len(kernel))
-    padded = _padded(x, kernel, boundary, dilation)
-    rows = padded.reshape(-1, *padded.shape[-rank - 1 :]).movedim(-1, 1)
+    wide = padded(x, kernel, boundary, dilation)
+    rows = wide.reshape(-1, *wide.shape[-rank - 1 :]).movedim(-1, 1)
     filters = weight.unflatten(1, (*kernel, -1)).movedim(-1, 1)
     if rank == 1:  # channels-last memory is known to images, not to lines
         out = functional.conv2d(rows.unsqueeze(2), filters.unsqueeze(2), bias, dilation=(1, dilation[0])).squeeze(2)
@@ -216,7 +217,7 @@ def _products(
     first = min(range(rank + 1), key=lambda k: channels * math.prod(kernel[k:]) + (out + call) * math.prod(kernel[:k]))
     gathered, shifted = (*[1] * first, *kernel[first:]), (*kernel[:first], *[1] * (rank - first))
     late = channels > out * math.prod(shifted)
-    view = _padded(x, gathered if late else kernel, boundary, dilation)
+    view = padded(x, gathered if late else kernel, boundary, dilation)
     for place in range(first, rank):
         view = view.unfold(len(lead) + place, (kernel[place] - 1) * dilation[place] + 1, 1)[..., :: dilation[place]]
     rows = view.movedim(len(lead) + rank, -1).flatten(len(lead) + rank)
@@ -225,7 +226,7 @@ def _products(
     # Channels that go out come first, so that the sums run along memory.
     filters = weight.unflatten(1, (math.prod(shifted), -1)).transpose(0, 1).flatten(0, 1)
     parts = (filters @ rows.flatten(0, -2).T).reshape(-1, out, *rows.shape[:-1], 1)
-    parts = (_padded(parts, shifted, boundary, dilation) if late else parts)[..., 0]
+    parts = (padded(parts, shifted, boundary, dilation) if late else parts)[..., 0]
     total = torch.zeros((), dtype=x.dtype) if bias is None else bias.view(-1, *[1] * (len(lead) + rank))
     for offsets, part in zip(itertools.product(*map(range, kernel[:first])), parts.unbind(), strict=True):
         for place, at in enumerate(offsets):

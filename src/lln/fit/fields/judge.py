@@ -19,9 +19,9 @@ from lln.step.frame import Array
 BEYOND = 4  # times the longest trajectory of training
 MOST_STEPS = 1000
 _STARTS = {"cpu": 12, "cuda": 30}  # what a device rolls out in seconds
-# On a CPU, points of all starts together: a large field holds as many neighbourhoods as several small ones.
+# Points of all fields that are looked at together: a large field holds as many neighbourhoods as several small ones.
 _POINTS, _FEWEST = 1 << 13, 4
-_ROUGH = 4  # of held-out rollouts, every so many are enough to drop what is far behind
+_ROUGH = 4  # of held-out rollouts of large fields, every so many are enough to drop what is far behind
 _NUMBERS = 1 << 25  # values of one long rollout
 SLACK = 1.3  # estimates of time are multiplied by it: a busy machine may slow down
 _PROBE = 3  # steps that are timed
@@ -77,17 +77,30 @@ class FieldJudge:
             self._windows[frame.history] = load(self.dataset, self.fold, frame.history, frame.scale)
         return self._windows[frame.history]
 
-    def error(self, step: FieldStep) -> float:
-        """Mean log error of held-out rollouts."""
+    def error(self, step: FieldStep, rough: float | None = None) -> float:
+        """Mean log error of held-out rollouts.
+
+        Args:
+            step: what to roll out.
+            rough: what `rough` gave, if it is known.
+        """
         windows = self.windows(step.frame)
+        if rough is not None and self._every(windows, step.frame) == 1:
+            return rough
         return float(windows.log_error(step.rollout(windows.start, self.fold.steps, windows.inputs)))
 
     def rough(self, step: FieldStep) -> float:
-        """The same of a few of them."""
-        windows, few = self.windows(step.frame), slice(None, None, _ROUGH)
+        """The same of a few of the rollouts, where fields are large."""
+        windows = self.windows(step.frame)
+        few = slice(None, None, min(_ROUGH, self._every(windows, step.frame)))
         known = None if windows.inputs is None else windows.inputs[few]
         some = replace(windows, start=windows.start[few], truth=windows.truth[few], inputs=known)
         return float(some.log_error(step.rollout(some.start, self.fold.steps, known)))
+
+    @staticmethod
+    def _every(windows: Windows, frame: FieldFrame) -> int:
+        """One of how many windows is enough for a first look."""
+        return -(-len(windows.start) * math.prod(frame.space) // _POINTS)
 
     def stay(self, step: FieldStep, most: int | None = None, noise: float = 0.0) -> Stay:
         """Roll out well beyond the longest trajectory of training from held-out starts.
@@ -121,7 +134,7 @@ class FieldJudge:
             return None
         frame, member = step.frame, step.members[0]
         windows = self.windows(frame)
-        few = slice(None, None, -(-len(windows.start) * math.prod(frame.space) // _POINTS))
+        few = slice(None, None, self._every(windows, frame))
         known = None if windows.inputs is None else windows.inputs[few, 0]
         weight = member.readout.weight
         features = torch.from_numpy(frame.feature_rows(windows.start[few], known)).to(weight.device, weight.dtype)
