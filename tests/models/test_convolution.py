@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from lln.core.errors import InputError
+from lln.models import convolution
 from lln.models.convolution import _sampled_patches, convolve, convolve_members, kernel_shape, pad, patches, sides
 
 MODES = {"periodic": "wrap", "neumann": "reflect", "replicate": "edge"}
@@ -82,6 +83,29 @@ def test_convolution_is_what_it_says_by_both_ways(points, kernel, boundary):
     truth = by_hand(x, weight, bias, kernel, faces)
     assert np.allclose(convolve(x, weight, bias, kernel, faces).numpy(), truth, rtol=0, atol=1e-13)
     assert np.allclose(functional.linear(patches(x, kernel, faces), weight, bias).numpy(), truth, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(("channels", "out"), [(1, 6), (1, 1), (2, 1), (20, 1), (3, 2)])
+def test_gathering_and_shifting_give_the_same(channels, out, dilation, with_bias, monkeypatch):
+    monkeypatch.setattr(convolution, "_CALL", 0)  # which of them serves then depends on the channels alone
+    kernel, faces = (3, 4), sides([("dirichlet", "neumann"), ("replicate", "dirichlet")], 2)
+    x, weight = field(2, 3, 11, 12, channels), field(out, 12 * channels, seed=1)
+    bias = field(out, seed=2) if with_bias else None
+    steps = [dilation, dilation]
+    expected = functional.linear(convolution._whole_patches(x, kernel, faces, steps), weight, bias)
+    found = convolution._products(x, weight, bias, kernel, faces, steps)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-13)
+    assert torch.allclose(convolution._native(x, weight, bias, kernel, faces, steps), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("channels", [3, 7])
+def test_gradients_of_shifted_products(channels, monkeypatch):
+    monkeypatch.setattr(convolution, "_CALL", 0)
+    x, weight, bias = (field(*shape).requires_grad_() for shape in ((2, 8, channels), (1, 5 * channels), (1,)))
+    faces = sides([("dirichlet", "replicate")], 1)
+    assert torch.autograd.gradcheck(lambda *args: convolve(*args, (5,), faces), (x, weight, bias))
 
 
 def test_leading_dimensions_are_batch():

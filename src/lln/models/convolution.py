@@ -14,6 +14,7 @@ points, whose error falls with the fourth power of the spacing.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -26,6 +27,9 @@ from lln.core.errors import InputError, check_int, choice, positive
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "replicate")
 Side = str
 Sides = tuple[tuple[Side, Side], ...]
+# A call on an array takes as long as so many of its numbers, of a batch of so many fields.
+_CALL, _BATCH = 5000, 16
+_FEW = 2  # channels that go out
 _WHOLE = 1e-9  # a ratio this near to a whole number is one
 
 
@@ -70,10 +74,12 @@ def convolve(
 
     `kernel` has the points of the kernel along each axis, `ratio` the points that one of its steps spans; None is 1.
     """
-    # Matrix products run best on a GPU, and there many networks at once; oneDNN's convolutions on a CPU.
+    # Matrix products run best on a GPU, and there many networks at once; on a CPU oneDNN's convolutions, which know
+    # float32 alone and are made for many channels.
     dilation = _dilation(ratio, len(kernel))
     if dilation is not None and x.device.type == "cpu" and len(kernel) <= 3:
-        return _native(x, weight, bias, kernel, boundary, dilation)
+        convolved = _products if x.dtype == torch.float64 or len(weight) <= _FEW else _native
+        return convolved(x, weight, bias, kernel, boundary, dilation)
     return functional.linear(_patches(x, kernel, boundary, ratio), weight, bias)
 
 
@@ -141,8 +147,9 @@ def _reach(size: int) -> tuple[int, int]:
     return (size - 1) // 2, size // 2
 
 
-def _padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
-    for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation, strict=True)):
+def padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int] | None = None) -> Tensor:
+    """The field with as many points more around it as the kernel reaches."""
+    for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation or [1] * len(kernel), strict=True)):
         before, after = (reach * step for reach in _reach(size))
         x = pad(x, place - len(kernel) - 1, before, after, pair) if size > 1 else x
     return x
@@ -167,7 +174,7 @@ def _patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, ratio: Sequenc
 
 def _whole_patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]) -> Tensor:
     rank = len(kernel)
-    x = _padded(x, kernel, boundary, dilation)
+    x = padded(x, kernel, boundary, dilation)
     lead = x.ndim - rank - 1
     for place, (size, step) in enumerate(zip(kernel, dilation, strict=True)):
         x = x.unfold(lead + place, (size - 1) * step + 1, 1)[..., ::step]
@@ -178,8 +185,8 @@ def _native(
     x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]
 ) -> Tensor:
     rank, (lead, points) = len(kernel), _split(x, len(kernel))
-    padded = _padded(x, kernel, boundary, dilation)
-    rows = padded.reshape(-1, *padded.shape[-rank - 1 :]).movedim(-1, 1)
+    wide = padded(x, kernel, boundary, dilation)
+    rows = wide.reshape(-1, *wide.shape[-rank - 1 :]).movedim(-1, 1)
     filters = weight.unflatten(1, (*kernel, -1)).movedim(-1, 1)
     if rank == 1:  # channels-last memory is known to images, not to lines
         out = functional.conv2d(rows.unsqueeze(2), filters.unsqueeze(2), bias, dilation=(1, dilation[0])).squeeze(2)
@@ -188,6 +195,38 @@ def _native(
     else:
         out = functional.conv3d(rows, filters, bias, dilation=tuple(dilation))
     return out.movedim(1, -1).reshape(*lead, *points, len(weight))
+
+
+def _products(
+    x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int]
+) -> Tensor:
+    """The convolution as one matrix product between two cheap passes over memory.
+
+    Along the last axes neighbours are gathered before the product; along the first axes what the product gives to each
+    neighbour is shifted and summed up after it. Gathering multiplies the channels that come in, shifting those that go
+    out. Boundary conditions are linear, so that either can be padded: what has fewer channels is.
+    """
+    rank, (lead, points), (channels, out) = len(kernel), _split(x, len(kernel)), (x.shape[-1], len(weight))
+    call = _CALL / (_BATCH * math.prod(points))  # not the true batch: the same field is always rounded alike
+    first = min(range(rank + 1), key=lambda k: channels * math.prod(kernel[k:]) + (out + call) * math.prod(kernel[:k]))
+    gathered, shifted = (*[1] * first, *kernel[first:]), (*kernel[:first], *[1] * (rank - first))
+    late = channels > out * math.prod(shifted)
+    view = padded(x, gathered if late else kernel, boundary, dilation)
+    for place in range(first, rank):
+        view = view.unfold(len(lead) + place, (kernel[place] - 1) * dilation[place] + 1, 1)[..., :: dilation[place]]
+    rows = view.movedim(len(lead) + rank, -1).flatten(len(lead) + rank)
+    if first == 0:
+        return functional.linear(rows, weight, bias)
+    # Channels that go out come first, so that the sums run along memory.
+    filters = weight.unflatten(1, (math.prod(shifted), -1)).transpose(0, 1).flatten(0, 1)
+    parts = (filters @ rows.flatten(0, -2).T).reshape(-1, out, *rows.shape[:-1], 1)
+    parts = (padded(parts, shifted, boundary, dilation) if late else parts)[..., 0]
+    total = torch.zeros((), dtype=x.dtype) if bias is None else bias.view(-1, *[1] * (len(lead) + rank))
+    for offsets, part in zip(itertools.product(*map(range, kernel[:first])), parts.unbind(), strict=True):
+        for place, at in enumerate(offsets):
+            part = part.narrow(1 + len(lead) + place, at * dilation[place], points[place])
+        total = total.add_(part) if any(offsets) else total + part
+    return total.movedim(0, -1)
 
 
 def _split(x: Tensor, rank: int) -> tuple[torch.Size, torch.Size]:

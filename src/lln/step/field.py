@@ -23,6 +23,7 @@ from lln.step.field_frame import FieldFrame, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
+_GROUP = 8192  # points of all starts that a CPU rolls out together: their rays stay in its caches
 
 
 class FieldStep(Step[FieldFrame, FieldLensNetwork]):
@@ -138,7 +139,11 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         points = math.prod(window.shape[:-2]) * math.prod(self.space)
         if self.corrected and len(self.networks) > 1 and (window.is_cuda or points <= _FEW_POINTS):
             return roll(_Stacked(self), window, steps, inputs)
-        return roll(self, window, steps, inputs)
+        size = max(1, _GROUP // math.prod(self.space))
+        if window.is_cuda or window.ndim != 3 or len(window) <= size:
+            return roll(self, window, steps, inputs)
+        groups = [slice(first, first + size) for first in range(0, len(window), size)]
+        return torch.cat([roll(self, window[k], steps, None if inputs is None else inputs[k]) for k in groups])
 
     def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
         """Physical width of a kernel along each axis: the widest of the linear part's and the networks'."""

@@ -40,3 +40,20 @@ def test_inputs_have_no_known_future():
     frame = empty_frame(data, grid_of(data, "periodic"), 1, "none")
     growing = dataclasses.replace(frame, kernel=(1,), matrix=np.array([[1e3, 0.0]]))
     assert FieldJudge(data, fold).stay(FieldStep(growing)).bounded
+
+
+def test_few_rollouts_of_large_fields_give_a_first_look():
+    rng, x = np.random.default_rng(0), 2 * np.pi * np.arange(64) / 64
+    runs = [
+        np.stack([np.sin(x - 0.05 * k + phase)[:, None] * np.cos(x + phase) for k in range(20)]).reshape(20, -1)
+        for phase in rng.uniform(0, 6, size=10)
+    ]
+    for data, large in ((as_dataset(runs, grid=(64, 64), dt=1.0), True), (as_dataset(waves(), grid=(16,)), False)):
+        fold = folds(data, 0.2)[-1]
+        judge, frame = FieldJudge(data, fold), empty_frame(data, grid_of(data, "periodic"), 1, "none")
+        step = FieldStep(frame)
+        rough, error = judge.rough(step), judge.error(step)
+        assert (rough != error) is large
+        assert rough == pytest.approx(error, abs=0.1)
+        assert judge.error(step, rough) == error  # computed again where the first look did not see all
+        assert judge.stay(step).starts == (4 if large else 12)

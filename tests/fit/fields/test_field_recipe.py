@@ -1,11 +1,17 @@
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
+from lln.fit.fields.closed import Linear
 from lln.fit.fields.data import conserves, grid_of
-from lln.fit.fields.recipe import FieldOptions, fit_field_surrogate
+from lln.fit.fields.judge import Stay
+from lln.fit.fields.lenses import LensChoice
+from lln.fit.fields.recipe import FieldOptions, Scored, _hopeless, fit_field_surrogate
 from lln.fit.options import Recipe
 
 SMALL = FieldOptions(kernel=5, blocks=1, linear_kernel=5)
@@ -272,3 +278,13 @@ def test_what_cannot_be_is_said_in_one_sentence():
         fit_field_surrogate(data, recipe(), options=FieldOptions(boundary="dirichlet", conserve="mean"))
     with pytest.raises(InputError, match="unknown conserve 'men'; did you mean 'mean'"):
         FieldOptions(conserve="men")
+
+
+@pytest.mark.parametrize(("error", "left", "skipped"), [(1e-6, 0, True), (1e-6, 1, False), (1e-4, 0, False)])
+def test_networks_far_behind_lenses_after_a_short_training_are_not_trained_in_full(error, left, skipped):
+    part, stay = Linear(1, None, None, 0.0), Stay(4, left, 80)
+    lenses = LensChoice((9,), (9,), 8, 0.2, 1e-3)
+    closed = Scored(None, part, 1.0, math.log(error), stay, lenses)
+    screened = Scored(None, part, 1.0, math.log(1e-3), Stay(4, 0, 80))
+    assert _hopeless(screened, closed) is skipped
+    assert not _hopeless(screened, replace(closed, lenses=None))

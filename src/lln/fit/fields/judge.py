@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,9 @@ from lln.step.frame import Array
 BEYOND = 4  # times the longest trajectory of training
 MOST_STEPS = 1000
 _STARTS = {"cpu": 12, "cuda": 30}  # what a device rolls out in seconds
+# Points of all fields that are looked at together: a large field holds as many neighbourhoods as several small ones.
+_POINTS, _FEWEST = 1 << 13, 4
+_ROUGH = 4  # of held-out rollouts of large fields, every so many are enough to drop what is far behind
 _NUMBERS = 1 << 25  # values of one long rollout
 SLACK = 1.3  # estimates of time are multiplied by it: a busy machine may slow down
 _PROBE = 3  # steps that are timed
@@ -73,23 +77,43 @@ class FieldJudge:
             self._windows[frame.history] = load(self.dataset, self.fold, frame.history, frame.scale)
         return self._windows[frame.history]
 
-    def error(self, step: FieldStep) -> float:
-        """Mean log error of held-out rollouts."""
+    def error(self, step: FieldStep, rough: float | None = None) -> float:
+        """Mean log error of held-out rollouts.
+
+        Args:
+            step: what to roll out.
+            rough: what `rough` gave, if it is known.
+        """
         windows = self.windows(step.frame)
+        if rough is not None and self._every(windows, step.frame) == 1:
+            return rough
         return float(windows.log_error(step.rollout(windows.start, self.fold.steps, windows.inputs)))
+
+    def rough(self, step: FieldStep) -> float:
+        """The same of a few of the rollouts, where fields are large."""
+        windows = self.windows(step.frame)
+        few = slice(None, None, min(_ROUGH, self._every(windows, step.frame)))
+        known = None if windows.inputs is None else windows.inputs[few]
+        some = replace(windows, start=windows.start[few], truth=windows.truth[few], inputs=known)
+        return float(some.log_error(step.rollout(some.start, self.fold.steps, known)))
+
+    @staticmethod
+    def _every(windows: Windows, frame: FieldFrame) -> int:
+        """One of how many windows is enough for a first look."""
+        return -(-len(windows.start) * math.prod(frame.space) // _POINTS)
 
     def stay(self, step: FieldStep, most: int | None = None, noise: float = 0.0) -> Stay:
         """Roll out well beyond the longest trajectory of training from held-out starts.
 
         Args:
             step: what to roll out.
-            most: starts, at most; None takes what the device rolls out in seconds.
+            most: starts, at most; None takes what the device rolls out in seconds. Large fields need fewer.
             noise: on the starts, in units of the spread; a step that amplifies it leaves the data.
         """
         frame = step.frame
         if frame.inputs:  # their future is not known
             return Stay(0, 0, 0)
-        starts = self._starts(frame.history, most or _STARTS[step.device.type])
+        starts = self._starts(frame.history, self._count(step, most))
         if noise:
             starts = starts + noise * frame.scale * np.random.default_rng(0).standard_normal(starts.shape)
         steps = self.stay_steps(starts[..., -1, :].size)
@@ -110,9 +134,10 @@ class FieldJudge:
             return None
         frame, member = step.frame, step.members[0]
         windows = self.windows(frame)
-        known = None if windows.inputs is None else windows.inputs[:, 0]
+        few = slice(None, None, self._every(windows, frame))
+        known = None if windows.inputs is None else windows.inputs[few, 0]
         weight = member.readout.weight
-        features = torch.from_numpy(frame.feature_rows(windows.start, known)).to(weight.device, weight.dtype)
+        features = torch.from_numpy(frame.feature_rows(windows.start[few], known)).to(weight.device, weight.dtype)
         static = None if frame.static is None else torch.from_numpy(frame.static)
         low, high = (float(value) for value in member.config()["control_range"])
         shares = [
@@ -133,7 +158,7 @@ class FieldJudge:
 
     def seconds(self, step: FieldStep, rollouts: int = 1) -> float:
         """Estimate how long it takes to judge a step: held-out rollouts, so many times, and long rollouts once."""
-        each, starts = self.pace(step), _STARTS[step.device.type]
+        each, starts = self.pace(step), self._count(step)
         stay = each * starts * self.stay_steps(starts * step.frame.size)
         if self.limit.seconds is not None:
             stay = min(stay, _STAY_TIME * self.limit.seconds)
@@ -144,6 +169,13 @@ class FieldJudge:
         """Length of long rollouts of states with so many values."""
         longest = max(last - first for _, first, last in self.fold.train)
         return int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // numbers)))
+
+    @staticmethod
+    def _count(step: FieldStep, most: int | None = None) -> int:
+        """How many starts are rolled out far."""
+        usual = _STARTS[step.device.type]
+        share = _POINTS / (usual * math.prod(step.frame.space)) if step.device.type == "cpu" else 1.0
+        return max(_FEWEST, round(min(1.0, share) * (most or usual)))
 
     def _starts(self, history: int, most: int) -> Array:
         """At most so many held-out starts, spread over trajectories and over each of them, (W, H, n)."""

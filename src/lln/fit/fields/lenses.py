@@ -27,7 +27,7 @@ from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.training import Say, odd
 from lln.fit.options import Event, Phase, TimeLimit
 from lln.models import FieldLensNetwork
-from lln.models.convolution import pad
+from lln.models.convolution import padded
 from lln.models.field import FieldBlock
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
@@ -179,15 +179,15 @@ class LensRegression:
 
         Their means over space are taken away where the step conserves means.
         """
-        d, view = len(kernel), fields
-        for place, (size, pair) in enumerate(zip(kernel, self.frame.boundary, strict=True)):
-            view = pad(view, place - d - 1, (size - 1) // 2, size // 2, pair) if size > 1 else view
+        view = mean = padded(fields, kernel, self.frame.boundary)
         for place, size in enumerate(kernel):
             view = view.unfold(1 + place, size, 1)  # (B, *space, channels, *kernel)
         chosen: Any = (slice(None), *torch.unravel_index(points, self.frame.space))
         found = view[chosen]
         if self._conserved:
-            found = found - view.mean(dim=tuple(range(1, d + 1))).unsqueeze(1)
+            for size in kernel:  # one axis after another: that of all patches at once would read each point often
+                mean = mean.unfold(1, size, 1).mean(dim=1)
+            found = found - mean.unsqueeze(1)
         return found.flatten(3).transpose(2, 3).flatten(2)
 
 
@@ -242,6 +242,8 @@ _FINAL_STARTS, _MORE_NOISE = 30, (1.0, 3.0, 10.0)
 _COLUMNS = 900  # of the readout
 _ROWS_PER_COLUMN = 3
 _LEAST_WIDTH = 8
+_BEHIND = math.log(1.5)  # a network that errs by so much more over a few rollouts is not rolled out over all
+_HOPELESS = math.log(3.0)  # another scale of the draws does not make up for so much
 _LARGEST = 700.0  # log of what a float can hold
 _SEARCH = 0.25  # of the time that is left, after which no second network is judged
 _TIMED_ROWS = 256
@@ -255,12 +257,14 @@ class JudgedLenses:
         choice: all settings.
         step: solved on the rows that train.
         error: log error of held-out rollouts.
+        rough: the same of a few rollouts.
         stay: result of long rollouts.
     """
 
     choice: LensChoice
     step: FieldStep
     error: float
+    rough: float
     stay: Stay
 
     @property
@@ -292,12 +296,13 @@ class LensSearch:
     search: TimeLimit = field(default_factory=TimeLimit)
     _taken: dict[LensChoice, float] = field(default_factory=dict)  # seconds of networks of one size
 
-    def best(self, frames: list[FieldFrame]) -> JudgedLenses | None:
+    def best(self, frames: list[FieldFrame], other: float) -> JudgedLenses | None:
         """The best network; None where the rows are too few for any.
 
         Args:
             frames: one for each history, without closed-form parts; the first is searched, the others are compared
                 with the settings that were found.
+            other: log error of the other closed forms; what is far behind them is not refined.
         """
         best: JudgedLenses | None = None
         self.search = self.limit.part(_SEARCH)
@@ -308,7 +313,7 @@ class LensSearch:
         if best is None:
             return None
         best = self._noises(best, frames[0])
-        for scale in SCALES:
+        for scale in SCALES if best.error < other + _HOPELESS else ():
             best = self._better(best, frames[0], replace(best.choice, scale=scale)) or best
         for frame in frames[1:]:
             best = self._better(best, frame, best.choice) or best
@@ -388,18 +393,28 @@ class LensSearch:
         began = time.monotonic()
         self.say(Event(Phase.CLOSED, len(self.tried), len(self.tried) + 1, f"lenses, kernel {kernel}"))
         regression = LensRegression(self.training, frame, choice, self.seed, SEARCH_ROWS)
-        for ridge in RIDGES:
-            step = regression.solve(ridge)
-            error = self.judge.error(step)
-            row = {"history": frame.history, "nmse": math.exp(min(error, _LARGEST))}
-            self.tried.append({**replace(choice, ridge=ridge).record(), **row})
-            if best is not None and best.stay.bounded and not error < best.error:
-                continue  # long rollouts could not make it the better one
-            one = JudgedLenses(replace(choice, ridge=ridge), step, error, self.judge.stay(step, noise=SHAKEN))
-            self.tried[-1]["left"] = one.stay.left
-            best = one if best is None or one.rank < best.rank else best
+        for one, row in sorted((self._judged(regression, ridge, best) for ridge in RIDGES), key=lambda k: k[0].error):
+            # Long rollouts could not make any other the better one.
+            if best is None or not best.stay.bounded or one.error < best.error:
+                one = replace(one, stay=self.judge.stay(one.step, noise=SHAKEN))
+                row["left"] = one.stay.left
+                best = one if best is None or one.rank < best.rank else best
         self._taken[replace(choice, scale=0.0, noise=0.0)] = time.monotonic() - began
         return best
+
+    def _judged(
+        self, regression: LensRegression, ridge: float, best: JudgedLenses | None
+    ) -> tuple[JudgedLenses, dict[str, Any]]:
+        """The network at one ridge, before its long rollouts, and its record; one far behind has no error."""
+        step, choice = regression.solve(ridge), replace(regression.choice, ridge=ridge)
+        rough = self.judge.rough(step)
+        behind = best is not None and best.stay.bounded and not rough < best.rough + _BEHIND
+        error = rough if behind else self.judge.error(step, rough)
+        self.tried.append(
+            {**choice.record(), "history": regression.frame.history, "nmse": math.exp(min(error, _LARGEST))}
+        )
+        one = JudgedLenses(choice, step, math.inf if behind else error, rough, Stay(0, 0, 0))
+        return one, self.tried[-1]
 
 
 def _normal_equations(frame: FieldFrame, choice: LensChoice, rows: int) -> float:

@@ -2,7 +2,8 @@
 
 Closed-form convolutions are tried first, "no linear part" among them, then polynomials of every point beside the best
 convolution, then lens networks whose readout is solved. Where these leave much over, networks are trained in the best
-convolution and without a closed-form part, compared after a short training, and the better frame is trained in full.
+convolution and without a closed-form part, compared after a short training, and the better frame is trained in full,
+unless it is far behind the closed forms by then.
 Candidates are scored on held-out rollouts, and rollouts well beyond the longest trajectory of training must stay where
 the data was; where they do not, noise on the inputs, training over several steps and a smaller correction are tried in
 turn.
@@ -56,8 +57,8 @@ _BEYOND = 0.25  # of the range of the data: how far rollouts of lenses in closed
 LONG_RUN = 1.0 + 1e-6
 # Closed-form lenses that err by less, or that leave less of what the other closed forms leave, need no training.
 SETTLED, EXPLAINED = math.log(1e-4), math.log(100.0)
-
-
+# A short training that errs by so much more than a closed form is not continued: the rest gains less.
+HOPELESS = math.log(30.0)
 _SCREENING, _MAIN = 0.25, 0.8  # of the time that is left, for comparing frames and for the main training
 # Shares of a time limit: linear parts end by then, the choice is made by then (lenses are solved again after it), and
 # the model is solved again by then; the rest is for the report.
@@ -210,7 +211,10 @@ class FieldFitting:
             # A network that was asked for is trained all the same, as long as its first updates take.
             if "lens" in self.recipe.tried_parts and not self.choosing.allows(2.0 * self.reserve, "trained networks"):
                 return FieldDecision(closed, linear)
-        chosen, frame, noise = self._compared(linear, frame)
+        chosen, frame, noise, screened = self._compared(linear, frame)
+        if screened is not None and "lens" in self.recipe.tried_parts and _hopeless(screened, closed):
+            self.notes.append("networks were not trained in full: they were far behind lenses in closed form")
+            return FieldDecision(closed, linear)
         ensemble = self.trainer.ensemble(frame, self.trainer.members)
         step = self.trainer.train(ensemble, frame, self.trainer.main_plan("training", self._until(_MAIN), noise=noise))
         updates = self.trainer.updates
@@ -251,15 +255,18 @@ class FieldFitting:
         histories = (
             dict.fromkeys((1, alone.linear.history)) if self.recipe.history == "auto" else (alone.linear.history,)
         )
-        found = self.lenses.best([self._bare(self.training, history) for history in histories])
+        found = self.lenses.best([self._bare(self.training, history) for history in histories], alone.error)
         self.rows += self.lenses.tried
         if found is None:
             return alone
         linear = Linear(found.step.frame.history, found.choice.linear_kernel, found.choice.ridge, alone.error)
         return self._better(Scored(found.step, linear, 1.0, found.error, found.stay, found.choice), alone)
 
-    def _compared(self, linear: Linear, frame: FieldFrame) -> tuple[Linear, FieldFrame, float]:
-        """The linear part, or none, and the noise on the inputs with which networks do best after a short training."""
+    def _compared(self, linear: Linear, frame: FieldFrame) -> tuple[Linear, FieldFrame, float, Scored | None]:
+        """The linear part, or none, and the noise on the inputs with which networks do best after a short training.
+
+        The last value is how they do then; None where there was nothing to compare.
+        """
         budget = field_budget(self.recipe.device)
         frames = [(linear, frame)]
         if self.recipe.ridge == "auto" and linear.kernel is not None:
@@ -268,7 +275,7 @@ class FieldFitting:
         noises = budget.noises if self.options.noise is None else (self.options.noise,)
         pairs = [(part, around, noise) for part, around in frames for noise in noises]
         if len(pairs) == 1 or not self._has_time(2.0 * len(pairs)):
-            return pairs[0]
+            return *pairs[0], None
         until, found = self._until(_SCREENING), []
         for index, (part, around, noise) in enumerate(pairs):
             name = f"comparing frames, {_frame_name(part)}, noise {noise:g}"
@@ -282,7 +289,7 @@ class FieldFitting:
             for (part, _, noise), one in zip(pairs, found, strict=True)
         )
         self.notes.append(f"after a short training (held-out error, long rollouts that left the data): {tried}")
-        return pairs[best]
+        return *pairs[best], found[best]
 
     def _weighed(self, step: FieldStep, linear: Linear) -> Scored:
         """The step with the weight of the correction that does best; of those that stay, where any does."""
@@ -292,13 +299,13 @@ class FieldFitting:
                 break  # the whole correction comes first
             self.say(Event(Phase.WEIGHT, index, len(CORRECTION_WEIGHTS)))
             tried = step.replace(frame=_with_gain(step.frame, weight))
-            found.append((self.judge.error(tried), weight, tried))
+            found.append((self.judge.rough(tried), weight, tried))
         found.sort(key=lambda one: one[0])
         scored: list[Scored] = []
-        for error, weight, tried in found:
-            if scored and error > scored[0].error + MARGIN:  # too much is lost for a bounded rollout
+        for rough, weight, tried in found:
+            if scored and rough > found[0][0] + MARGIN:  # too much is lost for a bounded rollout
                 break
-            scored.append(self._scored(tried, linear, weight, error))
+            scored.append(self._scored(tried, linear, weight, self.judge.error(tried, rough)))
             if scored[-1].stay.bounded:
                 break
         best = min(scored, key=lambda one: (one.stay.left, one.error))
@@ -481,6 +488,11 @@ def _settled(closed: Scored, alone: Scored) -> bool:
     if closed.lenses is None or not closed.stay.bounded:
         return False
     return closed.error < max(SETTLED, alone.error - EXPLAINED)
+
+
+def _hopeless(screened: Scored, closed: Scored) -> bool:
+    """Whether networks after a short training are too far behind lenses in closed form to be trained in full."""
+    return closed.lenses is not None and closed.stay.bounded and screened.error > closed.error + HOPELESS
 
 
 def _frame_name(linear: Linear) -> str:
