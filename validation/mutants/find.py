@@ -47,7 +47,7 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
         "the body of the CPU kernels: loops around the lens, and coefficients transposed in registers",
     ),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
-    ("src/lln/ops/cpu/step_kernel.py", ("_Step",), "the body of the CPU kernel of whole steps"),
+    ("src/lln/ops/cpu/step_kernel.py", ("StepWriter",), "the body of the CPU kernel of whole steps"),
     ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
 )
 

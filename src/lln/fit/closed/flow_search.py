@@ -40,6 +40,7 @@ _STREAMED_ROWS = 6000
 _ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
 _SHARED = 1e-8  # the same, at which shared weights are taken
+_SOMETHING = 0.3  # the same, below which other fields know something, so that Gaussians may add to it
 _NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
 _BETTER = 0.5  # of the squared error: what more numbers must gain
 _SIMPLER = 1.2  # of the squared error: what fewer numbers may lose
@@ -129,6 +130,8 @@ class FlowForms:
             if best is not None and least < (_SHARED if best.radius and not choice.radius else enough) * change:
                 break
             if (choice.angle or choice.lenses) and least < _NO_FUNCTIONS * change:
+                break
+            if choice.lenses and not least < _SOMETHING * change:
                 break
             if best is not None and not self.in_time():
                 break

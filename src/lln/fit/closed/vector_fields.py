@@ -191,7 +191,7 @@ _ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
 _LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
 _PRUNINGS = 3
-_TAME_RIDGES = (1e-8, 1e-5, 1e-3, 0.1)  # of other first weights
+_TAME_RIDGES = (1e-3, 0.1)  # of other first weights
 _MANY = 50  # terms, with which there is one descent, from the best first weights
 _GOOD = 1e-4  # squared error against the change of one step: no other first weights are tried
 
@@ -284,19 +284,21 @@ class VectorField:
         count, cells = values.shape[:2]
         outputs, terms = self._fitted
         local = (values @ self._slopes).reshape(count, cells, library.outputs, -1)
-        seen = by_weights[:, library.place[:, : library.states]]
-        if library.functions is not None:
-            seen = np.concatenate([seen, self._function_slopes(library.functions, states, by_weights, inputs)], axis=2)
-        through = local @ seen
+        if library.functions is None:
+            through = local @ by_weights[:, library.place[:, : library.states]]
+        else:
+            through = self._by_state(library.functions, local, states, inputs) @ by_weights[:, None]
         through[:, :, outputs, np.arange(len(terms))] += values[:, :, terms]
         return slope, through.reshape(by_weights.shape)
 
-    def _function_slopes(self, functions: Functions, states: Array, by_weights: Array, inputs: Array) -> Array:
-        """Derivatives of the functions by the fitted weights, (P, 1, L, q); those of inputs do not depend on them."""
-        of_state = functions.table[:, 0] < states.shape[1]
-        slopes = functions.derivatives(np.concatenate([states, inputs], axis=1)) * of_state
-        along: Array = slopes[..., None] * by_weights[:, np.where(of_state, functions.table[:, 0], 0)]
-        return along[:, None]
+    def _by_state(self, functions: Functions, local: Array, states: Array, inputs: Array) -> Array:
+        """Derivatives of the slope by all states, (P, 1, n, n), from those by a cell's states and by functions."""
+        count, n = len(functions), states.shape[1]
+        slopes = functions.derivatives(np.concatenate([states, inputs], axis=1))
+        of = np.equal.outer(functions.table[:, 0], np.arange(n)).astype(np.float64)  # inputs are held
+        found: Array = (local[..., -count:] * slopes[:, None, None, :]) @ of
+        found[..., self.library.place[0, : self.library.states]] += local[..., :-count]
+        return found
 
 
 @np.errstate(over="ignore", invalid="ignore")
