@@ -42,6 +42,11 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
         "the body of the CPU kernels: one lens, elementary functions",
     ),
     (
+        "src/lln/ops/cpu/functions.py",
+        ("gaussian", "sine", "write_functions", "_features", "_FARTHEST", "_PI", "_SINE", "_ROUNDING", "_WIDEST"),
+        "the body of the CPU kernels: Gaussians and sines",
+    ),
+    (
         "src/lln/ops/cpu/kernels.py",
         ("Block", "_Transport", "pack", "unpack", "_quads", "_columns", "_scatter", "_transpose"),
         "the body of the CPU kernels: loops around the lens, and coefficients transposed in registers",
