@@ -29,7 +29,7 @@ from lln.fit.choice.models import (
     Choice,
     LinearChoice,
     Work,
-    best_form,
+    best_forms,
     choose_linear,
     network_candidates,
     radii_of,
@@ -305,13 +305,13 @@ class DenseFitting:
         if not scored:
             return alone
         self.least, whole = min(every.values()), {one.choice: one.errors for one in scored}
-        best = best_form(scored, steps, noisy=noisy)
-        gain, error = better_by(whole[best], plain, noisy=noisy)
-        sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
-        sure |= not noisy and whole[best].valid_steps() >= _LASTS * plain.valid_steps()
-        if not (self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure):
-            return alone
-        return Choice(FrameChoice(best.history, None, None), None, every[best], best)
+        for best in best_forms(scored, steps, noisy=noisy):
+            gain, error = better_by(whole[best], plain, noisy=noisy)
+            sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
+            sure |= not noisy and whole[best].valid_steps() >= _LASTS * plain.valid_steps()
+            if self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure:
+                return Choice(FrameChoice(best.history, None, None), None, every[best], best)
+        return alone
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""

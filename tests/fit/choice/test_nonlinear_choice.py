@@ -5,7 +5,7 @@ import pytest
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import RolloutErrors, folds
-from lln.fit.choice.models import Choice, best_form, where_it_counts
+from lln.fit.choice.models import Choice, best_forms, where_it_counts
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
@@ -40,7 +40,7 @@ def test_last_lead_times_decide_where_the_most_exact_loses_the_truth_first(last,
     scored = where_it_counts([exact, keeps], 64, noisy=False)
     assert [len(one.errors.leads) for one in scored] == [decide] * 2
     assert where_it_counts([exact, keeps], 64, noisy=True) == [exact, keeps]
-    assert best_form([exact, keeps], 64, noisy=False) == (exact if decide == 7 else keeps).choice
+    assert best_forms([exact, keeps], 64, noisy=False) == [(exact if decide == 7 else keeps).choice]
 
 
 @pytest.mark.parametrize(("lost", "part"), [(4, "lens"), (128, None)])

@@ -272,23 +272,22 @@ def where_it_counts(scored: list[Scored], steps: int, *, noisy: bool) -> list[Sc
     return [Scored(one.choice, one.errors.late(steps)) for one in scored]
 
 
-def best_form(scored: list[Scored], steps: int, *, noisy: bool) -> ClosedChoice:
-    """The best closed form; of those that do about as well, the one with fewer numbers.
+def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedChoice]:
+    """The best closed form, or, of those that do about as well, the one with fewer numbers.
 
-    In clean data a vector field near the law is taken before a map that errs a little less: beyond the held-out
+    In clean data a vector field near the law stands in front of it even if it errs a little more: beyond the held-out
     rollouts it is right for longer as a rule.
     """
     scored = where_it_counts(scored, steps, noisy=noisy)
     scores = {one: steady_score(one, scored, noisy=noisy) for one in scored}
     best = min(scored, key=scores.__getitem__)
-    fields = [
-        one for one in scored
-        if one.choice.flow is not None and scores[one] < scores[best] + _FIELD and one.errors.by_lead()[0] < _NEAR_LAW
-    ]  # fmt: skip
-    if fields and not noisy:
-        best = min(fields, key=scores.__getitem__)
     fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
-    return min(fewer, key=lambda one: one.choice.size, default=best).choice
+    found = [min(fewer, key=lambda one: one.choice.size, default=best)]
+    near = [one for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < _NEAR_LAW]
+    field = min(near, key=scores.__getitem__, default=None)
+    if field is not None and not noisy and scores[field] < scores[best] + _FIELD:
+        found.insert(0, field)
+    return [one.choice for one in found]
 
 
 def alike(one: Scored, best: Scored, *, noisy: bool) -> bool:

@@ -23,7 +23,7 @@ from lln.step.frame import Array, Frame, Functions
 
 DEGREES = (2, 3, 5, 7, 9)
 RADII = (1, 2, 3)
-SUBSTEPS, MORE, FEWER = 4, (8, 16), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
+SUBSTEPS, MORE, FEWER = 4, (8, 16, 32, 64), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
 THRESHOLDS = (1e-2, 1e-4)
 ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
 LENSES = ((2, 8), (2, 16), (3, 12))  # degree of the polynomial, Gaussians of every variable
