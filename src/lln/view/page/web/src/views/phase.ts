@@ -144,10 +144,13 @@ export class PhaseView implements View {
       });
       const mid = middles.reduce((best, one) => (axis === 2 ? one[0] < best[0] : one[1] > best[1]) ? one : best);
       const away = Math.hypot(mid[0] - heart[0], mid[1] - heart[1]) || 1;
-      const i = this.chosen[axis];
+      const words = named(payload.names[this.chosen[axis]], payload.units[this.chosen[axis]]);
+      const half = context.measureText(words).width / 2;
+      const x = mid[0] + (16 * (mid[0] - heart[0])) / away;
+      // Words stay whole at the edge of the picture.
       context.fillText(
-        named(payload.names[i], payload.units[i]),
-        mid[0] + (16 * (mid[0] - heart[0])) / away,
+        words,
+        Math.max(half + 2, Math.min(x, this.surface.width - half - 2)),
         mid[1] + (16 * (mid[1] - heart[1])) / away,
       );
     }
