@@ -21,7 +21,7 @@ from lln.fit.report.coverage import coverage
 from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, may_differ, measured_coverage, spread_along
 from lln.step.base import Step
 from lln.step.dense import DenseStep
-from lln.step.frame import Array, Flow
+from lln.step.frame import Array, Flow, PolynomialPart
 from lln.train.ensemble import Shape
 
 MODEL, LINEAR = "model", "linear map"
@@ -246,8 +246,9 @@ def report_of(
     everything = tuple((index, 0, len(one)) for index, one in enumerate(dataset.series))
     trained = everything if ready.dataset is dataset or fold is None else fold.train
     each = shape.parameters(surrogate.members[0]) if shape is not None else 0
-    entries = _linear_parameters(ready, candidate)
+    entries, degree = _linear_parameters(ready, candidate), None
     if closed is not None:
+        degree = closed.degree or None
         entries = frame.matrix.size + frame.size
         if frame.polynomial is not None:
             entries += int(np.count_nonzero(frame.polynomial.weights))
@@ -257,6 +258,7 @@ def report_of(
             weights = np.concatenate([frame.flow.polynomial.weights, frame.flow.offset[:, None]], axis=1)
             shared = closed.flow is not None and closed.flow.radius
             entries = int(np.count_nonzero(weights[:1] if shared else weights))
+            degree = PolynomialPart(frame.flow.polynomial).degrees  # terms of high degree may have been left out
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
     if closed is not None and closed.kind == "lens":
@@ -281,7 +283,7 @@ def report_of(
         radius=candidate.radius,
         correction_weight=correction_weight,
         part=part,
-        degree=closed.degree or None if closed is not None else None,
+        degree=degree,
         structure={} if shape is not None else candidate.structure() if closed is None else asdict(closed),
         model=shape.model if shape is not None else "lens" if options else "",
         width=options.get("width"),
