@@ -39,6 +39,7 @@ _MONOMIALS = 2e6  # numbers that bound the rows that judge
 _STREAMED_ROWS = 6000
 _ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
+_EXACT = 1e-15  # the same, at which no more Runge-Kutta steps are tried
 _SHARED = 1e-8  # the same, at which shared weights are taken
 _SOMETHING = 0.3  # the same, below which other fields know something, so that Gaussians may add to it
 _NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
@@ -151,7 +152,7 @@ class FlowForms:
     ) -> tuple[FlowChoice, float]:
         """The choice with each number of substeps in turn, as long as the error is below `most` times the last one."""
         for substeps in numbers:
-            if not self.in_time():
+            if not self.in_time() or (substeps > choice.substeps and error < _EXACT * self._change):
                 break
             tried = self.error(replace(choice, substeps=substeps))
             if not tried < most * error:
