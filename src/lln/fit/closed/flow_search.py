@@ -23,6 +23,7 @@ from lln.step.frame import Array, Frame, Functions
 
 DEGREES = (2, 3, 5, 7, 9)
 RADII = (1, 2, 3)
+_USUAL = 16
 SUBSTEPS, MORE, FEWER = 4, (8, 16, 32, 64), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
 THRESHOLDS = (1e-2, 1e-4)
 ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
@@ -39,7 +40,7 @@ _MONOMIALS = 2e6  # numbers that bound the rows that judge
 _STREAMED_ROWS = 6000
 _ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
-_EXACT = 1e-15  # the same, at which no more Runge-Kutta steps are tried
+_EXACT = 1e-15  # the same, at which no more Runge-Kutta steps than usual are tried
 _SHARED = 1e-8  # the same, at which shared weights are taken
 _SOMETHING = 0.3  # the same, below which other fields know something, so that Gaussians may add to it
 _NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
@@ -152,7 +153,7 @@ class FlowForms:
     ) -> tuple[FlowChoice, float]:
         """The choice with each number of substeps in turn, as long as the error is below `most` times the last one."""
         for substeps in numbers:
-            if not self.in_time() or (substeps > choice.substeps and error < _EXACT * self._change):
+            if not self.in_time() or (substeps > _USUAL and error < _EXACT * self._change):
                 break
             tried = self.error(replace(choice, substeps=substeps))
             if not tried < most * error:
