@@ -289,3 +289,13 @@ def test_a_gap_before_the_held_out_rows_bounds_what_a_map_looks_back():
     assert report.history <= 192 - 171  # the held-out rows begin at 192
     assert report.held_out_nmse < 0.5
     assert report.coverage_90 > 0.7
+
+
+def test_two_years_of_weekly_rows_show_their_season():
+    rng, weeks = np.random.default_rng(3), np.arange(156)
+    sales = 200 + 20 * np.sin(2 * np.pi * weeks / 52) + 60 * (weeks % 52 == 51) + 5 * rng.normal(size=156)
+    model = LensForecaster().fit(sales[:117], dt=1.0)
+    year = model.rollout(steps=39).predicted[:, 0]
+    # The peak of the third year is where it was before; a model without the season does not see it.
+    assert np.argmax(year) == np.flatnonzero(weeks[117:] % 52 == 51)[0]
+    assert np.mean((year - sales[117:]) ** 2) < 0.5 * np.var(sales[117:])

@@ -42,6 +42,7 @@ _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) fo
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
 _LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
 _SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
+_SHARE_OF_SEASON = 0.5  # the same for the last season alone
 _SHARE_OF_SLOW_SEASON, _SLOWEST = 0.45, 500  # of the rows; steps that the forecast of a slow season may look back
 _SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: its smoothed part; what is kept in a step
 
@@ -95,7 +96,10 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
         smooth += [("smooth", slow, (float(slow // side), rho)) for side in _SIDES for rho in _PARTS_KEPT]
     for naive, season, constants in smooth:
         lags = lags_of(naive, season, constants)
-        if lags <= (most if naive != "smooth" else min(_SHARE_OF_SLOW_SEASON * rows, _SLOWEST)):
+        allowed = most if naive != "smooth" else min(_SHARE_OF_SLOW_SEASON * rows, _SLOWEST)
+        if naive != "smooth" and season and lags <= season + 1:  # no more than the last season
+            allowed = min(_SHARE_OF_SEASON * rows, _MOST_LAGS)
+        if lags <= allowed:
             found += [
                 FrameChoice(lags, None, ridge, naive=naive, season=season, level=False, smoothing=constants)
                 for ridge in (None, math.inf)

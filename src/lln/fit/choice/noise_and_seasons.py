@@ -221,7 +221,7 @@ def longest_stretch(dataset: Dataset) -> Array:
 def _peaks(change: Array) -> list[tuple[int, float]]:
     """The strongest noticeable maximum of the autocorrelation beyond its first zero, and the strongest before that."""
     count = len(change)
-    correlation = _autocorrelation(change)[: count // 3]
+    correlation = _autocorrelation(change)[: count // 2]  # two whole seasons must be there
     below = np.flatnonzero(correlation < 0)
     if not len(below):
         return []
