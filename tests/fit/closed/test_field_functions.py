@@ -65,6 +65,14 @@ def test_a_pendulum_that_turns_over_is_known_by_the_sine_of_its_angle():
     np.testing.assert_allclose(far[-1, 2], train[-1, 2] + 0.7 * 0.2 * 4000, rtol=1e-6)
 
 
+def test_a_model_that_is_solved_again_keeps_the_law():
+    states = integrate(pendulum, [0.1, 0.0, 0.0], 1200, 0.2)
+    model = LensForecaster().fit(states[:700], dt=0.2)
+    for rows in (800, 900, 1000):  # means and spreads move, and with them what a term counts for
+        model.update(states[:rows], dt=0.2)
+        assert np.abs(model.rollout(steps=100).predicted - states[rows : rows + 100]).max() < 1e-3
+
+
 def test_angles_in_degrees_are_found():
     states = integrate(pendulum, [0.1, 0.0, 0.0], 700, 0.2)
     states[:, [0, 2]] *= 180 / np.pi

@@ -116,7 +116,9 @@ class FlowForms:
             sparse = replace(best, threshold=threshold)
             if not self.in_time():
                 break
-            if self.error(sparse) < max(_SIMPLER * least, _ALIKE * self._change):
+            if not self.error(sparse) < max(_SIMPLER * least, _ALIKE * self._change):
+                continue
+            if not self.field(sparse, FLOW_RIDGES[0], self.train).used.all():
                 return [best, sparse]
         return [best]
 

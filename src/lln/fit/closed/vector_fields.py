@@ -191,6 +191,7 @@ _ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
 _LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
 _PRUNINGS = 3
+_LOST = 1e4  # times the squared error: more after pruning means that a term of the law is gone
 _TAME_RIDGES = (1e-3, 0.1)  # of other first weights
 _MANY = 50  # terms, with which there is one descent, from the best first weights
 _GOOD = 1e-4  # squared error against the change of one step: no other first weights are tried
@@ -349,14 +350,20 @@ def fitted(
 def pruned(
     field: VectorField, pieces: Pieces, ridge: float, threshold: float, late: Callable[[], bool] = lambda: False
 ) -> VectorField:
-    """The field without weights that count for less than `threshold` of the largest of their slope, fitted again."""
-    sizes = column_sizes(field.library, pieces)
+    """The field without weights that count for less than `threshold` of the largest of their slope, fitted again.
+
+    What counts depends on the units of the rows; where the errors show that a term of the law is lost, it stays.
+    """
+    sizes, most = column_sizes(field.library, pieces), _LOST * squared_error(field, pieces)
     for _ in range(_PRUNINGS):
         counts = np.abs(field.weights) * sizes
         kept = counts > threshold * counts.max(axis=1, keepdims=True)
         if kept.sum() == field.used.sum():
             break
-        field = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0), late)
+        sparse = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0), late)
+        if squared_error(sparse, pieces) > most:
+            break
+        field = sparse
     return field
 
 
