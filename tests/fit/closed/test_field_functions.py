@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from lln import LensForecaster
+from lln.data.series import Dataset, Series
+from lln.fit.closed.flow_search import FlowChoice, FlowForms
 from lln.fit.closed.vector_fields import MonomialLibrary, VectorField, errors, first_weights, fitted
+from lln.fit.prepare import Preparer
 from lln.step.frame import Functions
 from tests.fit.closed.test_flows import integrate, pieces_of
 
@@ -71,6 +74,30 @@ def test_a_model_that_is_solved_again_keeps_the_law():
     for rows in (800, 900, 1000):  # means and spreads move, and with them what a term counts for
         model.update(states[:rows], dt=0.2)
         assert np.abs(model.rollout(steps=100).predicted - states[rows : rows + 100]).max() < 1e-3
+
+
+def test_a_model_with_angles_is_solved_again_on_rows_that_hardly_turn():
+    states = integrate(pendulum, [0.1, 0.0, 0.0], 900, 0.2)
+    model = LensForecaster().fit(states[:700], dt=0.2)
+    assert model.report_.structure["flow"]["angle"]
+    still = integrate(lambda s: np.array([s[1], -s[0], 0.001]), [0.1, 0.0, 0.0], 300, 0.2)
+    model.update(still, dt=0.2)
+    assert np.isfinite(model.rollout(steps=50).predicted).all()
+
+
+def test_a_coordinate_that_stands_still_has_no_gaussians():
+    states = np.column_stack([integrate(pendulum, [0.1, 0.0, 0.0], 400, 0.2)[:, :2], np.full(400, 3.0)])
+    forms = FlowForms(Preparer(Dataset((Series(states),))), ((0, 0, 300),), ((0, 300, 400),), (0, 1, 2))
+    made = forms._functions(FlowChoice(2, lenses=8))
+    assert made is not None
+    assert set(made.table[:, 0].tolist()) == {0, 1}
+    assert np.isfinite(made.arguments).all()
+
+
+def test_many_coordinates_are_counted_before_their_terms_are_listed():
+    states = RNG.normal(size=(60, 3000)).cumsum(axis=0)
+    forms = FlowForms(Preparer(Dataset((Series(states),))), ((0, 0, 40),), ((0, 40, 60),), tuple(range(3000)))
+    assert not list(forms._settings())
 
 
 def test_angles_in_degrees_are_found():

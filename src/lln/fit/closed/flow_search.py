@@ -23,8 +23,8 @@ from lln.step.frame import Array, Frame, Functions
 
 DEGREES = (2, 3, 5, 7, 9)
 RADII = (1, 2, 3)
-_USUAL = 16
 SUBSTEPS, MORE, FEWER = 4, (8, 16, 32, 64), (2, 1)  # of Runge-Kutta at first; what is tried where their number counts
+_USUAL = 16  # of them; more where the error is above rounding
 THRESHOLDS = (1e-2, 1e-4)
 ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
 LENSES = ((2, 8), (2, 16), (3, 12))  # degree of the polynomial, Gaussians of every variable
@@ -237,7 +237,9 @@ class FlowForms:
             if terms <= min(_MOST_TERMS, 0.8 * rows) and n * terms <= _MOST_WEIGHTS:
                 yield FlowChoice(degree)
         for choice in self._with_functions():
-            terms = self._library(choice).terms
+            variables = len(self.active)
+            count = choice.lenses * variables if choice.lenses else 2 * len(self._angles(choice.angle))
+            terms = monomial_count(variables, choice.degree) + 1 + count * (1 + choice.products * variables)
             if terms <= _ROWS_TO_A_TERM * rows and n * terms <= _MOST_FUNCTION_WEIGHTS:
                 yield choice
 
@@ -264,7 +266,9 @@ class FlowForms:
         """Sines and cosines of angles, or Gaussians spread over the range of every variable."""
         units = self._units()
         if choice.angle:
-            places = np.repeat(self._angles(choice.angle), 2)
+            places = np.repeat(np.asarray(self._angles(choice.angle), dtype=np.int64), 2)
+            if not len(places):  # other rows than those that the field was chosen on
+                return None
             slope = choice.angle * units.scale[places]
             shift = choice.angle * units.mean[places] + np.tile([0.0, np.pi / 2], len(places) // 2)
             return Functions(np.stack([places, np.ones_like(places)], axis=1), np.stack([slope, shift], axis=1))
@@ -273,12 +277,12 @@ class FlowForms:
         seen = self._seen(self.train)
         low, high = seen.min(axis=0), seen.max(axis=0)
         table, arguments = [], []
-        for place in self.active:
+        for place in (one for one in self.active if high[one] > low[one]):
             width = _SPACINGS * (high[place] - low[place]) / (choice.lenses - 1)
             for centre in np.linspace(low[place], high[place], choice.lenses):
                 table.append((place, 0))
                 arguments.append((1.0 / width, -centre / width))
-        return Functions(np.asarray(table, dtype=np.int64), np.asarray(arguments))
+        return Functions(np.asarray(table, dtype=np.int64), np.asarray(arguments)) if table else None
 
     def _library(self, choice: FlowChoice) -> MonomialLibrary:
         n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
