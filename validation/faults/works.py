@@ -99,10 +99,12 @@ def model(path: Path) -> str | None:
     """Every tensor and a rollout of a model file, which holds also how long the fit took."""
     if not path.exists():
         return None
-    from lln.forecaster.fitted import _read, load
+    from safetensors.numpy import load_file
+
+    from lln.forecaster.fitted import load
 
     hasher = hashlib.sha256(load(path).rollout(steps=5).array.tobytes())
-    for name, tensor in sorted(_read(path)[1].items()):
+    for name, tensor in sorted(load_file(path).items()):
         hasher.update(name.encode() + tensor.tobytes())
     return hasher.hexdigest()
 
