@@ -42,7 +42,7 @@ _ALIKE = 1e-16  # squared error against the change of one step, below which all 
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
 _EXACT = 1e-15  # the same, at which no more Runge-Kutta steps than usual are tried
 _SHARED = 1e-8  # the same, at which shared weights are taken
-_SOMETHING = 0.3  # the same, below which other fields know something, so that Gaussians may add to it
+_USEFUL = 0.3  # the same, below which a field is useful, so that Gaussians may add to it
 _NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
 _BETTER = 0.5  # of the squared error: what more numbers must gain
 _SIMPLER = 1.2  # of the squared error: what fewer numbers may lose
@@ -135,7 +135,7 @@ class FlowForms:
                 break
             if (choice.angle or choice.lenses) and least < _NO_FUNCTIONS * change:
                 break
-            if choice.lenses and not least < _SOMETHING * change:
+            if choice.lenses and not least < _USEFUL * change:
                 break
             if best is not None and not self.in_time():
                 break
