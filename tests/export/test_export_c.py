@@ -19,6 +19,7 @@ SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover
 # Every piece of C that can be written: groups of control points, plain Gaussians, no lens, no network, dense layers.
 PIECES = ["inputs and history", "many control points", "hair-thin lenses", "zero angle", "one layer", "no network"]
 PIECES += ["residual-batchnorm"]
+EVERY_FUNCTION = "flow with every function, history and inputs"
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +70,7 @@ def test_sanitizers_find_nothing(option, precision, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-@pytest.mark.parametrize("what", ["inputs and history", "flow with both, history and inputs"])
+@pytest.mark.parametrize("what", ["inputs and history", EVERY_FUNCTION])
 def test_valgrind_finds_nothing(what, tmp_path):
     surrogate = STEPS[what]() if what in STEPS else surrogate_of(**OPTIONS[what])
     export_c(surrogate, tmp_path, check=False)
@@ -162,7 +163,10 @@ def test_float64_networks_are_not_written_as_float(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [("everything", None), *(("flow with both, history and inputs", precision) for precision in ("float", "double"))],
+    [
+        ("everything", None),
+        *((EVERY_FUNCTION, precision) for precision in ("float", "double")),
+    ],
 )
 def test_sanitizers_find_nothing_in_all_parts_together(name, precision, tmp_path):
     step = STEPS[name]()

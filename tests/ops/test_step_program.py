@@ -64,8 +64,19 @@ def program(n=3, history=1, inputs=0, parts=("linear",), seed=0, bounded=False, 
             lens(rng, n, features, part, angles=not k, **lens_options)
             for k, part in enumerate(part for part in parts if part.startswith("float"))
         ),
-        flow=flow(rng, n, features, 11 if "functions" in parts else 0) if "flow" in parts else None,
+        flow=flow(rng, n, features, 16 if "functions" in parts else 0) if "flow" in parts else None,
     )
+
+
+FUNCTIONS = (
+    lambda a: np.exp(-a * a / 2),
+    np.sin,
+    np.abs,
+    np.tanh,
+    np.exp,
+    lambda a: 1 / a,
+    lambda a: min(1.0, max(-1.0, a)),
+)
 
 
 def flow(rng, n, features, count):
@@ -76,8 +87,11 @@ def flow(rng, n, features, count):
     alone = [(-1, features + k) for k in range(count)]
     table = np.concatenate([plain.monomials, alone, [(0, features + k) for k in range(count)]])
     weights = np.concatenate([plain.weights, 0.2 * rng.standard_normal((n, 2 * count))], axis=1)
-    functions = np.stack([rng.integers(0, features, count), rng.integers(0, 2, count)], axis=1)
-    arguments = np.stack([rng.uniform(-2.0, 2.0, count), rng.uniform(-300.0, 300.0, count) * functions[:, 1]], axis=1)
+    kinds = rng.permutation(np.arange(count) % len(FUNCTIONS))
+    functions = np.stack([rng.integers(0, features, count), kinds], axis=1)
+    slopes = np.where(kinds > 3, 0.1, 1.0) * rng.uniform(-2.0, 2.0, count)
+    shifts = np.where(kinds == 1, rng.uniform(-300.0, 300.0, count), np.array([0, 0, 0.3, 0.3, -1, 3, 0.9])[kinds])
+    arguments = np.stack([slopes, shifts], axis=1)
     return Flow(Polynomial(table, weights, plain.offset), 0.1, 2, functions, arguments)
 
 
@@ -105,7 +119,7 @@ def flow_increment(flow, f, n):
         for k in range(flow.function_count):
             (place, kind), (factor, shift) = flow.functions[k], flow.arguments[k]
             a = factor * seen[place] + shift
-            seen.append(np.sin(a) if kind else np.exp(-a * a / 2))
+            seen.append(FUNCTIONS[kind](a))
         return monomials(flow.field, np.array(seen))
 
     z, h = f[:n], flow.dt / flow.substeps
@@ -215,8 +229,8 @@ def field_of(functions, arguments):
         ({"history": 2}, r"difference_scale of StepProgram must have shape \(1, 3\), got None"),
         ({"low": np.zeros(2)}, r"low of StepProgram must have shape \(3,\), got \(2,\)"),
         ({"polynomial": Polynomial(np.array([[-1, 3]]), np.zeros((3, 1)))}, "one of 3 features"),
-        ({"flow": field_of([[3, 0]], np.ones((1, 2)))}, "functions must name one of 3 features and 0 or 1 in each row"),
-        ({"flow": field_of([[0, 2]], np.ones((1, 2)))}, "functions must name one of 3 features and 0 or 1 in each row"),
+        ({"flow": field_of([[3, 0]], np.ones((1, 2)))}, "functions must name one of 3 features and one of 7 kinds"),
+        ({"flow": field_of([[0, 7]], np.ones((1, 2)))}, "functions must name one of 3 features and one of 7 kinds"),
         ({"flow": field_of([[0, 0]], None)}, r"arguments of Flow must have shape \(1, 2\), got None"),
     ],
 )

@@ -39,15 +39,20 @@ def test_inputs_enter_a_field():
     assert flow(np.array([[1.0]]), np.array([[3.0]])) == pytest.approx(np.array([[6.0]]))
 
 
-def test_functions_are_gaussians_and_sines_of_single_variables():
-    functions = Functions(np.array([[1, 1], [0, 0]]), np.array([[2.0, 0.5], [3.0, -1.0]]))
-    variables = np.array([[0.4, -0.7], [0.1, 0.2]])
-    right = [[np.sin(2 * y + 0.5), np.exp(-((3 * x - 1) ** 2) / 2)] for x, y in variables]
-    np.testing.assert_allclose(functions(variables), right, rtol=1e-14)
-    np.testing.assert_allclose(FunctionsPart(functions)(torch.from_numpy(variables)).numpy(), right, rtol=1e-14)
+def test_functions_of_single_variables_and_their_derivatives():
+    table = np.array([(k % 2, k) for k in reversed(range(7))])
+    arguments = np.array([[0.9, 0.1], [1.5, 2.0], [-0.8, 0.3], [1.2, -0.4], [-1.0, 0.9], [2.0, 0.5], [3.0, -1.0]])
+    functions = Functions(table, arguments)
+    variables = np.array([[0.4, -0.7], [0.1, 0.2], [2.0, -3.0]])
+    a = variables[:, table[:, 0]] * arguments[:, 0] + arguments[:, 1]
+    clipped, steps, bells = np.clip(a[:, 0], -1, 1), np.tanh(a[:, 3]), np.exp(-(a[:, 6] ** 2) / 2)
+    right = [clipped, 1 / a[:, 1], np.exp(a[:, 2]), steps, np.abs(a[:, 4]), np.sin(a[:, 5]), bells]
+    np.testing.assert_allclose(functions(variables), np.stack(right, axis=1), rtol=1e-14)
+    tensor = FunctionsPart(functions)(torch.from_numpy(variables)).numpy()
+    np.testing.assert_allclose(tensor, np.stack(right, axis=1), rtol=1e-14)
     h = 1e-6
     slopes = (functions(variables + h) - functions(variables - h)) / (2 * h)
-    np.testing.assert_allclose(functions.derivatives(variables), slopes, rtol=1e-8)
+    np.testing.assert_allclose(functions.derivatives(variables) * arguments[:, 0], slopes, rtol=1e-6, atol=1e-9)
 
 
 def test_a_pendulum_keeps_its_energy():

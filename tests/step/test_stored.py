@@ -67,7 +67,7 @@ UNKNOWN = "frame.flow_function_table names a variable or a function that does no
     [
         ("table", set_to(2, 0, 5), UNKNOWN),  # three states and two inputs: a function of a function
         ("table", set_to(2, 0, -1), UNKNOWN),
-        ("table", set_to(2, 1, 2), UNKNOWN),
+        ("table", set_to(2, 1, 7), UNKNOWN),
         ("table", set_to(2, 1, -1), UNKNOWN),
         ("table", lambda a: a[:0], UNKNOWN),
         ("table", lambda a: a[:, :1], "frame.flow_function_table should be int64 of shape"),
@@ -81,7 +81,7 @@ UNKNOWN = "frame.flow_function_table names a variable or a function that does no
     ],
 )
 def test_functions_that_do_not_fit_are_named(name, values, message):
-    record, arrays = stored("flow with both, history and inputs")
+    record, arrays = stored("flow with every function, history and inputs")
     key = f"frame.flow_function_{name}"
     arrays[key] = values(arrays[key])
     refuse(record, arrays, message)
@@ -90,7 +90,7 @@ def test_functions_that_do_not_fit_are_named(name, values, message):
 
 
 def test_a_field_names_only_functions_that_it_has():
-    record, arrays = stored("flow with both, history and inputs")
+    record, arrays = stored("flow with every function, history and inputs")
     fewer = {name: values[:-1] if "flow_function" in name else values for name, values in arrays.items()}
     refuse(record, fewer, "frame.flow_table names a monomial or a feature that does not exist")
     none = {name: values for name, values in arrays.items() if "flow_function" not in name}

@@ -46,6 +46,7 @@ def with_functions(flow, variables, kinds):
     source, count = np.random.default_rng(8), variables * len(kinds)
     table = np.stack([np.arange(count) % variables, np.repeat(kinds, variables)], axis=1)
     arguments = np.stack([source.uniform(0.5, 2.0, count), source.uniform(-1.0, 1.0, count)], axis=1)
+    arguments[table[:, 1] == 5] = 0.1, 3.0  # reciprocals far from their poles
     behind = variables + np.arange(count)
     rows = [flow.polynomial.table, [(-1, k) for k in behind], [(0, k) for k in behind]]
     weights = 0.1 * source.standard_normal((len(flow.offset), 2 * count)) / count
@@ -108,7 +109,9 @@ STEPS = {
     "flow, history and inputs": lambda: _dense(flow=True, **BOTH),
     "flow with sines": lambda: _dense(flow=True, functions=[1], linear=False),
     "flow with Gaussians": lambda: _dense(flow=True, functions=[0], linear=False),
-    "flow with both, history and inputs": lambda: _dense(flow=True, functions=[1, 0], **BOTH),
+    "flow with kinks, steps and exponentials": lambda: _dense(flow=True, functions=[2, 3, 4], linear=False),
+    "flow with reciprocals and saturations": lambda: _dense(flow=True, functions=[5, 6], linear=False),
+    "flow with every function, history and inputs": lambda: _dense(flow=True, functions=range(7), **BOTH),
     "bounds": lambda: _dense(bounds=True),
     "float64 lens": lambda: _dense(lambda frame: [solved(frame)]),
     "float64 lens, history and inputs": lambda: _dense(lambda frame: [solved(frame, seed=k) for k in range(2)], **BOTH),

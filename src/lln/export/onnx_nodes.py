@@ -132,18 +132,27 @@ def _flow(nodes: Nodes, flow: FlowPart, frame: Frame, features: str) -> str:
 
 
 def _functions(nodes: Nodes, functions: FunctionsPart, variables: str) -> str:
-    """Gaussians and sines (B, L) of single variables (B, V)."""
+    """Functions (B, L) of single variables (B, V)."""
     places = nodes.keep("function_variables", functions.variables.numpy(force=True), np.int64)
     slope = nodes.keep("function_slope", functions.slope.numpy(force=True), np.float64)
     shift = nodes.keep("function_shift", functions.shift.numpy(force=True), np.float64)
     argument = nodes.add("Add", nodes.add("Mul", nodes.add("Gather", variables, places, axis=-1), slope), shift)
-    kinds = functions.sine.numpy(force=True)
-    sines = nodes.add("Sin", argument) if kinds.any() else ""
-    if kinds.all():
-        return sines
-    half = nodes.keep("function_half", np.array(-0.5), np.float64)
-    bells = nodes.add("Exp", nodes.add("Mul", nodes.add("Mul", argument, argument), half))
-    return nodes.add("Where", nodes.keep("function_sine", kinds, np.bool_), sines, bells) if sines else bells
+    values = _function(nodes, functions.present[0], argument)
+    for kind in functions.present[1:]:
+        which = nodes.keep(f"function_kind_{kind}", functions.kinds.numpy(force=True) == kind, np.bool_)
+        values = nodes.add("Where", which, _function(nodes, kind, argument), values)
+    return values
+
+
+def _function(nodes: Nodes, kind: int, argument: str) -> str:
+    """One kind of function of every argument."""
+    if kind == 0:
+        half = nodes.keep("function_half", np.array(-0.5), np.float64)
+        return nodes.add("Exp", nodes.add("Mul", nodes.add("Mul", argument, argument), half))
+    if kind == 6:
+        low, high = (nodes.keep(f"function_end_{k}", np.array(end), np.float64) for k, end in enumerate((-1.0, 1.0)))
+        return nodes.add("Clip", argument, low, high)
+    return nodes.add(("", "Sin", "Abs", "Tanh", "Exp", "Reciprocal")[kind], argument)
 
 
 def _standardised(nodes: Nodes, value: str, mean: Array, scale: Array, name: str) -> str:

@@ -28,6 +28,7 @@ from lln.ops.cpu.backend import checked_threads
 
 Array = NDArray[np.float64]
 PRECISIONS = ("float32", "float64")
+FUNCTION_KINDS = 7  # of functions of single features in a vector field
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +95,14 @@ class Flow:
     """The displacement z(dt) - z(0) of dz/dt = polynomial(z, other features), by the classical Runge-Kutta method.
 
     The first n features are z and change along the way; the others keep their values during the step. Functions of
-    single features stand behind the features: exp(-a^2 / 2) or sin(a) with a = slope * feature + shift.
+    single features stand behind the features. In the order of their kinds they are exp(-a^2 / 2), sin(a), abs(a),
+    tanh(a), exp(a), 1 / a, and a clipped to -1 and 1, with a = slope * feature + shift.
 
     Attributes:
         field: the right-hand side.
         dt: duration of one step.
         substeps: number of Runge-Kutta steps that make up dt.
-        functions: (L, 2) integers: the feature of each function, and 0 for a Gaussian or 1 for a sine; None for none.
+        functions: (L, 2) integers: the feature and the kind of each function; None for none.
         arguments: (L, 2), slope and shift of each function; None for none.
     """
 
@@ -191,8 +193,8 @@ class StepProgram:
         if self.flow is not None and self.flow.functions is not None:
             _check(self.flow, "functions", (behind, 2))
             _check(self.flow, "arguments", (behind, 2), needed=True)
-            if not ((self.flow.functions >= 0) & (self.flow.functions < (features, 2))).all():
-                raise InputError(f"functions must name one of {features} features and 0 or 1 in each row")
+            if not ((self.flow.functions >= 0) & (self.flow.functions < (features, FUNCTION_KINDS))).all():
+                raise InputError(f"functions must name one of {features} features and one of {FUNCTION_KINDS} kinds")
         if self.flow is not None and self.flow.substeps < 1:
             raise InputError(f"substeps must be at least 1, got {self.flow.substeps}")
         for block in self.lenses:

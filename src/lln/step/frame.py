@@ -59,12 +59,26 @@ def monomial_table(factors: Sequence[int], degree: int) -> Table:
     return np.asarray(rows, dtype=np.int64).reshape(-1, 2)
 
 
+KINDS = ("Gaussian lenses", "sines", "kinks", "steps", "exponentials", "reciprocals", "saturations")
+_FORMULAS: tuple[tuple[Any, Any, Any], ...] = (  # each kind of function, its derivative, and the same in torch
+    (lambda a: np.exp(-0.5 * a * a), lambda a: -a * np.exp(-0.5 * a * a), lambda a: torch.exp(-0.5 * a * a)),
+    (np.sin, np.cos, torch.sin),
+    (np.abs, np.sign, torch.abs),
+    (np.tanh, lambda a: 1.0 - np.tanh(a) ** 2, torch.tanh),
+    (np.exp, np.exp, torch.exp),
+    (lambda a: 1.0 / a, lambda a: -1.0 / (a * a), torch.reciprocal),
+    (lambda a: np.clip(a, -1.0, 1.0), lambda a: 1.0 * (np.abs(a) < 1.0), lambda a: torch.clamp(a, -1.0, 1.0)),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """Gaussians and sines of single variables: exp(-a^2 / 2) or sin(a) with a = slope * variable + shift.
+    """Functions of single variables, of a = slope * variable + shift.
+
+    In the order of `KINDS`: exp(-a^2 / 2), sin(a), abs(a), tanh(a), exp(a), 1 / a, and a clipped to -1 and 1.
 
     Attributes:
-        table: (L, 2), the variable of each function and its kind: 0 for a Gaussian, 1 for a sine.
+        table: (L, 2), the variable of each function and its kind, an index into `KINDS`.
         arguments: (L, 2), slope and shift of each function.
     """
 
@@ -76,14 +90,18 @@ class Functions:
 
     def __call__(self, variables: Array) -> Array:
         """(..., V) -> (..., L)."""
-        argument = self._argument(variables)
-        return np.where(self.table[:, 1] == 1, np.sin(argument), np.exp(-0.5 * np.square(argument)))
+        return self._each(variables, 0)
 
     def derivatives(self, variables: Array) -> Array:
-        """Of each function by its variable: (..., V) -> (..., L)."""
-        argument = self._argument(variables)
-        gaussian = -argument * np.exp(-0.5 * np.square(argument))
-        return self.arguments[:, 0] * np.where(self.table[:, 1] == 1, np.cos(argument), gaussian)
+        """Of each function by its argument: (..., V) -> (..., L)."""
+        return self._each(variables, 1)
+
+    def _each(self, variables: Array, order: int) -> Array:
+        found = self._argument(variables)
+        for kind in set(self.table[:, 1].tolist()):
+            which = self.table[:, 1] == kind
+            found[..., which] = _FORMULAS[kind][order](found[..., which])
+        return found
 
     def some(self, which: Sequence[int]) -> Functions:
         """A few of them."""
@@ -104,7 +122,7 @@ class Flow:
         polynomial: of the n standardised states, the m standardised inputs and the functions of them.
         offset: (n,).
         substeps: Runge-Kutta steps in one step of data.
-        functions: Gaussians and sines of single states or inputs; None for none.
+        functions: of single states or inputs; None for none.
     """
 
     polynomial: Polynomial
@@ -114,9 +132,10 @@ class Flow:
 
     def words(self, degree: bool = False) -> str:
         """What it is, in words, on request with its degree."""
-        kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1])[::-1].tolist()
+        kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1]).tolist()
         of = f" of degree {PolynomialPart(self.polynomial).degrees}" if degree else ""
-        functions = " and ".join(("Gaussian lenses", "sines")[kind] for kind in kinds)
+        names = [KINDS[kind] for kind in kinds]
+        functions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         return f"vector field{of} with {functions}" if functions else f"polynomial vector field{of}"
 
     def angles(self) -> NDArray[np.bool_]:
@@ -129,7 +148,7 @@ class Flow:
             factors.append({factor} | (factors[parent] if parent >= 0 else set()))
         weighty = np.flatnonzero(self.polynomial.weights.any(axis=0)).tolist()
         of, sine = self.functions.table.T
-        plain = {factor for monomial in weighty for factor in factors[monomial]} | set(of[sine == 0].tolist())
+        plain = {factor for monomial in weighty for factor in factors[monomial]} | set(of[sine != 1].tolist())
         return np.isin(np.arange(n), sorted(set(of[sine == 1].tolist()) - plain))
 
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
@@ -189,21 +208,25 @@ class FunctionsPart(nn.Module):
     """`Functions` in torch."""
 
     variables: Tensor
-    sine: Tensor
+    kinds: Tensor
     slope: Tensor
     shift: Tensor
 
     def __init__(self, functions: Functions) -> None:
         super().__init__()
         self.register_buffer("variables", torch.from_numpy(functions.table[:, 0].copy()))
-        self.register_buffer("sine", torch.from_numpy(functions.table[:, 1] == 1))
+        self.register_buffer("kinds", torch.from_numpy(functions.table[:, 1].copy()))
+        self.present: list[int] = np.unique(functions.table[:, 1]).tolist()
         self.register_buffer("slope", as_tensor(functions.arguments[:, 0]))
         self.register_buffer("shift", as_tensor(functions.arguments[:, 1]))
 
     def forward(self, variables: Tensor) -> Tensor:
         """(..., V) -> (..., L)."""
         argument = variables.index_select(-1, self.variables) * self.slope + self.shift
-        return torch.where(self.sine, torch.sin(argument), torch.exp(-0.5 * argument * argument))
+        values: Tensor = _FORMULAS[self.present[0]][2](argument)
+        for kind in self.present[1:]:
+            values = torch.where(self.kinds == kind, _FORMULAS[kind][2](argument), values)
+        return values
 
 
 class FlowPart(nn.Module):
@@ -492,6 +515,6 @@ def _stored_functions(arrays: Arrays, variables: int) -> Functions:
     """Functions of variables that exist."""
     count = len(arrays["frame.flow_function_table"])
     table = stored_array("flow_function_table", arrays, (count, 2), np.int64)
-    if not count or not ((table >= 0) & (table < (variables, 2))).all():
+    if not count or not ((table >= 0) & (table < (variables, len(KINDS)))).all():
         raise ValueError("frame.flow_function_table names a variable or a function that does not exist")
     return Functions(table, stored_array("flow_function_arguments", arrays, (count, 2)))

@@ -9,10 +9,11 @@ import pytest
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.closed.flow_search import FlowChoice, FlowForms
-from lln.fit.closed.vector_fields import MonomialLibrary, VectorField, errors, first_weights, fitted
+from lln.fit.closed.function_search import BROKEN, SMOOTH, add_functions
+from lln.fit.closed.vector_fields import MonomialLibrary, VectorField, errors, first_weights, fitted, squared_error
 from lln.fit.prepare import Preparer
 from lln.step.frame import Flow, Functions, Polynomial
-from tests.fit.closed.test_flows import integrate, pieces_of
+from tests.fit.closed.test_flows import integrate, lorenz, pieces_of
 
 RNG = np.random.default_rng(8)
 
@@ -43,6 +44,24 @@ def test_sensitivities_pass_through_functions(products):
         moved[place] += 1e-6
         change = (VectorField(made, 2, moved, used).advance(states, inputs) - after) / 1e-6
         np.testing.assert_allclose(slopes[..., index], change, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_sensitivities_by_slopes_and_shifts(products):
+    table = np.array([(k % 4, k) for k in range(7)])
+    arguments = np.column_stack([np.full(7, 0.3), [0.2, 0.4, 0.7, 0.1, 0.2, 3.0, 0.3]])
+    made = MonomialLibrary.whole(3, (0, 1, 2, 3), 1, 1, Functions(table, arguments), products, adaptive=True)
+    weights = 0.1 * RNG.normal(size=(made.outputs, made.terms))
+    states, inputs = RNG.normal(size=(4, 3)), RNG.normal(size=(4, 1))
+    field = VectorField(made, 2, weights, weights != 0)
+    count = weights.size + int(made.free.sum())
+    _, slopes = field.linearised(states, np.zeros((4, 3, count)), inputs)
+    assert made.free.sum() == 11  # a kink, an exponential and a reciprocal have one number beside their weight
+    for index in range(weights.size, count):
+        change = np.zeros(count)
+        change[index] = 1e-6
+        moved = (field.moved(change).advance(states, inputs) - field.moved(-change).advance(states, inputs)) / 2e-6
+        np.testing.assert_allclose(slopes[..., index], moved, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("products", [False, True])
@@ -153,3 +172,66 @@ def test_where_the_first_weights_run_away_others_are_tried():
         first = errors(VectorField(made, 8, first_weights(made, pieces, 1e-18)[0], used), pieces)
     assert not np.isfinite(first).all()
     assert np.abs(errors(fitted(made, pieces, 8, 1e-18), pieces)).max() < 1e-3
+
+
+def chua(s):
+    """Chua's circuit: its diode has two kinks."""
+    diode = -5 / 7 * s[0] - 3 / 14 * (abs(s[0] + 1) - abs(s[0] - 1))
+    return np.array([15.6 * (s[1] - s[0] - diode), s[0] - s[1] + s[2], -28 * s[1]])
+
+
+def relaxed(s):
+    """A driven oscillator with a diode, whose current grows exponentially."""
+    return np.array([s[1], s[2], -0.6 * s[2] - s[0] - 0.02 * (np.exp(2.2 * s[1]) - 1)])
+
+
+def grazed(s):
+    """Plants and grazers that are sated: the law has a reciprocal times a variable."""
+    eaten = 5 * s[0] * s[1] / (1 + 3 * s[0])
+    return np.array([s[0] * (1 - s[0]) - eaten, eaten - 0.4 * s[1]])
+
+
+@pytest.mark.parametrize(
+    ("law", "start", "dt", "words"),
+    [(chua, [0.7, 0.1, -0.3], 0.08, "saturations"), (relaxed, [0.1, 0.2, 0.1], 0.25, "exponentials")],
+)
+def test_the_law_behind_a_function_of_unknown_slope_is_found(law, start, dt, words):
+    states = integrate(law, start, 900, dt)[100:]
+    model = LensForecaster().fit(states[:500], dt=dt)
+    flow = model.surrogate_.frame.flow
+    assert words in flow.words()
+    assert len(flow.functions) == 1
+    error = model.rollout(states[499:500], steps=50).predicted - states[500:550]
+    assert np.abs(error).max() < 1e-3 * np.ptp(states)
+
+
+def test_a_reciprocal_times_a_variable_is_found():
+    pieces = pieces_of(integrate(grazed, [0.5, 0.2], 400, 0.4))
+    plain = fitted(MonomialLibrary.whole(2, range(2), 2), pieces, 4, 1e-18)
+    found = list(add_functions(plain, pieces, 1e-18, lambda: False, SMOOTH, True))
+    assert found[0].library.functions.table.tolist() == [[0, 5]]
+    assert squared_error(found[0], pieces) < 1e-7 * squared_error(plain, pieces)
+    assert not list(add_functions(plain, pieces, 1e-18, lambda: True, SMOOTH, True))
+
+
+def test_noise_has_no_functions():
+    states = integrate(lorenz, [1.0, 2.0, 20.0], 400, 0.02)
+    pieces = pieces_of(states + 0.1 * RNG.normal(size=states.shape))
+    plain = fitted(MonomialLibrary.whole(3, range(3), 2), pieces, 4, 1e-18)
+    assert not [
+        1 for kinds in (BROKEN, SMOOTH) for _ in add_functions(plain, pieces, 1e-18, lambda: False, kinds, True)
+    ]
+
+
+def test_a_kink_that_only_the_last_rows_show_is_found():
+    def law(s):
+        return np.array([s[1], -s[0] + 0.3 * abs(s[0] + 0.1) - 2.0 * max(s[0] - 1.5, 0.0) + 0.03 * s[1]])
+
+    states = integrate(law, [0.2, 0.0], 500, 0.3)
+    assert states[:300, 0].max() < 1.5 < states[400:, 0].max()
+    forms = FlowForms(Preparer(Dataset((Series(states),))), ((0, 0, 300),), ((0, 300, 400),), (0, 1))
+    choice = forms.search(np.inf)[0]
+    assert len(choice.functions) == 1
+    field = forms.field(choice, 1e-18, None)
+    assert field.library.functions.table.tolist() == [[0, 2], [0, 2]]
+    assert np.abs(errors(field, pieces_of(states))).max() < 0.1 * np.abs(states).max()

@@ -67,9 +67,21 @@ def with_functions(kinds, shifts, slopes=(1.3, -0.7, 0.4)):
     return Flow(more, np.array([0.3, -0.2, 0.1]), 1, functions)
 
 
-def waves_at(waves, x):
-    """Coordinates, and the sines and cosines behind them."""
-    values = [getattr(np, wave["kind"])(wave["slope"] * x[wave["coordinate"]] + wave["shift"]) for wave in waves]
+VALUES = {
+    "gauss": lambda a: np.exp(-a * a / 2),
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "reciprocal": lambda a: 1 / a,
+    "clip": lambda a: np.clip(a, -1, 1),
+}
+
+
+def functions_at(functions, x):
+    """Coordinates, and the functions behind them."""
+    values = [VALUES[one["kind"]](one["slope"] * x[one["coordinate"]] + one["shift"]) for one in functions]
     return np.concatenate([x, values])
 
 
@@ -79,11 +91,11 @@ def test_the_equations_of_a_field_with_sines_are_its_derivatives(shifts, monkeyp
     flow, dt = with_functions([1, 1, 1], shifts), 0.05
     frame = frame_of(flow=flow)
     found = equations_of(DenseStep(frame), dt)
-    assert all(wave["slope"] > 0 and abs(wave["shift"]) <= np.pi for wave in found["waves"])
+    assert all(wave["slope"] > 0 and abs(wave["shift"]) <= np.pi for wave in found["functions"])
     for x in np.random.default_rng(2).normal(size=(5, N)):
         z = (x - frame.mean) / frame.scale
         slope = frame.scale * (flow.polynomial(np.concatenate([z, flow.functions(z)])) + flow.offset) / dt
-        np.testing.assert_allclose(value(found["rows"], waves_at(found["waves"], x)), slope, rtol=1e-9)
+        np.testing.assert_allclose(value(found["rows"], functions_at(found["functions"], x)), slope, rtol=1e-9)
 
 
 @pytest.mark.parametrize("quarters", range(-3, 9))
@@ -93,29 +105,46 @@ def test_sines_with_a_shift_of_quarter_turns_are_sines_or_cosines(quarters, sign
     frame, slopes = frame_of(), sign * np.array([1.3, 0.7, 0.4])
     frame = frame_of(flow=with_functions([1, 1, 1], slopes * frame.mean / frame.scale + quarters * np.pi / 2, slopes))
     found = equations_of(DenseStep(frame), 0.05)
-    assert {(wave["kind"], wave["shift"]) for wave in found["waves"]} == {("cos" if quarters % 2 else "sin", 0.0)}
+    assert {(wave["kind"], wave["shift"]) for wave in found["functions"]} == {("cos" if quarters % 2 else "sin", 0.0)}
     x = np.array([0.4, -1.0, 0.7])
     z = (x - frame.mean) / frame.scale
     flow = frame.flow
     slope = frame.scale * (flow.polynomial(np.concatenate([z, flow.functions(z)])) + flow.offset) / 0.05
-    np.testing.assert_allclose(value(found["rows"], waves_at(found["waves"], x)), slope, rtol=1e-9)
+    np.testing.assert_allclose(value(found["rows"], functions_at(found["functions"], x)), slope, rtol=1e-9)
 
 
-def test_sizes_of_sines_are_compared_at_their_root_mean_square():
-    flow = with_functions([1, 1, 1], (0.5, 1.2, 0.0))
-    slope, shift = flow.functions.arguments.T
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kinds", [(0, 1, 2), (3, 4, 5), (6, 2, 5)])
+def test_every_function_is_written_in_the_units_of_the_data(kinds, sign, monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    flow = with_functions(kinds, (0.3, -0.2, 9.0), sign * np.array([1.3, 0.7, 0.4]))
+    frame = frame_of(flow=flow)
+    found = equations_of(DenseStep(frame), 0.05)
+    assert all(one["slope"] > 0 or one["kind"] == "exp" for one in found["functions"])
+    for x in np.random.default_rng(2).normal(size=(5, N)):
+        z = (x - frame.mean) / frame.scale
+        slope = frame.scale * (flow.polynomial(np.concatenate([z, flow.functions(z)])) + flow.offset) / 0.05
+        np.testing.assert_allclose(value(found["rows"], functions_at(found["functions"], x)), slope, rtol=1e-9)
+
+
+def test_sizes_of_functions_are_compared_at_their_root_mean_square():
+    flow = with_functions([1, 3, 6], (0.5, 1.2, 0.0))
+    frame = frame_of(flow=flow)
     drawn = np.random.default_rng(6).normal(size=(200_000, N))
-    found = equations._waves(flow.functions, frame_of(flow=flow))[2]
-    np.testing.assert_allclose(found, np.sqrt(np.mean(np.sin(slope * drawn + shift) ** 2, axis=0)), rtol=1e-2)
+    _, factors, found = equations._named(flow.functions, frame)
+    right = np.sqrt(np.mean(flow.functions(drawn) ** 2, axis=0)) / np.abs(factors)
+    np.testing.assert_allclose(found, right, rtol=0.1)
 
 
-def test_a_field_with_gaussians_has_no_equations_but_a_name():
-    for kinds, words in (([0, 0, 0], "Gaussian lenses"), ([1, 0, 1], "sines and Gaussian lenses")):
+def test_a_field_with_many_gaussians_has_no_equations_but_a_name():
+    table = np.stack([np.arange(12) % N, np.zeros(12, dtype=int)], axis=1)
+    field = Polynomial(np.array([(-1, N + k) for k in range(12)]), np.ones((N, 12)))
+    step = DenseStep(frame_of(flow=Flow(field, np.zeros(N), 1, Functions(table, np.ones((12, 2))))))
+    assert equations_of(step, 0.1) is None
+    assert _closed_forms(step) == ["vector field of degree 1 with Gaussian lenses"]
+    for kinds, words in (([1, 1, 1], "sines"), ([4, 2, 6], "kinks, exponentials and saturations")):
         step = DenseStep(frame_of(flow=with_functions(kinds, (0.0, 0.0, 0.0))))
-        assert equations_of(step, 0.1) is None
         assert _closed_forms(step) == [f"vector field of degree 3 with {words}"]
-    step = DenseStep(frame_of(flow=with_functions([1, 1, 1], (0.0, 0.0, 0.0))))
-    assert _closed_forms(step) == ["vector field of degree 3 with sines"]
 
 
 def test_the_equations_of_a_map_are_its_change_in_one_step(monkeypatch):

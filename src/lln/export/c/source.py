@@ -379,18 +379,28 @@ static void polynomial({name} *m)
 """
 
 
+# Functions of `a`, by kind.
+_FUNCTIONS = ("exp(-0.5 * a * a)", "sin(a)", "fabs(a)", "tanh(a)", "exp(a)", "1.0 / a", "a < -1 ? -1 : a > 1 ? 1 : a")
+
+
 def _function_values(functions: Functions, first: int) -> str:
-    places = table("function_table", functions.table, "int", "Functions: [function][variable, 0 Gaussian or 1 sine].")
+    places = table("function_table", functions.table, "int", "Functions: [function][variable, kind].")
     numbers = table("function_arguments", functions.arguments, "double", "Their arguments: [function][slope, shift].")
+    kinds = "\n".join(
+        f"        {f'case {kind}' if number else 'default'}: seen[{first} + k] = {_FUNCTIONS[kind]}; break;"
+        for number, kind in enumerate(sorted(set(functions.table[:, 1].tolist())))
+    )
     return f"""\
 {places}
 {numbers}
-/* Gaussians and sines of single variables, which stand behind the variables. */
+/* Functions of single variables, which stand behind the variables. */
 static void functions(double *seen)
 {{
     for (int k = 0; k < {len(functions)}; k++) {{
         const double a = function_arguments[k][0] * seen[function_table[k][0]] + function_arguments[k][1];
-        seen[{first} + k] = function_table[k][1] == 1 ? sin(a) : exp(-0.5 * a * a);
+        switch (function_table[k][1]) {{
+{kinds}
+        }}
     }}
 }}
 """

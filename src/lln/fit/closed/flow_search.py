@@ -5,7 +5,7 @@ Candidates are told apart by the one-step error of their flow on held-out rows. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,9 +14,20 @@ import numpy as np
 
 from lln.data.stream import Pairs, pair_batches
 from lln.fit.choice.holdout import Part
+from lln.fit.closed.function_search import BROKEN, SMOOTH, Candidate, add_functions
 from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
-from lln.fit.closed.vector_fields import MonomialLibrary, Pieces, VectorField, errors, fitted, monomial_count, pruned
+from lln.fit.closed.vector_fields import (
+    MonomialLibrary,
+    Pieces,
+    VectorField,
+    descend,
+    errors,
+    fitted,
+    monomial_count,
+    pruned,
+    squared_error,
+)
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
 from lln.step.frame import Array, Frame, Functions
@@ -28,11 +39,14 @@ _USUAL = 16  # of them; more where the error is above rounding
 THRESHOLDS = (1e-2, 1e-4)
 ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
 LENSES = ((2, 8), (2, 16), (3, 12))  # degree of the polynomial, Gaussians of every variable
+# Degree, kinds of functions, and whether they are multiplied by variables.
+FOUND = ((1, BROKEN, False), (1, SMOOTH, False), (2, BROKEN, False), (2, SMOOTH, False), (2, SMOOTH, True))
 _SPACINGS = 1.5  # width of the Gaussians
 _LEAST_TURN, _MOST_TURN = 1.0, 6.0  # radians: range of an angle, and its root mean square change in one step
 _FEWEST_CELLS, _MOST_CELLS = 8, 512  # coordinates that may be a ring
 _MOST_WEIGHTS, _MOST_TERMS = 400, 60
 _MOST_FUNCTION_WEIGHTS, _ROWS_TO_A_TERM = 320, 0.2
+_MOST_WEIGHTS_TO_FIND = 120  # while functions are found
 _ROWS, _JUDGES, _FEWEST = 2000, 1000, 60  # rows that fit, rows that judge, and the fewest of both
 _SENSITIVITIES = 4e5  # numbers that bound the rows that fit; where there is noise, more rows count
 _MORE_WHERE_NOISY = 5
@@ -42,6 +56,7 @@ _ALIKE = 1e-16  # squared error against the change of one step, below which all 
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
 _EXACT = 1e-15  # the same, at which no more Runge-Kutta steps than usual are tried
 _SHARED = 1e-8  # the same, at which shared weights are taken
+_NEW = 100.0  # times the squared error of other rows: more rows show what those did not
 _USEFUL = 0.3  # the same, below which a field is useful, so that Gaussians may add to it
 _NO_FUNCTIONS = 1e-8  # the same, at which a polynomial needs no Gaussians or sines
 _BETTER = 0.5  # of the squared error: what more numbers must gain
@@ -63,6 +78,8 @@ class FlowChoice:
         angle: sines and cosines of the variables are among the terms, of this factor times the variable in its own
             units; 0 for none.
         lenses: Gaussians of every variable that are among the terms; 0 for none.
+        functions: other functions of single variables that are among the terms: variable, kind, slope and shift of
+            each; slopes and shifts are where the fit begins.
         products: whether these functions are also multiplied by every variable.
     """
 
@@ -72,12 +89,13 @@ class FlowChoice:
     threshold: float = 0.0
     angle: float = 0.0
     lenses: int = 0
+    functions: tuple[Candidate, ...] = ()
     products: bool = False
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
         plain = {"degree": self.degree, "substeps": self.substeps}
-        names = ("radius", "threshold", "angle", "lenses", "products")
+        names = ("radius", "threshold", "angle", "lenses", "functions", "products")
         return {**plain, **{name: getattr(self, name) for name in names if getattr(self, name)}}
 
 
@@ -110,6 +128,8 @@ class FlowForms:
     def search(self, limit: float) -> list[FlowChoice]:
         """The fields that are worth rollouts, none if all err by far more than `limit`, a squared one-step error."""
         best, least = self._best_setting()
+        if not least < _NO_FUNCTIONS * self._change:
+            best, least = self._with_found_functions(best, least)
         if best is None or not least <= _FAR * limit:
             return []
         for threshold in () if best.lenses else THRESHOLDS:  # Gaussians that overlap stand for each other
@@ -148,6 +168,35 @@ class FlowForms:
                 enough = _LAW
         if best is not None and best.substeps == SUBSTEPS:
             best, least = self._with_substeps(best, least, FEWER, _SIMPLER)
+        return best, least
+
+    def _with_found_functions(self, best: FlowChoice | None, least: float) -> tuple[FlowChoice | None, float]:
+        """The field with functions of single variables that a search finds, if it is better."""
+        n = self.preparer.dataset.size
+        late = partial(self.limit.passed, _SEARCHED_BY)
+        for degree, kinds, products in FOUND:
+            terms = monomial_count(len(self.active), degree) + 1 + products * 2 * (1 + len(self.active))
+            if n * terms > _MOST_WEIGHTS_TO_FIND or not self.in_time():
+                continue
+            base = FlowChoice(degree)
+            pieces = self._training_pieces(base, self.train)
+            start = self.field(base, FLOW_RIDGES[0], self.train)
+            path: list[tuple[float, FlowChoice]] = []
+            for field in add_functions(start, pieces, FLOW_RIDGES[0], late, kinds, products):
+                functions = field.library.functions
+                assert functions is not None
+                rows = zip(functions.table.tolist(), functions.arguments.tolist(), strict=True)
+                choice = replace(base, functions=tuple((*a, *b) for a, b in rows), products=products)
+                self._fields[choice, FLOW_RIDGES[0], self.train] = field
+                path.append((self.error(choice), choice))
+            error, choice = min(path, key=lambda one: one[0], default=(np.inf, base))
+            if not error < _BETTER * least:
+                continue
+            best, least = choice, error
+            if error < self._truncation(choice):
+                best, least = self._with_substeps(choice, error, MORE, _BETTER)
+            if least < _NO_FUNCTIONS * self._change:
+                break
         return best, least
 
     def _with_substeps(
@@ -204,26 +253,46 @@ class FlowForms:
         return replace(self._units(choice).frame(), flow=field.library.flow(field.weights, field.substeps))
 
     def _fit(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
-        library = self._library(choice)
-        weights, fewest = library.outputs * library.terms, _FEWEST if choice.radius else 4 * library.terms
-        rows = int(np.clip(_SENSITIVITIES / (library.size * weights), fewest, _ROWS))
-        rows *= _MORE_WHERE_NOISY if self.noisy else 1
-        pieces = self._pieces(parts, self._units(choice), rows)
+        pieces = self._training_pieces(choice, parts)
         late = partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
-        functions = choice.angle or choice.lenses
+        functions = choice.angle or choice.lenses or choice.functions
         # Weights that other rows gave are nearly right; a descent from afar may end elsewhere.
         if parts != self.train and (functions or self.limit.passed(_SEARCHED_BY)):
-            return fitted(library, pieces, choice.substeps, ridge, self.field(choice, ridge, self.train).weights, late)
+            known = self.field(choice, ridge, self.train)
+            field = descend(known, pieces, ridge, late)
+            return self._with_what_is_new(choice, known, field, pieces, late) if choice.functions else field
         if choice.threshold:
             whole = self.field(replace(choice, threshold=0.0), ridge, parts)
             if parts == self.train:
                 return pruned(whole, pieces, ridge, choice.threshold, late)
             used = self.field(choice, ridge, self.train).used  # a weight near the threshold must not come and go
-            return fitted(library, pieces, choice.substeps, ridge, np.where(used, whole.weights, 0.0), late)
+            sparse = replace(whole, weights=np.where(used, whole.weights, 0.0), used=used & (whole.weights != 0))
+            return descend(sparse, pieces, ridge, late)
         # Fits at other ridges and substeps start from the weights of the first.
         first = (replace(choice, substeps=SUBSTEPS), FLOW_RIDGES[0])
-        start = None if first == (choice, ridge) else self.field(*first, parts).weights
-        return fitted(library, pieces, choice.substeps, ridge, start, late)
+        if first == (choice, ridge):
+            return fitted(self._library(choice), pieces, choice.substeps, ridge, late)
+        return descend(replace(self.field(*first, parts), substeps=choice.substeps), pieces, ridge, late)
+
+    def _with_what_is_new(
+        self, choice: FlowChoice, known: VectorField, field: VectorField, pieces: Pieces, late: Callable[[], bool]
+    ) -> VectorField:
+        """A field with found functions on more rows: if it errs by far more there, more functions may be needed."""
+        rows = self._training_pieces(choice, self.train)
+        usual = squared_error(known, rows) / len(rows)
+        kinds = next(kinds for _, kinds, _ in FOUND if choice.functions[0][1] in kinds)
+        if squared_error(field, pieces) / len(pieces) > _NEW * usual:
+            for more in add_functions(field, pieces, FLOW_RIDGES[0], late, kinds, choice.products):
+                field = more
+        return field
+
+    def _training_pieces(self, choice: FlowChoice, parts: tuple[Part, ...] | None) -> Pieces:
+        """Rows that fit a field."""
+        library = self._library(choice)
+        weights, fewest = library.outputs * library.terms, _FEWEST if choice.radius else 4 * library.terms
+        rows = int(np.clip(_SENSITIVITIES / (library.size * weights), fewest, _ROWS))
+        rows *= _MORE_WHERE_NOISY if self.noisy else 1
+        return self._pieces(parts, self._units(choice), rows)
 
     def _settings(self) -> Iterator[FlowChoice]:
         """Fields with few weights first."""
@@ -265,6 +334,9 @@ class FlowForms:
     def _functions(self, choice: FlowChoice) -> Functions | None:
         """Sines and cosines of angles, or Gaussians spread over the range of every variable."""
         units = self._units()
+        if choice.functions:
+            found = choice.functions
+            return Functions(np.asarray([one[:2] for one in found]), np.asarray([one[2:] for one in found]))
         if choice.angle:
             places = np.repeat(np.asarray(self._angles(choice.angle), dtype=np.int64), 2)
             if not len(places):  # other rows than those that the field was chosen on
@@ -288,7 +360,8 @@ class FlowForms:
         n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
         if choice.radius:
             return MonomialLibrary.ring(n, m, choice.radius, choice.degree)
-        return MonomialLibrary.whole(n, self.active, choice.degree, m, self._functions(choice), choice.products)
+        functions, adaptive = self._functions(choice), bool(choice.functions)
+        return MonomialLibrary.whole(n, self.active, choice.degree, m, functions, choice.products, adaptive)
 
     def _units(self, choice: FlowChoice | None = None) -> Units:
         """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""

@@ -26,6 +26,8 @@ from scipy.linalg import solve_triangular
 from lln.step.frame import Array, Flow, Functions, Polynomial, monomial_table
 
 Index = NDArray[np.int64]
+# Whether slope and shift are fitted, by kind of function; where a weight does the same, they are not.
+FREE = ((True, True), (True, True), (False, True), (True, True), (True, False), (False, True), (True, True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class MonomialLibrary:
         degree: of the largest monomials of states and inputs.
         functions: of single variables, indices into [z, u]; None for none.
         products: whether functions are also multiplied by each state and input of the monomials.
+        adaptive: whether slopes and shifts of functions are fitted too.
     """
 
     size: int
@@ -45,6 +48,7 @@ class MonomialLibrary:
     degree: int
     functions: Functions | None = None
     products: bool = False
+    adaptive: bool = False
 
     @classmethod
     def whole(
@@ -55,10 +59,12 @@ class MonomialLibrary:
         inputs: int = 0,
         functions: Functions | None = None,
         products: bool = False,
+        adaptive: bool = False,
     ) -> MonomialLibrary:
         """One cell with these variables."""
         behind = size + inputs + np.arange(0 if functions is None else len(functions))
-        return cls(size, np.asarray([[*variables, *behind]], dtype=np.int64), degree, functions, products)
+        place = np.asarray([[*variables, *behind]], dtype=np.int64)
+        return cls(size, place, degree, functions, products, adaptive)
 
     @classmethod
     def ring(cls, size: int, inputs: int, radius: int, degree: int) -> MonomialLibrary:
@@ -81,6 +87,13 @@ class MonomialLibrary:
     def states(self) -> int:
         """Variables of a cell that are states."""
         return int((self.place[0] < self.size).sum())
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Slopes and shifts of functions that are fitted, (L, 2)."""
+        if self.functions is None or not self.adaptive:
+            return np.zeros((0 if self.functions is None else len(self.functions), 2), dtype=bool)
+        return np.asarray(FREE)[self.functions.table[:, 1]]
 
     @cached_property
     def table(self) -> Index:
@@ -127,7 +140,7 @@ class MonomialLibrary:
         """Rows of the table by degree: where they stand, their parents, their factors."""
         degrees = self.exponents.sum(axis=1)
         found = []
-        for level in range(1, self.degree + 1):
+        for level in range(1, int(degrees.max()) + 1):
             rows = np.flatnonzero(degrees == level)
             span = slice(int(rows[0]), int(rows[-1]) + 1)
             found.append((span, self.table[rows - 1, 0] + 1, self.table[rows - 1, 1]))
@@ -141,6 +154,13 @@ class MonomialLibrary:
         for span, parents, factors in self._levels:
             values[..., span] = values[..., parents] * seen[..., factors]
         return values
+
+    def moved(self, arguments: Array) -> MonomialLibrary:
+        """The library with other arguments of its functions; its tables stay."""
+        assert self.functions is not None
+        made = replace(self, functions=replace(self.functions, arguments=arguments))
+        made.__dict__.update({name: self.__dict__[name] for name in _TABLES if name in self.__dict__})
+        return made
 
     def flow(self, weights: Array, substeps: int) -> Flow:
         """The vector field with weights (outputs, terms), without the monomials that weigh nothing."""
@@ -186,10 +206,12 @@ def _table(terms: Sequence[tuple[int, ...]]) -> Index:
 
 _STAGES = ((1.0, 0.0), (2.0, 0.5), (2.0, 0.5), (1.0, 1.0))  # weight of a slope, and how far ahead it is taken
 _NUMBERS = 1 << 21  # sensitivities that are held at a time
-_ROUNDS = 12
+_ROUNDS, _MORE_ROUNDS = 12, 40  # of a descent by weights, and by arguments of functions too
+_TABLES = ("free", "table", "exponents", "derivatives", "_levels")  # of a library; they do not depend on arguments
 _ENOUGH = 1e-2  # of the squared error: a smaller gain in one round ends the fit
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-8, 1e-14, 1.0  # relative to the squared sensitivities
 _LESS, _MORE = 0.03, 30.0  # factors of the damping behind a good and a bad step
+_NEAR = 1e-6  # of a change of arguments: a difference that stands for a derivative
 _PRUNINGS = 3
 _LOST = 1e4  # times the squared error: more after pruning means that a term of the law is gone
 _TAME_RIDGES = (1e-3, 0.1)  # of other first weights
@@ -238,7 +260,7 @@ class VectorField:
     library: MonomialLibrary
     substeps: int
     weights: Array
-    used: Array
+    used: NDArray[np.bool_]
 
     @cached_property
     def _slopes(self) -> Array:
@@ -250,6 +272,21 @@ class VectorField:
     def _fitted(self) -> tuple[Index, Index]:
         outputs, terms = np.nonzero(self.used)
         return outputs, terms
+
+    def sizes(self, pieces: Pieces) -> Array:
+        """What the numbers that are fitted are measured in: of a weight, the reciprocal of its monomial's size."""
+        weights = np.broadcast_to(column_sizes(self.library, pieces), self.used.shape)[self.used]
+        return np.concatenate([weights, np.ones(int(self.library.free.sum()))])
+
+    def moved(self, change: Array) -> VectorField:
+        """The field with other numbers: weights, then arguments of functions."""
+        weights, count = self.weights.copy(), int(self.used.sum())
+        weights[self.used] += change[:count]
+        if self.library.functions is None or not self.library.free.any():
+            return replace(self, weights=weights)
+        arguments = self.library.functions.arguments.copy()
+        arguments[self.library.free] += change[count:]
+        return replace(self, weights=weights, library=self.library.moved(arguments))
 
     def advance(self, states: Array, inputs: Array) -> Array:
         """The states one step of data later: (P, n) and (P, m) -> (P, n)."""
@@ -285,21 +322,32 @@ class VectorField:
         count, cells = values.shape[:2]
         outputs, terms = self._fitted
         local = (values @ self._slopes).reshape(count, cells, library.outputs, -1)
+        weights = np.arange(len(terms))
         if library.functions is None:
             through = local @ by_weights[:, library.place[:, : library.states]]
-        else:
-            through = self._by_state(library.functions, local, states, inputs) @ by_weights[:, None]
-        through[:, :, outputs, np.arange(len(terms))] += values[:, :, terms]
+            through[:, :, outputs, weights] += values[:, :, terms]
+            return slope, through.reshape(by_weights.shape)
+        by_state, by_arguments = self._through_functions(library.functions, local, states, inputs)
+        through = by_state @ by_weights[:, None]
+        through[:, :, outputs, weights] += values[:, :, terms]
+        through[..., len(terms) :] += by_arguments
         return slope, through.reshape(by_weights.shape)
 
-    def _by_state(self, functions: Functions, local: Array, states: Array, inputs: Array) -> Array:
-        """Derivatives of the slope by all states, (P, 1, n, n), from those by a cell's states and by functions."""
+    def _through_functions(
+        self, functions: Functions, local: Array, states: Array, inputs: Array
+    ) -> tuple[Array, Array]:
+        """Derivatives of the slope by all states, (P, 1, n, n), and by the free arguments, (P, 1, n, F)."""
         count, n = len(functions), states.shape[1]
-        slopes = functions.derivatives(np.concatenate([states, inputs], axis=1))
+        variables = np.concatenate([states, inputs], axis=1)
+        by_argument = local[..., -count:] * functions.derivatives(variables)[:, None, None, :]
         of = np.equal.outer(functions.table[:, 0], np.arange(n)).astype(np.float64)  # inputs are held
-        found: Array = (local[..., -count:] * slopes[:, None, None, :]) @ of
+        found: Array = (by_argument * functions.arguments[:, 0]) @ of
         found[..., self.library.place[0, : self.library.states]] += local[..., :-count]
-        return found
+        if not self.library.free.any():
+            return found, np.zeros((*found.shape[:3], 0))
+        both = np.stack([variables[:, functions.table[:, 0]], np.ones((len(states), count))], axis=-1)
+        free: Array = (by_argument[..., None] * both[:, None, None])[..., self.library.free]
+        return found, free
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -318,7 +366,6 @@ def fitted(
     pieces: Pieces,
     substeps: int,
     ridge: float,
-    start: Array | None = None,
     late: Callable[[], bool] = lambda: False,
 ) -> VectorField:
     """The vector field with the least error of its flow over `pieces`.
@@ -328,19 +375,16 @@ def fitted(
         pieces: to fit.
         substeps: Runge-Kutta steps in one step of data.
         ridge: relative to the sum of squares of the normalised sensitivities.
-        start: first weights (outputs, terms); None takes them from a regression. Zero weights stay zero.
         late: once it says so, the descent ends.
     """
-    used = np.ones((library.outputs, library.terms), dtype=bool) if start is None else start != 0
-    if start is not None:
-        return _descend(VectorField(library, substeps, start, used), pieces, ridge, late)
+    used = np.ones((library.outputs, library.terms), dtype=bool)
     starts = [VectorField(library, substeps, one, used) for one in first_weights(library, pieces, ridge)]
     if library.terms > _MANY:
-        return _descend(min(starts, key=lambda one: squared_error(one, pieces)), pieces, ridge, late)
+        return descend(min(starts, key=lambda one: squared_error(one, pieces)), pieces, ridge, late)
     change = float(np.sum(np.square(pieces.states[:, 1] - pieces.states[:, 0]) * pieces.weights[:, None]))
     found: list[tuple[float, VectorField]] = []
     for one in starts:
-        field = _descend(one, pieces, ridge, late)
+        field = descend(one, pieces, ridge, late)
         found.append((squared_error(field, pieces), field))
         if found[-1][0] < _GOOD * change or late():
             break
@@ -360,7 +404,8 @@ def pruned(
         kept = counts > threshold * counts.max(axis=1, keepdims=True)
         if kept.sum() == field.used.sum():
             break
-        sparse = fitted(field.library, pieces, field.substeps, ridge, np.where(kept, field.weights, 0.0), late)
+        weights = np.where(kept, field.weights, 0.0)
+        sparse = descend(replace(field, weights=weights, used=weights != 0), pieces, ridge, late)
         if squared_error(sparse, pieces) > most:
             break
         field = sparse
@@ -392,21 +437,22 @@ def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> lis
     return [_solved(left, right, math.sqrt(one) * size * eye, zero).T / sizes for one in ridges]
 
 
-def _descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[], bool]) -> VectorField:
-    """Levenberg-Marquardt: damped Gauss-Newton steps for the squared residuals and the ridge."""
-    sizes = np.broadcast_to(column_sizes(field.library, pieces), field.used.shape)[field.used]
+def descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[], bool] = lambda: False) -> VectorField:
+    """Levenberg-Marquardt: damped Gauss-Newton steps for the squared residuals and the ridge, from this field."""
+    sizes = field.sizes(pieces)
     damping, top, eye = _FIRST_DAMPING, 0.0, np.eye(len(sizes))
-    for turn in range(_ROUNDS):
+    for turn in range(_MORE_ROUNDS if field.library.free.any() else _ROUNDS):
         if late():
             break
-        factor = _sensitivities(field, pieces, sizes)
+        factor = _factor(field, pieces, sizes)
         if not np.isfinite(factor).all():
             break
         left, right = factor[:, :-1], factor[:, -1:]
         top = float(np.linalg.norm(left)) if turn == 0 else top
         if not math.isfinite(top**2):
             break
-        at = (field.weights[field.used] * sizes)[:, None]
+        at = field.weights[field.used] * sizes[: field.used.sum()]
+        at = np.concatenate([at, np.zeros(len(sizes) - len(at))])[:, None]
         cost = before = float(np.sum(np.square(right))) + ridge * top**2 * float(np.sum(np.square(at)))
         while damping < _MOST_DAMPING:
             held = math.sqrt(ridge + damping) * top
@@ -414,9 +460,9 @@ def _descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[]
                 change = _solved(left, right, held * eye, -(ridge / (ridge + damping)) * held * at)
             except (ValueError, np.linalg.LinAlgError):  # not finite, or singular
                 return field
-            weights = field.weights.copy()
-            weights[field.used] += change[:, 0] / sizes
-            tried = replace(field, weights=weights)
+            tried = field.moved(change[:, 0] / sizes)
+            if field.library.free.any():
+                tried = _projected(field, tried, pieces)
             error = squared_error(tried, pieces) + ridge * top**2 * float(np.sum(np.square(at + change)))
             if error < cost:
                 field, cost, damping = tried, error, max(damping * _LESS, _LEAST_DAMPING)
@@ -428,6 +474,27 @@ def _descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[]
 
 
 @np.errstate(over="ignore", invalid="ignore")
+def _projected(field: VectorField, moved: VectorField, pieces: Pieces) -> VectorField:
+    """The field with moved arguments whose slopes are as `moved` has them to first order in all its changes.
+
+    Weights that were right for a function are not right for it with another slope or shift.
+    """
+    assert field.library.functions is not None
+    assert moved.library.functions is not None
+    rows = np.concatenate([pieces.states[:, 0], pieces.inputs], axis=1)
+    before, after = field.library.functions.arguments, moved.library.functions.arguments
+    here = field.library.values(rows)[:, 0]
+    near = field.library.moved(before + _NEAR * (after - before)).values(rows)[:, 0]
+    wanted = here @ moved.weights.T + (near - here) @ field.weights.T / _NEAR
+    values, weights = moved.library.values(rows)[:, 0], np.zeros_like(moved.weights)
+    if not (np.isfinite(values).all() and np.isfinite(wanted).all()):
+        return moved
+    for output, used in enumerate(moved.used):
+        weights[output, used] = np.linalg.lstsq(values[:, used], wanted[:, output], rcond=1e-13)[0]
+    return replace(moved, weights=weights)
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def squared_error(field: VectorField, pieces: Pieces) -> float:
     """Sum of squared residuals; infinite where the flow does not stay finite."""
     blocks = _blocks(pieces, field.library.terms * len(field.library.place))
@@ -435,20 +502,23 @@ def squared_error(field: VectorField, pieces: Pieces) -> float:
     return total if math.isfinite(total) else math.inf
 
 
-def _sensitivities(field: VectorField, pieces: Pieces, sizes: Array) -> Array:
+def _factor(field: VectorField, pieces: Pieces, sizes: Array) -> Array:
     """The triangular factor of [sensitivities by the normalised weights, residuals], (q + 1, q + 1)."""
     count, n = len(sizes), field.library.size
     factor = np.zeros((0, count + 1))
     for part in _blocks(pieces, count * n):
-        state, slopes = part.states[:, 0], np.zeros((len(part), n, count))
-        root = np.sqrt(part.weights)[:, None, None]
-        rows = []
-        for step in range(1, part.states.shape[1]):
-            state, slopes = field.linearised(state, slopes, part.inputs)
-            rest = (part.states[:, step] - state)[..., None]
-            rows.append((np.concatenate([slopes / sizes, rest], axis=2) * root).reshape(-1, count + 1))
-        factor = _triangle(factor, *rows)
+        factor = _triangle(factor, *sensitivities(field, part, sizes))
     return factor
+
+
+def sensitivities(field: VectorField, pieces: Pieces, sizes: Array) -> Iterator[Array]:
+    """Rows of [sensitivities by the normalised numbers, residuals], (P * n, q + 1) for each step of the pieces."""
+    state, slopes = pieces.states[:, 0], np.zeros((len(pieces), field.library.size, len(sizes)))
+    root = np.sqrt(pieces.weights)[:, None, None]
+    for step in range(1, pieces.states.shape[1]):
+        state, slopes = field.linearised(state, slopes, pieces.inputs)
+        rest = (pieces.states[:, step] - state)[..., None]
+        yield (np.concatenate([slopes / sizes, rest], axis=2) * root).reshape(-1, len(sizes) + 1)
 
 
 def _triangle(factor: Array, *rows: Array) -> Array:

@@ -138,7 +138,7 @@ class _Packed:
             0 if flow is None else flow.substeps,
             *_counts(program, program.polynomial, program.matrix, program.offset),
             *_flow_counts(program, shape),
-            *_slots(program, shape)[1:],
+            *_slots(program, shape)[1],
         ]
         values = [*map(_address, self.arrays), *frame, *lenses, *self.offsets, self.room]
         numbers = np.array(values, np.int64)
@@ -158,7 +158,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
         for grid, block in zip(grids, program.lenses, strict=True)
     )
     shape = StepShape(
-        lenses, program.flow is not None, program.flow is not None and program.flow.function_count > 0,
+        lenses, program.flow is not None, _kinds(program),
         program.low is not None or program.high is not None, vectors,
         not vectors and program.size <= target(level).width("float64"), target(level),
     )  # fmt: skip
@@ -248,28 +248,37 @@ def _counts(
 
 
 def _flow_counts(program: StepProgram, shape: StepShape) -> tuple[int, int]:
-    slots = _slots(program, shape)
-    return _counts(program, _field(program), functions=slots[-1] if len(slots) > 1 else 0)
+    _, ends = _slots(program, shape)
+    return _counts(program, _field(program), functions=ends[-1] if ends else 0)
 
 
-def _slots(program: StepProgram, shape: StepShape) -> tuple[NDArray[np.int64], *tuple[int, ...]]:
-    """The slot of every function, Gaussians first; the slots of Gaussians and of all, padded; no numbers for none."""
-    flow = program.flow
-    if flow is None or flow.functions is None or not flow.function_count:
-        return (np.zeros(0, np.int64),)
-    sine = flow.functions[:, 1] == 1
-    gaussians = _padded_size(int((~sine).sum()), shape.slots)
-    slots = np.where(sine, gaussians + np.cumsum(sine) - 1, np.cumsum(~sine) - 1)
-    return slots, gaussians, gaussians + _padded_size(int(sine.sum()), shape.slots)
+def _kinds(program: StepProgram) -> tuple[int, ...]:
+    """Kinds of functions that occur."""
+    functions = None if program.flow is None else program.flow.functions
+    return () if functions is None else tuple(np.unique(functions[:, 1]).tolist())
+
+
+def _slots(program: StepProgram, shape: StepShape) -> tuple[NDArray[np.int64], list[int]]:
+    """The slot of every function, by kind, and the padded end of every kind that occurs."""
+    slots = np.zeros(0, np.int64)
+    ends: list[int] = []
+    if program.flow is not None and program.flow.functions is not None and program.flow.function_count:
+        kinds, slots = program.flow.functions[:, 1], np.zeros(program.flow.function_count, np.int64)
+        for kind in shape.functions:
+            which = np.flatnonzero(kinds == kind)
+            first = ends[-1] if ends else 0
+            slots[which] = first + np.arange(len(which))
+            ends.append(first + _padded_size(len(which), shape.slots))
+    return slots, ends
 
 
 def _function_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
-    """The feature, slope and shift of every slot; padding looks at the first feature."""
-    slots, *counts = _slots(program, shape)
+    """The feature, slope and shift of every slot; padding is a function of 1, which is finite."""
+    slots, ends = _slots(program, shape)
     flow = program.flow
-    if not counts or flow is None or flow.functions is None or flow.arguments is None:
+    if not ends or flow is None or flow.functions is None or flow.arguments is None:
         return []
-    places, slopes, shifts = np.zeros(counts[1], np.int64), np.zeros(counts[1]), np.zeros(counts[1])
+    places, slopes, shifts = np.zeros(ends[-1], np.int64), np.zeros(ends[-1]), np.ones(ends[-1])
     places[slots], slopes[slots], shifts[slots] = flow.functions[:, 0], flow.arguments[:, 0], flow.arguments[:, 1]
     return [places, slopes, shifts]
 

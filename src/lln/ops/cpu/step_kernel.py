@@ -31,7 +31,7 @@ class StepShape:
     Attributes:
         lenses: the lens blocks.
         flow: whether there is a vector field.
-        functions: whether the vector field has Gaussians or sines.
+        functions: the kinds of functions that the vector field has.
         bounded: whether states have bounds.
         vectors: vectors of starts in a tile; 0 for a single start.
         few: whether the coordinates of a single start fit one vector.
@@ -40,7 +40,7 @@ class StepShape:
 
     lenses: tuple[LensShape, ...]
     flow: bool
-    functions: bool
+    functions: tuple[int, ...]
     bounded: bool
     vectors: int
     few: bool
@@ -100,7 +100,7 @@ class StepShape:
         """Names of the integers that do not change from call to call, in order."""
         frame = ["size", "outputs", "past_size", "features", "known", "substeps"]
         frame += ["linear", "products", "flow_linear", "flow_products"]
-        frame += ["gaussians", "functions"] if self.functions else []
+        frame += [f"functions{kind}" for kind in self.functions]
         lenses = [f"{name}{k}" for k in range(len(self.lenses)) for name in ("units", "depth")]
         return [*frame, *lenses, *(f"at_{name}" for name in self.buffers), "room"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from lln.step.base import AnyStep
 from lln.step.frame import Array, Frame, Functions, Polynomial, monomial_table
@@ -14,6 +15,7 @@ FEW = 8
 MOST_TERMS = 3000
 NEGLIGIBLE = 1e-3
 EXACT = 1e-10
+_NAMES = ("gauss", "sin", "abs", "tanh", "exp", "reciprocal", "clip")  # of functions, by kind
 ROUNDING = 1e-9  # of the argument of a sine
 
 Powers = tuple[int, ...]
@@ -25,8 +27,8 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
 
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
     its terms, the largest first: the power of each coordinate and the weight in the units of the data. Behind the
-    coordinates stand sines and cosines of them, if the flow has any; one with Gaussians is not written. Terms of less
-    than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
+    coordinates stand functions of them, if the flow has any. Terms of less than a thousandth of the largest are left
+    out; sizes are compared at the root mean square of the training data.
     `dt` is the time between rows in the unit that the page shows.
     """
     if step.kind != "dense" or step.corrected:
@@ -38,36 +40,45 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     if discrete == (frame.flow is not None):
         return None
     functions = None if frame.flow is None else frame.flow.functions
-    if functions is not None and not functions.table[:, 1].all():
+    if functions is not None and np.sum(functions.table[:, 1] == 0) > FEW:  # Gaussians that overlap say little
         return None
     found = _terms(frame, dt)
     if len(found) > MOST_TERMS:
         return None
-    waves, signs, sizes = ([], [], np.zeros(0)) if functions is None else _waves(functions, frame)
-    raw = _in_units(found, frame, signs)
+    named, factors, sizes = ([], [], np.zeros(0)) if functions is None else _named(functions, frame)
+    raw = _in_units(found, frame, factors)
     typical = np.concatenate([np.sqrt(frame.mean**2 + frame.scale**2), sizes])
     rows = [_listed(raw, i, typical) for i in range(frame.size)]
-    return {"kind": "step" if frame.flow is None else "flow", "rows": rows, "waves": waves}
+    return {"kind": "step" if frame.flow is None else "flow", "rows": rows, "functions": named}
 
 
-def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], list[int], Array]:
-    """Sines in the units of the data as sin or cos with a slope above zero, their signs, and their typical sizes."""
-    waves, signs = [], []
-    for place, (slope, shift) in zip(functions.table[:, 0].tolist(), functions.arguments.tolist(), strict=True):
-        moved = shift - slope * frame.mean[place] / frame.scale[place]
-        sign = -1 if slope < 0 else 1
-        quarters = round(sign * moved / (np.pi / 2))
-        rest = sign * moved - quarters * np.pi / 2
-        if abs(rest) > ROUNDING * (1.0 + abs(shift) + abs(moved)):  # neither sin nor cos
-            quarters, rest = 0, float(np.angle(np.exp(1j * sign * moved)))
-        else:
-            rest = 0.0
-        kind = ("sin", "cos")[quarters % 2]
-        waves.append({"kind": kind, "coordinate": place, "slope": abs(slope) / frame.scale[place], "shift": rest})
-        signs.append(sign if quarters % 4 < 2 else -sign)
-    slope, shift = functions.arguments.T
-    # The root mean square of a sine whose argument is normal; training data has mean 0 and spread 1 here.
-    return waves, signs, np.sqrt(0.5 * (1.0 - np.exp(-2.0 * slope**2) * np.cos(2.0 * shift)))
+def _named(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], list[float], Array]:
+    """Functions in the units of the data with slopes above zero, what each must be multiplied by, and typical sizes."""
+    found, factors = [], []
+    for (place, kind), (slope, shift) in zip(functions.table.tolist(), functions.arguments.tolist(), strict=True):
+        scale = float(frame.scale[place])
+        moved, steep, name, factor = shift - slope * float(frame.mean[place]) / scale, slope / scale, _NAMES[kind], 1.0
+        if name == "exp":  # exp(a + b) = exp(b) exp(a)
+            moved, factor = 0.0, float(np.exp(moved))
+        elif name in ("abs", "reciprocal"):  # of the distance from a place
+            factor = abs(steep) if name == "abs" else 1.0 / steep
+            moved, steep = moved / steep, 1.0
+        elif steep < 0:
+            moved, steep, factor = -moved, -steep, 1.0 if name == "gauss" else -1.0
+        if name == "sin":
+            quarters = round(moved / (np.pi / 2))
+            rest = moved - quarters * np.pi / 2
+            if abs(rest) > ROUNDING * (1.0 + abs(shift) + abs(moved)):  # neither sin nor cos
+                quarters, rest = 0, float(np.angle(np.exp(1j * moved)))
+            else:
+                rest = 0.0
+            moved, name = rest, ("sin", "cos")[quarters % 2]
+            factor = factor if quarters % 4 < 2 else -factor
+        found.append({"kind": name, "coordinate": place, "slope": steep, "shift": moved})
+        factors.append(factor)
+    # Training data has mean 0 and spread 1 here.
+    usual = np.repeat(ndtri(np.linspace(0.02, 0.98, 49))[:, None], int(functions.table[:, 0].max()) + 1, axis=1)
+    return found, factors, np.sqrt(np.mean(np.square(functions(usual)), axis=0)) / np.abs(factors)
 
 
 def _terms(frame: Frame, dt: float) -> Terms:
@@ -96,14 +107,14 @@ def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
     return terms
 
 
-def _in_units(terms: Terms, frame: Frame, signs: list[int]) -> Terms:
-    """Replace each standardised coordinate by (x - mean) / scale and multiply out; functions change their signs."""
+def _in_units(terms: Terms, frame: Frame, factors: list[float]) -> Terms:
+    """Replace each standardised coordinate by (x - mean) / scale and multiply out; functions have factors."""
     raw: Terms = {}
     for powers, weights in terms.items():
         if not weights.any():
             continue
         behind = powers[frame.size :]
-        product: dict[Powers, float] = {(0,) * frame.size + behind: float(np.prod(np.power(signs, behind)))}
+        product: dict[Powers, float] = {(0,) * frame.size + behind: float(np.prod(np.power(factors, behind)))}
         for i, power in enumerate(powers[: frame.size]):
             for _ in range(power):
                 grown: dict[Powers, float] = {}

@@ -108,15 +108,15 @@ export type AnyFrame = FramePayload | FieldFramePayload;
 export type PartPayload = LinearPayload | PolynomialPayload | FlowPayload | LensPayload | PerceptronPayload;
 export type AnyPart = PartPayload | FieldNetworkPayload;
 
-/** sin or cos of slope * coordinate + shift. */
-export interface Wave {
-  kind: "sin" | "cos";
+/** A function of slope * coordinate + shift. */
+export interface Named {
+  kind: "gauss" | "sin" | "cos" | "abs" | "tanh" | "exp" | "reciprocal" | "clip";
   coordinate: number;
   slope: number;
   shift: number;
 }
 
-/** One term of an equation: its weight times a power of each coordinate, and of each wave behind them. */
+/** One term of an equation: its weight times a power of each coordinate, and of each function behind them. */
 export interface Term {
   weight: number;
   powers: number[];
@@ -127,7 +127,7 @@ export interface Equations {
   kind: "flow" | "step";
   /** the terms of each coordinate, the largest first */
   rows: Term[][];
-  waves: Wave[];
+  functions: Named[];
 }
 
 export type RowKind = "unseen" | "chose" | "trained";

@@ -34,7 +34,18 @@ export class Polynomial {
   }
 }
 
-/** Gaussians and sines of single variables: exp(-a^2 / 2) or sin(a) with a = slope * variable + shift. */
+// Kinds of functions of a = slope * variable + shift.
+const KINDS: ((a: number) => number)[] = [
+  (a) => Math.exp(-0.5 * a * a),
+  Math.sin,
+  Math.abs,
+  Math.tanh,
+  Math.exp,
+  (a) => 1 / a,
+  (a) => Math.max(-1, Math.min(1, a)),
+];
+
+/** Functions of single variables. */
 class Functions {
   readonly count: number;
   private readonly table: Float64Array;
@@ -50,7 +61,7 @@ class Functions {
   put(variables: Float64Array, first: number): void {
     for (let k = 0; k < this.count; k++) {
       const a = this.slopes[2 * k] * variables[this.table[2 * k]] + this.slopes[2 * k + 1];
-      variables[first + k] = this.table[2 * k + 1] === 1 ? Math.sin(a) : Math.exp(-0.5 * a * a);
+      variables[first + k] = KINDS[this.table[2 * k + 1]](a);
     }
   }
 }

@@ -3,7 +3,7 @@
 import { linear, segment, short } from "../draw/plot";
 import { Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
-import type { Equations, Term, Wave } from "../payload";
+import type { Equations, Named, Term } from "../payload";
 import type { State } from "../state";
 import { element, make, type View } from "./view";
 
@@ -41,7 +41,7 @@ export class TermsView implements View {
     const names = factorNames(equations, state.payload.names);
     const step = Math.min(Math.floor(state.now), state.fresh);
     const present = state.payload.names.map((_, i) => state.predicted(step, i));
-    const now = [...present, ...equations.waves.map((wave) => waveValue(wave, present))];
+    const now = [...present, ...equations.functions.map((one) => valueOf(one, present))];
     const label = Math.min(170, surface.width * 0.3);
     let top = 6;
     equations.rows.forEach((terms, i) => {
@@ -76,19 +76,32 @@ function contribution(term: Term, factors: number[]): number {
   return term.powers.reduce((product, power, i) => product * factors[i] ** power, term.weight);
 }
 
-function waveValue(wave: Wave, state: number[]): number {
-  const a = wave.slope * state[wave.coordinate] + wave.shift;
-  return wave.kind === "sin" ? Math.sin(a) : Math.cos(a);
+const VALUES: Record<Named["kind"], (a: number) => number> = {
+  gauss: (a) => Math.exp(-0.5 * a * a),
+  sin: Math.sin,
+  cos: Math.cos,
+  abs: Math.abs,
+  tanh: Math.tanh,
+  exp: Math.exp,
+  reciprocal: (a) => 1 / a,
+  clip: (a) => Math.max(-1, Math.min(1, a)),
+};
+
+function valueOf(one: Named, state: number[]): number {
+  return VALUES[one.kind](one.slope * state[one.coordinate] + one.shift);
 }
 
-/** What terms are products of: the coordinates, and sines and cosines of them. */
+/** What terms are products of: the coordinates, and functions of them. */
 function factorNames(equations: Equations, names: string[]): string[] {
-  const waves = equations.waves.map(({ kind, coordinate, slope, shift }) => {
-    const turned = short(slope) === "1" ? names[coordinate] : `${short(slope)} ${names[coordinate]}`;
+  const functions = equations.functions.map(({ kind, coordinate, slope, shift }) => {
+    const turned = short(Math.abs(slope)) === "1" ? names[coordinate] : `${short(Math.abs(slope))} ${names[coordinate]}`;
     const moved = shift ? ` ${shift < 0 ? "−" : "+"} ${short(Math.abs(shift))}` : "";
-    return `${kind}(${turned}${moved})`;
+    const argument = `${slope < 0 ? "−" : ""}${turned}${moved}`;
+    if (kind === "abs") return `|${argument}|`;
+    if (kind === "reciprocal") return `1/(${argument})`;
+    return kind === "gauss" ? `exp(−(${argument})²/2)` : `${kind}(${argument})`;
   });
-  return [...names, ...waves];
+  return [...names, ...functions];
 }
 
 function left(kind: Equations["kind"], name: string): string {
