@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from lln import LensForecaster
 from lln.core.errors import InputError
 from lln.data.dataset import as_dataset
 from lln.data.series import Dataset, Series
@@ -141,3 +142,26 @@ def test_a_fit_without_a_network_says_what_is_left(ridge, said):
     assert any(said in note for note in report.notes)
     # Persistence adds no drift, so no note may speak of one.
     assert not any("mean change of one step" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("rows", [6, 8, 11, 14, 17, 20])
+def test_few_rows_of_one_column_are_enough(rows):
+    walk = np.random.default_rng(0).normal(size=rows).cumsum()
+    assert np.isfinite(LensForecaster().fit(walk, dt=1.0).rollout(steps=3, level=0.9).predicted).all()
+
+
+def test_gaps_in_the_rows_that_are_held_out():
+    walk = np.random.default_rng(0).normal(size=300).cumsum()
+    walk[244::10] = np.nan
+    assert np.isfinite(LensForecaster().fit(walk, dt=1.0).rollout(steps=3).predicted).all()
+
+
+def test_many_short_trajectories_and_stretches_are_held_out_whole():
+    rng = np.random.default_rng(1)
+    short = [rng.normal(size=(4, 1)).cumsum(axis=0) for _ in range(20)]
+    assert np.isfinite(LensForecaster().fit(short, dt=1.0).rollout(short[0][-1:], steps=3).predicted).all()
+    walk = rng.normal(size=300).cumsum()
+    walk[::6] = np.nan
+    assert np.isfinite(LensForecaster().fit(walk, dt=1.0).rollout(walk[-1:], steps=3).predicted).all()
+    with pytest.raises(InputError, match=r"no trajectory has 6 states in a row .* or at least three"):
+        LensForecaster().fit(short[:2], dt=1.0)

@@ -228,11 +228,14 @@ class DenseFitting:
             return []
         asked = self.recipe.history
         histories = nonlinear_histories(self.dataset, noisy=self.noise.matters) if asked == "auto" else (int(asked),)
-        # Screening takes pairs within the held-out rows; a single held-out row has none.
-        histories = tuple(one for one in histories if self.preparer.transitions(self.fold.held_out, one))
+        # Screening takes pairs within the held-out rows; few rows, or rows with gaps, may have none.
+        histories, alone = (
+            tuple(one for one in some if self.preparer.transitions(self.fold.held_out, one))
+            for some in (histories, self.histories)
+        )
         if not histories:
             return []
-        found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS), self.histories)
+        found = self.closed.search(histories, kinds, min(self.fold.steps, _FIRST_STEPS), alone)
         best = self.closed.ranked(found)
         if not found or self.fold.steps <= _FIRST_STEPS or best[0].errors.valid_steps() < _FIRST_STEPS:
             return found
@@ -320,7 +323,8 @@ class DenseFitting:
             return False
         gains = []
         for fold in takewhile(lambda _: not self.limit.passed(_CLOSED_BY), self.origins or self.ways[:-1]):
-            if fold.training_rows < _TAUGHT * self.fold.training_rows:
+            taught = fold.training_rows >= _TAUGHT * self.fold.training_rows
+            if not (taught and self.preparer.transitions(fold.held_out, closed.history)):
                 continue
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             plain, bent = self._linear_errors(linear, fold), self._forms(fold).judge(closed, fold.steps).errors

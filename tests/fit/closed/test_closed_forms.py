@@ -197,7 +197,7 @@ def test_six_states_are_the_least_and_no_longer_series_is_refused(columns):
     for length in (6, 7, 8, 9):
         step = fitted(states[:length]).surrogate
         assert np.isfinite(step.rollout(states[None, length - step.frame.history : length], 3)).all()
-    with pytest.raises(InputError, match="no stretch of 6 states without a gap"):
+    with pytest.raises(InputError, match="no trajectory has 6 states in a row without a gap"):
         fitted(states[:5])
     with pytest.raises(InputError, match="one time step"):
         fitted(states[:1])

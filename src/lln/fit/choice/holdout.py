@@ -231,11 +231,14 @@ def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> l
     if dataset.rows == 1:
         raise InputError(f"{dataset.source}: 1 sample has no next state; give a trajectory", topic="too-few")
     length = history + 2
-    whole = sorted({index for index, first, last in dataset.stretches(length) if last - first >= 2 * length})
-    if not whole:
+    stretches = dataset.stretches(length)
+    whole = sorted({index for index, first, last in stretches if last - first >= 2 * length})
+    if len(whole) < 3 and len({index for index, _, _ in stretches}) >= 3:  # short ones can be held out, too
+        whole = sorted({index for index, _, _ in stretches})
+    if not whole and len(stretches) < 3:
         raise InputError(
-            f"{dataset.source}: no stretch of {2 * length} states without a gap, so nothing can be held out; give "
-            "longer trajectories",
+            f"{dataset.source}: no trajectory has {2 * length} states in a row without a gap, so nothing can be held "
+            "out; give longer trajectories, or at least three",
             topic="too-few",
         )
     several = len(whole) >= 3

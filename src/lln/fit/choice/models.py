@@ -273,7 +273,7 @@ def where_it_counts(scored: list[Scored], steps: int, *, noisy: bool) -> list[Sc
 
 
 def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedChoice]:
-    """The best closed form, or, of those that do about as well, the one with fewer numbers.
+    """The best closed form, or, of those that do about as well, the one with fewer numbers; then those of other kinds.
 
     In clean data a vector field near the law stands in front of it even if it errs a little more: beyond the held-out
     rollouts it is right for longer as a rule.
@@ -287,6 +287,9 @@ def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedC
     field = min(near, key=scores.__getitem__, default=None)
     if field is not None and not noisy and scores[field] < scores[best] + _FIELD:
         found.insert(0, field)
+    for one in sorted(scored, key=scores.__getitem__):
+        if one.choice.kind not in {known.choice.kind for known in found}:
+            found.append(one)
     return [one.choice for one in found]
 
 

@@ -216,6 +216,7 @@ _PRUNINGS = 3
 _LOST = 1e4  # times the squared error: more after pruning means that a term of the law is gone
 _TAME_RIDGES = (1e-3, 0.1)  # of other first weights
 _MANY = 50  # terms, with which there is one descent, from the best first weights
+_FEW_ROWS = 500  # that descents from several first weights are compared on
 _GOOD = 1e-4  # squared error against the change of one step: no other first weights are tried
 
 
@@ -381,14 +382,16 @@ def fitted(
     starts = [VectorField(library, substeps, one, used) for one in first_weights(library, pieces, ridge)]
     if library.terms > _MANY:
         return descend(min(starts, key=lambda one: squared_error(one, pieces)), pieces, ridge, late)
-    change = float(np.sum(np.square(pieces.states[:, 1] - pieces.states[:, 0]) * pieces.weights[:, None]))
+    few = pieces.some(max(_FEW_ROWS, 4 * library.terms))  # enough to tell where a descent ends
+    change = float(np.sum(np.square(few.states[:, 1] - few.states[:, 0]) * few.weights[:, None]))
     found: list[tuple[float, VectorField]] = []
     for one in starts:
-        field = descend(one, pieces, ridge, late)
-        found.append((squared_error(field, pieces), field))
+        field = descend(one, few, ridge, late)
+        found.append((squared_error(field, few), field))
         if found[-1][0] < _GOOD * change or late():
             break
-    return min(found, key=lambda one: one[0])[1]
+    best = min(found, key=lambda one: one[0])[1]
+    return descend(best, pieces, ridge, late) if len(few) < len(pieces) else best
 
 
 def pruned(
