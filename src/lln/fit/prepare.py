@@ -30,8 +30,8 @@ from lln.fit.closed.linear import (
     units_of_pairs,
 )
 from lln.fit.closed.ridge import RIDGES
-from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.step.step import DenseStep
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
 
 _MEMORY = 1 << 28  # bytes of features that may be held at once
@@ -104,27 +104,16 @@ class FrameChoice:
 
 @dataclass(frozen=True, eq=False)
 class PreparedData:
-    """One part of the data for one history.
+    """One part of the data for one history."""
 
-    Attributes:
-        dataset: that part.
-        units: of its features.
-        regression: of its increments on them.
-        in_memory: whether its pairs fit into memory.
-        pairs: how many.
-        left_out: how many touch a gap.
-        low: smallest value of each coordinate.
-        high: largest.
-    """
-
-    dataset: Dataset
-    units: Units
-    regression: Regression
-    in_memory: bool
-    pairs: int
-    left_out: int
-    low: Array
-    high: Array
+    dataset: Dataset  #: that part.
+    units: Units  #: of its features.
+    regression: Regression  #: of its increments on them.
+    in_memory: bool  #: whether its pairs fit into memory.
+    pairs: int  #: how many.
+    left_out: int  #: how many touch a gap.
+    low: Array  #: smallest value of each coordinate.
+    high: Array  #: largest.
 
     @property
     def held(self) -> Pairs | None:
@@ -196,11 +185,7 @@ class PreparedData:
 
 
 class Preparer:
-    """Prepares parts of one dataset, each once.
-
-    Args:
-        dataset: all of it.
-    """
+    """Prepares parts of one dataset, each once."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from lln.core.errors import InputError
-from lln.step.base import Step
 from lln.step.frame import Array
+from lln.step.step import Step
 
 _POWERS = (1.0, 2.0)
 _FLOORS = tuple(2.0**power for power in range(-5, 5))
@@ -40,17 +40,11 @@ _GAIN = 0.02  # log-likelihood of one error
 
 @dataclass(frozen=True)
 class Pace:
-    """The size of errors as a function of the change of the state.
+    """The size of errors as a function of the change of the state."""
 
-    Attributes:
-        unit: typical change of one step, in standard deviations.
-        power: of the change.
-        floor: what errors do not fall below, where those of a typical change are one.
-    """
-
-    unit: float
-    power: float
-    floor: float
+    unit: float  #: typical change of one step, in standard deviations.
+    power: float  #: of the change.
+    floor: float  #: what errors do not fall below, where those of a typical change are one.
 
     def __post_init__(self) -> None:
         """Check values that come from a file."""
