@@ -40,31 +40,23 @@ _SVD_COST = 4e10
 
 @dataclass(frozen=True)
 class FrameChoice:
-    """One choice of frame.
+    """One choice of frame."""
 
-    Attributes:
-        history: states that a step looks at.
-        radius: of the neighbourhood on a grid that a coordinate looks at, in points; None for the whole grid.
-        ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
-            offset, None for the naive forecast alone.
-        blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
-        naive: the naive forecast, as `lln.fit.closed.linear.lag_weights` names it.
-        season: in steps; 0 for none.
-        level: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
-        smoothing: constants of the naive forecast.
-        drift: whether the change has an offset.
-        members: other candidates and their weights, whose weighted mean this one is; empty for a single map.
-    """
-
-    history: int
+    history: int  #: states that a step looks at.
+    #: of the neighbourhood on a grid that a coordinate looks at, in points; None for the whole grid.
     radius: int | None
+    #: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an offset,
+    #: None for the naive forecast alone.
     ridge: float | None
+    #: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
     blended: bool = False
-    naive: str = "last"
-    season: int = 0
+    naive: str = "last"  #: the naive forecast, as `lln.fit.closed.linear.lag_weights` names it.
+    season: int = 0  #: in steps; 0 for none.
+    #: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
     level: bool = True
-    smoothing: tuple[float, ...] = ()
-    drift: bool = True
+    smoothing: tuple[float, ...] = ()  #: constants of the naive forecast.
+    drift: bool = True  #: whether the change has an offset.
+    #: other candidates and their weights, whose weighted mean this one is; empty for a single map.
     members: tuple[tuple[FrameChoice, float], ...] = ()
 
     @property

@@ -230,15 +230,11 @@ class Flow:
 
 
 class Track(NamedTuple):
-    """A rollout of B starts, with the start in front as step 0.
+    """A rollout of B starts, with the start in front as step 0."""
 
-    Attributes:
-        states: (B, steps + 1, n), NaN from the first state that is not finite.
-        marks: (2, B): the step of that state, and the first step before it outside the watched box, -1 for none; None
-            where no start has such a step.
-    """
-
-    states: Array
+    states: Array  #: (B, steps + 1, n), NaN from the first state that is not finite.
+    #: (2, B): the step of that state, and the first step before it outside the watched box, -1 for none; None where no
+    #: start has such a step.
     marks: NDArray[np.int64] | None = None
 
 

@@ -101,24 +101,18 @@ _SPAN = 2.0  # factor between levels from which on errors may be ratios
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Half widths of prediction intervals.
+    """Half widths of prediction intervals."""
 
-    Attributes:
-        leads: lead times in steps.
-        levels: probabilities, ascending.
-        widths: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind
-            them, of which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
-        scale: standard deviation of each coordinate, (n,).
-        kick: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows
-            from it along each rollout (`lln.fit.report.intervals`); None elsewhere.
-        pace: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
-    """
-
-    leads: tuple[int, ...]
-    levels: tuple[float, ...]
+    leads: tuple[int, ...]  #: lead times in steps.
+    levels: tuple[float, ...]  #: probabilities, ascending.
+    #: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind them, of
+    #: which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
     widths: Array
-    scale: Array
+    scale: Array  #: standard deviation of each coordinate, (n,).
+    #: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows from it
+    #: along each rollout (`lln.fit.report.intervals`); None elsewhere.
     kick: Array | None = None
+    #: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
     pace: Pace | None = None
 
     @classmethod
