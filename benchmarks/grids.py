@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from benchmarks.forecast.data import problem_of
 from lln.cli.simulate import trajectories
 from lln.data.series import Dataset
-from lln.fit.fields.contest import contest
 from lln.fit.fields.recipe import FieldFitting, FieldOptions
-from lln.fit.learn import learn
+from lln.fit.learn import contest, learn
 from lln.fit.options import Recipe
 from lln.systems.presets import FIELD_PRESETS
 

@@ -107,7 +107,7 @@ class Bench:
 
 def lorenz(rows: int = 260) -> Any:
     """States of a chaotic system."""
-    from lln.data.dataset import simulated
+    from lln.data.trajectory import simulated
     from lln.systems import preset
 
     return simulated(preset("lorenz-28"), rows + 100, dtype="float64").states[101:]

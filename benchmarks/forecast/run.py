@@ -34,9 +34,9 @@ from lln.fit.prepare import FrameChoice, Preparer, prepare
 from lln.fit.trials import rate_of
 from lln.models.counting import comparator_cost
 from lln.models.factory import COMPARATORS
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep
 from lln.systems.presets import PRESETS
-from lln.train.checkpoint import Checkpoint
+from lln.train.loop import Checkpoint
 
 FORMAT = 1
 TABLES = ("split", "trajectories", "noise")

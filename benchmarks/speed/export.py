@@ -18,8 +18,8 @@ from benchmarks.speed.rows import Row, timed
 from benchmarks.speed.setting import Setting
 from benchmarks.speed.timing import Contender, Times, race
 from lln.export.c.export import FAST, compile_c, compiler, export_c
-from lln.step.dense import DenseStep
 from lln.step.frame import Frame
+from lln.step.step import DenseStep
 
 STATE, WIDTH, STEPS, SHORT = 32, 128, 500, 25
 WHOLE = ("c float", "c double", "onnx rollout", "lens")

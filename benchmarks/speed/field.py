@@ -80,7 +80,7 @@ def _fit(setting: Setting) -> list[Row]:
     from lln.data.series import Dataset, Series
     from lln.fit.fields.training import FieldOptions, FieldTrainer
     from lln.fit.options import Recipe
-    from lln.train.checkpoint import Checkpoint
+    from lln.train.loop import Checkpoint
 
     setting.say(f"updates of a field fit, {POINTS} points")
     frame, recipe = field_frame(), Recipe(device=setting.device)

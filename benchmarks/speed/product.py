@@ -17,11 +17,10 @@ from benchmarks.speed.timing import Contender, race
 from lln.export.c.export import FAST, compiler
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.convolution import sides
-from lln.step.base import roll
-from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
+from lln.step.step import DenseStep, roll
 
 if TYPE_CHECKING:
     from lln import LensForecaster

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lln.core.errors import InputError as InputError
-    from lln.data.dataset import Dataset as Dataset
-    from lln.data.dataset import Trajectory as Trajectory
-    from lln.data.dataset import as_dataset as as_dataset
-    from lln.data.dataset import simulate as simulate
-    from lln.data.dataset import simulated as simulated
+    from lln.data.read.formats import as_dataset as as_dataset
+    from lln.data.series import Dataset as Dataset
+    from lln.data.trajectory import Trajectory as Trajectory
+    from lln.data.trajectory import simulate as simulate
+    from lln.data.trajectory import simulated as simulated
     from lln.forecaster.comparison.compare import compare as compare
-    from lln.forecaster.fitted import load as load
-    from lln.forecaster.fitted import save as save
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
+    from lln.forecaster.forecaster import load as load
+    from lln.forecaster.forecaster import save as save
     from lln.forecaster.regressor import LensRegressor as LensRegressor
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOME = {
-    "Dataset": "lln.data.dataset",
+    "Dataset": "lln.data.series",
     "InputError": "lln.core.errors",
     "LensForecaster": "lln.forecaster.forecaster",
     "LensNetwork": "lln.models",
     "LensRegressor": "lln.forecaster.regressor",
-    "Trajectory": "lln.data.dataset",
-    "as_dataset": "lln.data.dataset",
+    "Trajectory": "lln.data.trajectory",
+    "as_dataset": "lln.data.read.formats",
     "compare": "lln.forecaster.comparison.compare",
     "lens_transport": "lln.ops",
-    "load": "lln.forecaster.fitted",
+    "load": "lln.forecaster.forecaster",
     "preset": "lln.systems",
-    "save": "lln.forecaster.fitted",
+    "save": "lln.forecaster.forecaster",
     "search": "lln.tuning.search",
-    "simulate": "lln.data.dataset",
-    "simulated": "lln.data.dataset",
+    "simulate": "lln.data.trajectory",
+    "simulated": "lln.data.trajectory",
 }
 _PACKAGES = frozenset(
     [

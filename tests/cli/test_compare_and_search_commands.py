@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from lln.forecaster.fitted import load
+from lln.forecaster.forecaster import load
 from lln.systems import preset, simulate
 
 CHEAP = ("--set", "epochs=2", "--set", "members=1", "--set", "history=1", "--set", "depth=2")

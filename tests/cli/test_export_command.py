@@ -8,11 +8,10 @@ from typer.testing import CliRunner
 
 from lln import InputError
 from lln.cli.app import app
-from lln.data.dataset import as_dataset
-from lln.data.read.formats import write
+from lln.data.read.formats import as_dataset, write
 from lln.export.c.export import compiler
-from lln.forecaster.fitted import save
-from lln.step.dense import DenseStep
+from lln.forecaster.forecaster import save
+from lln.step.step import DenseStep
 
 
 def lln(*words):

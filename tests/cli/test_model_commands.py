@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 from lln import __version__
-from lln.data.dataset import as_dataset
-from lln.data.read.formats import read
-from lln.forecaster.fitted import load
-from lln.forecaster.forecaster import LensForecaster
+from lln.data.read.formats import as_dataset, read
+from lln.forecaster.forecaster import LensForecaster, load
 from lln.systems import perturbed_start, preset, simulate
 
 QUICK = {"members": 2, "history": 1, "depth": 2, "width": 16, "epochs": 2}

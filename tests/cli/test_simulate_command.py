@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from lln.data.dataset import as_dataset
-from lln.data.read.formats import FORMATS, read
+from lln.data.read.formats import FORMATS, as_dataset, read
 from lln.systems import perturbed_start, preset, simulate
 
 

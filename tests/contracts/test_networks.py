@@ -10,8 +10,7 @@ from torch import nn
 import lln
 from lln.core.errors import InputError
 from lln.models import FIELD_MODELS, NETWORKS, StateNetwork, build, load_model, save_model
-from lln.models.factory import name_of, options_of
-from lln.models.stacked import GenericEnsemble, stack
+from lln.models.factory import GenericEnsemble, name_of, options_of, stack
 from lln.train import TrainConfig, fit
 from lln.train.ensemble import ReadoutFit, fit_ensemble
 

@@ -8,8 +8,8 @@ import torch
 
 import lln
 from lln.core.errors import InputError
-from lln.step.dense import DenseStep
 from lln.step.parts import PARTS, ClosedFormPart, part_name
+from lln.step.step import DenseStep
 
 
 class Cubes(ClosedFormPart):

@@ -12,7 +12,7 @@ from lln.export.c.export import compile_c, compiler, export_c, replay
 from lln.export.onnx import export_onnx, run
 from lln.export.parts import Probe
 from lln.export.torch import export_torch
-from lln.step.base import step_of
+from lln.step.step import step_of
 
 EPS = np.finfo(np.float64).eps
 SINGLE = np.finfo(np.float32).eps

@@ -104,7 +104,7 @@ def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_pa
 
 
 def test_no_scheduler_there(monkeypatch):
-    monkeypatch.setattr("lln.core.workers.dask._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("lln.core.workers.mapping._CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         list(DaskPool("tcp://127.0.0.1:9").run(time.sleep, [Task("a", 0.0)]))
 

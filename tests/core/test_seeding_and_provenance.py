@@ -2,7 +2,7 @@ import datetime
 
 import lln
 from lln.core.provenance import commit, processor, provenance, version_of
-from lln.core.seeding import subseed
+from lln.train.batches import subseed
 
 
 def test_subseeds_are_fixed_forever():

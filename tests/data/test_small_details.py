@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from lln import InputError
-from lln.data.dataset import Trajectory, as_dataset
 from lln.data.interpret.description import Part
 from lln.data.interpret.interpret import FAR, _even_rows, _interpolated, _resampled, _spread
-from lln.data.read.formats import _extras, _notes_for_ourselves, write_npz
+from lln.data.read.formats import _extras, _notes_for_ourselves, as_dataset, write_npz
 from lln.data.series import Dataset, Series
 from lln.data.stream import Standardizer, moments
+from lln.data.trajectory import Trajectory
 
 ROWS = np.arange(12.0).reshape(6, 2)
 

@@ -7,8 +7,8 @@ from exported_fields import FIELDS, field_bar, field_of, field_probe
 from lln import InputError
 from lln.export.onnx import export_onnx, run, session
 from lln.export.parts import Probe
-from lln.step.dense import DenseStep
 from lln.step.frame import Frame
+from lln.step.step import DenseStep
 
 
 def held_to_the_bar(system, options, folder):

@@ -9,7 +9,7 @@ from exported import OPTIONS, bar, probe_of, surrogate_of
 from exported_fields import FIELDS, field_bar, field_of
 
 from lln.export.torch import export_torch
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep
 
 
 @pytest.mark.parametrize("option", ["inputs and history", "no network", "zero angle", "paper", "residual-batchnorm"])

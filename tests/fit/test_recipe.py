@@ -207,8 +207,8 @@ torch.set_num_threads(1)
 from test_recipe import pendulum
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import Recipe, fit_surrogate
-from lln.train import checkpoint
-checkpoint.EVERY = 0.05
+from lln.train import loop
+loop.EVERY = 0.05
 data = Dataset((Series(pendulum(500)),))
 fit = fit_surrogate(data, Recipe(members=1, epochs=60, width=16, depth=2, history=1), checkpoint=Path({path!r}))
 np.save({out!r}, fit.surrogate.rollout(np.asarray(data.series[0].states)[:1], 50))

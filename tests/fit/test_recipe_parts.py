@@ -3,7 +3,7 @@ import pytest
 
 from lln import LensForecaster
 from lln.core.errors import InputError
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import folds, load, roll_linear
 from lln.fit.choice.noise_and_seasons import estimate_noise, typical
@@ -11,7 +11,7 @@ from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.trials import parameter_budget, shape_of, updates_for
 from lln.models.counting import comparator_cost, lens_cost
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep
 from lln.systems import preset, simulate
 
 

@@ -10,7 +10,7 @@ from forcing import delayed
 import lln
 from lln import LensForecaster
 from lln.core.errors import InputError
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.stream import lagged_rows
 from lln.export.c.export import compiler
 from lln.export.parts import Probe

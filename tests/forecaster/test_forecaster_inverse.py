@@ -5,7 +5,7 @@ import pytest
 from forecasters import field, fitted, forced, lorenz, wave
 
 from lln import InputError
-from lln.fit.report.coverage import coverage
+from lln.fit.report.report import coverage
 from lln.models import build
 
 

@@ -7,13 +7,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from lln import InputError, LensForecaster, preset
 from lln.core.workers.mapping import one_thread
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
-from lln.fit.fields.contest import Contest
-from lln.fit.learn import DENSE_COORDINATES, learn, points_share
+from lln.fit.learn import DENSE_COORDINATES, Contest, learn, points_share
 from lln.fit.options import Recipe
-from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
+from lln.step.step import DenseStep
 from lln.systems import perturbed_start, simulate
 
 
@@ -113,7 +112,7 @@ def test_places_that_differ_keep_weights_of_their_own():
 
 
 def test_where_linear_parts_lose_the_field_networks_tell_and_a_killed_fit_goes_on(tmp_path, monkeypatch):
-    from lln.train import checkpoint as kept
+    from lln.train import loop as kept
 
     monkeypatch.setattr(kept, "EVERY", 0.0)
     data, wishes, path = as_dataset(chaos(), grid=12, dt=0.05), Recipe(**QUICKEST), tmp_path / "fit"

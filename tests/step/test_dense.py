@@ -5,7 +5,7 @@ import torch
 from lln.fit.closed.linear import Units
 from lln.models import LensNetwork
 from lln.models.comparators import PlainMLP
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep
 
 
 def units(n=2, history=2, inputs=1):

@@ -12,8 +12,8 @@ from lln.fit.closed.linear import (
     units_of_pairs,
 )
 from lln.fit.prepare import prepare
-from lln.step.dense import DenseStep
 from lln.step.frame import Frame
+from lln.step.step import DenseStep
 
 
 def noise(*shape, seed=0):

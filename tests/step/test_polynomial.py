@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Frame, Functions, FunctionsPart, Polynomial, monomial_table
+from lln.step.step import DenseStep
 
 
 def frame(n, **parts):

@@ -10,8 +10,7 @@ from lln.export.torch import export_torch
 from lln.models import StateNetwork
 from lln.models.base import seeded_linear
 from lln.models.factory import NETWORKS
-from lln.step.base import step_of
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep, step_of
 
 
 def stored(name="everything"):

@@ -6,11 +6,11 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from lln.data.dataset import simulated
+from lln.data.trajectory import simulated
 from lln.export.parts import Probe
 from lln.models import COMPARATORS, LensNetwork, build
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Frame, Polynomial, monomial_table
+from lln.step.step import DenseStep
 from lln.systems.presets import preset
 
 STARTS = (2500, 2600, 2700, 2800)

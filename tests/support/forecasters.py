@@ -7,16 +7,16 @@ import numpy as np
 import torch
 from exported import frame_of, trained
 
-from lln.data.dataset import simulated
 from lln.data.series import Dataset, Series
+from lln.data.trajectory import simulated
 from lln.fit.options import FitReport, Recipe
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.models import FieldLensNetwork, build
 from lln.models.convolution import sides
-from lln.step.dense import DenseStep
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
+from lln.step.step import DenseStep
 from lln.systems.presets import preset
 
 # The shortest fit there is; held-out rows stay unseen, so that there is something to score.

@@ -7,8 +7,8 @@ import torch
 from exported_fields import field_of
 
 from lln.models import LensNetwork, build
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Frame, Functions, Logarithm, Polynomial, monomial_table
+from lln.step.step import DenseStep
 
 N = 3
 

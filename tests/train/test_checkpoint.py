@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from lln.core.errors import InputError
-from lln.train import checkpoint as module
-from lln.train.checkpoint import Checkpoint, identity_of, restore_training, training_state
+from lln.train import loop as module
+from lln.train.loop import Checkpoint, identity_of, restore_training, training_state
 
 
 def test_what_was_put_is_there_in_a_new_process(tmp_path):

@@ -13,7 +13,7 @@ from lln.data.series import Dataset, Series
 from lln.fit.fields.data import empty_frame, grid_of
 from lln.fit.fields.training import FieldOptions, FieldTrainer, TrainingPlan
 from lln.fit.options import Phase, Recipe
-from lln.train.checkpoint import Checkpoint
+from lln.train.loop import Checkpoint
 from lln.train.loop import processes, rank
 
 torch.set_num_threads(1)

@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
 from lln.models import MODELS, build
-from lln.models.stacked import stack
+from lln.models.factory import stack
 from lln.train import TrainConfig, fit
+from lln.train.batches import subseed
 from lln.train.ensemble import fit_ensemble
 from lln.train.loop import clip_by_member
 

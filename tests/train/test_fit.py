@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
 from lln.models import build
 from lln.train import TrainConfig, fit
+from lln.train.batches import subseed
 
 
 def pairs(count=50, dtype=torch.float64):

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lln.train.checkpoint import Checkpoint
-from lln.train.loop import REPORT_EVERY, Schedule, Trainer
+from lln.train.loop import REPORT_EVERY, Checkpoint, Schedule, Trainer
 
 
 def draw(*shape, seed=0):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import lln
-from lln.data.dataset import simulated
+from lln.data.trajectory import simulated
 from lln.evaluate import rollout
 from lln.evaluate.rollout import Ending
 from lln.models import FieldLensNetwork, PlainMLP

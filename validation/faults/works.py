@@ -101,7 +101,7 @@ def model(path: Path) -> str | None:
         return None
     from safetensors.numpy import load_file
 
-    from lln.forecaster.fitted import load
+    from lln.forecaster.forecaster import load
 
     hasher = hashlib.sha256(load(path).rollout(steps=5).array.tobytes())
     for name, tensor in sorted(load_file(path).items()):
@@ -154,9 +154,9 @@ def forked_workers() -> None:
 
 def save_at_once() -> None:
     """Checkpoints at every turn, so that a fit of a second has many."""
-    from lln.train import checkpoint
+    from lln.train import loop
 
-    checkpoint.EVERY = 0.0
+    loop.EVERY = 0.0
 
 
 def _failed(path: Path) -> int:

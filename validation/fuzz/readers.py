@@ -48,7 +48,7 @@ def _data(path: Path) -> None:
 
 
 def _model(path: Path) -> None:
-    from lln.forecaster.fitted import describe, load
+    from lln.forecaster.forecaster import describe, load
 
     describe(path)
     model = load(path)
@@ -64,7 +64,7 @@ def _network(path: Path) -> None:
 
 
 def _checkpoint(path: Path) -> None:
-    from lln.train.checkpoint import Checkpoint
+    from lln.train.loop import Checkpoint
 
     one = Checkpoint(path, stored_files.JOB)
     one.get("choice")
@@ -108,11 +108,11 @@ READERS = {
         Reader("HDF5", ".h5", _data, _STORE, data_files.hdf5),
         Reader("NetCDF", ".nc", _data, _STORE, data_files.netcdf),
         Reader("Zarr", ".zarr", _data, _STORE),
-        Reader("model", ".lln", _model, ("lln.forecaster.fitted:Layout.from_record",), bent=stored_files.safetensors),
-        Reader("network", ".net", _network, ("lln.models.files:check_config_size",), bent=stored_files.safetensors),
         Reader(
-            "checkpoint", ".checkpoint", _checkpoint, ("lln.train.checkpoint:_checked",), bent=stored_files.safetensors
+            "model", ".lln", _model, ("lln.forecaster.forecaster:Layout.from_record",), bent=stored_files.safetensors
         ),
+        Reader("network", ".net", _network, ("lln.models.files:check_config_size",), bent=stored_files.safetensors),
+        Reader("checkpoint", ".checkpoint", _checkpoint, ("lln.train.loop:_checked",), bent=stored_files.safetensors),
         Reader("study", ".toml", _study, ("lln.paper.spec:_listed",), bent=_bent_study),
         Reader("records", ".records", _records, ("lln.paper.records:digest",)),
         Reader("command", ".json", _command, (), _line, seconds=60.0),

@@ -46,7 +46,7 @@ def write_checkpoints(folder: Path) -> None:
     """Where a job stood."""
     import torch
 
-    from lln.train.checkpoint import Checkpoint
+    from lln.train.loop import Checkpoint
 
     one = Checkpoint(folder / "job.checkpoint", JOB)
     one.put("choice", {"width": 4, "nmse": [0.1, 0.2], "best": None})

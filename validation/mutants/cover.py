@@ -21,7 +21,7 @@ from validation.mutants.serve import OPTIONS
 TESTS = (
     *("tests/ops", "tests/models", "tests/evaluate", "tests/data", "tests/step"),
     *(f"tests/contracts/test_{name}.py" for name in ("backends", "formats_contract", "networks", "operator", "parts")),
-    "tests/train/test_ensemble_training.py",  # of models/stacked.py
+    "tests/train/test_ensemble_training.py",  # of models/factory.py
 )
 # Half a minute.
 LEFT_OUT = "tests/data/test_dataset_larger_than_memory.py::test_data_beyond_a_hard_memory_limit_streams"

@@ -37,22 +37,22 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
         "the instructions that the CPU kernels are written in",
     ),
     (
-        "src/lln/ops/cpu/lens.py",
-        ("Lens", "SCALARS", "EXP2", "polynomial", "tanh"),
-        "the body of the CPU kernels: one lens, elementary functions",
-    ),
-    (
-        "src/lln/ops/cpu/functions.py",
-        ("gaussian", "sine", "write_functions", "_features", "_FARTHEST", "_PI", "_SINE", "_ROUNDING", "_WIDEST"),
-        "the body of the CPU kernels: Gaussians and sines",
-    ),
-    (
         "src/lln/ops/cpu/kernels.py",
-        ("Block", "_Transport", "pack", "unpack", "_quads", "_columns", "_scatter", "_transpose"),
-        "the body of the CPU kernels: loops around the lens, and coefficients transposed in registers",
+        (
+            *("Lens", "SCALARS", "EXP2", "polynomial", "tanh"),
+            *("Block", "_Transport", "pack", "unpack", "_quads", "_columns", "_scatter", "_transpose"),
+        ),
+        "the body of the CPU kernels: one lens, loops around it, and coefficients transposed in registers",
     ),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
-    ("src/lln/ops/cpu/step_kernel.py", ("StepWriter",), "the body of the CPU kernel of whole steps"),
+    (
+        "src/lln/ops/cpu/step_kernel.py",
+        (
+            *("gaussian", "sine", "write_functions", "_features", "_FARTHEST", "_PI", "_SINE", "_ROUNDING", "_WIDEST"),
+            "StepWriter",
+        ),
+        "the body of the CPU kernel of whole steps, with Gaussians and sines",
+    ),
     ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
 )
 

@@ -14,15 +14,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from lln import __version__
 from lln.cli import fail
-from lln.cli.compare import compare
 from lln.cli.console import echo
 from lln.cli.doctor import doctor, explain
-from lln.cli.fit import fit
-from lln.cli.model import evaluate, export, inspect, rollout
+from lln.cli.fit import compare, fit, search
+from lln.cli.model import animate, draw, evaluate, export, inspect, page, rollout
 from lln.cli.paper import audit, report, reproduce
-from lln.cli.search import search
 from lln.cli.simulate import simulate
-from lln.cli.view import animate, draw, page
 from lln.core.errors import InputError, failure, out_of_memory, printable
 
 DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"

@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from lln.cli.console import echo, facts, show_json
-from lln.cli.options import AsJson
+from lln.cli.console import AsJson, echo, facts, show_json
 from lln.core.errors import choice
 
 PACKAGES = ("torch", "numpy", "scipy", "llvmlite", "triton", "safetensors", "h5py", "xarray", "matplotlib")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lln.cli.console import console, show_json
-from lln.cli.options import Scheduler, option, switch
+from lln.cli.console import Scheduler, console, option, show_json, switch
 from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def render(records: Path, out: Path | None = None) -> list[Path]:
 TITLES = {"depth 40": "Depth-40 table, percent of the comparator's", "all depths": "All-depth table, D = {depth}"}
 
 
-def audit(
-    as_json: bool = switch("Print one JSON document in place of tables.", "--json"),
-) -> None:
+def audit(as_json: bool = switch("Print one JSON document in place of tables.", "--json")) -> None:
     """Recompute the paper's parameter and FLOP ratios from the counts, and show which agree.
 
     Exits with code 1 if one of the 100 ratios differs from the printed one in a printed digit.

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lln.cli.console import data_file, stopwatch
-from lln.cli.options import DataOut, Seeds, option, preset_names, renamed
+from lln.cli.console import DataOut, Seeds, data_file, option, preset_names, renamed, stopwatch
 from lln.core.errors import InputError, choice
 
 if TYPE_CHECKING:
-    from lln.data.dataset import Dataset
+    from lln.data.series import Dataset
     from lln.systems import System
 
 
@@ -57,7 +56,7 @@ def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dty
 
     import numpy as np
 
-    from lln.data.dataset import Dataset, Series
+    from lln.data.series import Dataset, Series
     from lln.systems import SYSTEMS, SpectralField, seeded_start
     from lln.systems import simulate as advance
 

@@ -1,7 +1,9 @@
 """Trajectories, their scaling, and how they are cut into training and test parts."""
 
-from lln.data.dataset import Dataset, Series, Trajectory, as_dataset, simulate, simulated
+from lln.data.read.formats import as_dataset
+from lln.data.series import Dataset, Series
 from lln.data.stream import Moments, Pairs, Standardizer, moments, pair_batches, pairs
+from lln.data.trajectory import Trajectory, simulate, simulated
 
 __all__ = [
     "Dataset",

@@ -28,8 +28,8 @@ from lln.models import (
     ScaledResidualMLP,
 )
 from lln.models.field import FieldBlock, FieldLensNetwork
-from lln.step.base import AnyStep, roll
 from lln.step.frame import Array, Frame
+from lln.step.step import AnyStep, roll
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4
@@ -52,23 +52,14 @@ class LinearLayer:
 
 @dataclass(frozen=True, eq=False)
 class LensArrays:
-    """The lenses that rays pass (symbols: see `LensNetwork`).
+    """The lenses that rays pass (symbols: see `LensNetwork`)."""
 
-    Attributes:
-        coefficients: (D, h, K).
-        centers: control points, K.
-        sigma: width of the Gaussians.
-        length: flight between two lenses.
-        scale: of every refraction.
-        double: whether lenses are computed in float64; else in float32.
-    """
-
-    coefficients: Array
-    centers: tuple[float, ...]
-    sigma: float
-    length: float
-    scale: float
-    double: bool
+    coefficients: Array  #: (D, h, K).
+    centers: tuple[float, ...]  #: control points, K.
+    sigma: float  #: width of the Gaussians.
+    length: float  #: flight between two lenses.
+    scale: float  #: of every refraction.
+    double: bool  #: whether lenses are computed in float64; else in float32.
 
     @property
     def rays(self) -> int:
@@ -83,32 +74,20 @@ class LensArrays:
 
 @dataclass(frozen=True, eq=False)
 class LensStack:
-    """A lens network: all members as one, or one block of a field network.
+    """A lens network: all members as one, or one block of a field network."""
 
-    Attributes:
-        position: embedding of the positions, F -> h.
-        angle: embedding of the angles before tanh; None where rays start flat.
-        optics: the lenses.
-        readout: h -> n.
-    """
-
-    position: LinearLayer
-    angle: LinearLayer | None
-    optics: LensArrays
-    readout: LinearLayer
+    position: LinearLayer  #: embedding of the positions, F -> h.
+    angle: LinearLayer | None  #: embedding of the angles before tanh; None where rays start flat.
+    optics: LensArrays  #: the lenses.
+    readout: LinearLayer  #: h -> n.
 
 
 @dataclass(frozen=True, eq=False)
 class FieldStack:
-    """One member of a field model.
+    """One member of a field model."""
 
-    Attributes:
-        blocks: each a lens stack at every point, whose linear maps take the patch around it.
-        kernel: of all convolutions, points along each axis.
-    """
-
-    blocks: tuple[LensStack, ...]
-    kernel: tuple[int, ...]
+    blocks: tuple[LensStack, ...]  #: each a lens stack at every point, whose linear maps take the patch around it.
+    kernel: tuple[int, ...]  #: of all convolutions, points along each axis.
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,22 +95,15 @@ class DenseStack:
     """One comparator: ``z = relu(embedding x)``, D layers, a readout; all sums and factors in float64.
 
     A layer is ``z = kept z + gain_l relu(factor_l layer_l z + shift_l)``.
-
-    Attributes:
-        embedding: F -> h.
-        layers: h -> h each.
-        norms: factors and shifts (D, 2, h), which batch normalisation amounts to after training; None without it.
-        gains: (D, h).
-        kept: 1 for residual networks, 0 for the plain one.
-        readout: h -> n.
     """
 
-    embedding: LinearLayer
-    layers: tuple[LinearLayer, ...]
+    embedding: LinearLayer  #: F -> h.
+    layers: tuple[LinearLayer, ...]  #: h -> h each.
+    #: factors and shifts (D, 2, h), which batch normalisation amounts to after training; None without it.
     norms: Array | None
-    gains: Array
-    kept: bool
-    readout: LinearLayer
+    gains: Array  #: (D, h).
+    kept: bool  #: 1 for residual networks, 0 for the plain one.
+    readout: LinearLayer  #: h -> n.
 
 
 Stack = LensStack | DenseStack

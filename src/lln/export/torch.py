@@ -14,8 +14,8 @@ import torch
 
 from lln.core.safe_files import output_folder, whole_file
 from lln.export.parts import Difference, Probe, check_exportable
-from lln.step.base import AnyStep
 from lln.step.frame import Array
+from lln.step.step import AnyStep
 
 
 def export_torch(step: AnyStep, path: str | os.PathLike[str], *, window: Array | None = None) -> Difference:

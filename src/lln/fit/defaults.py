@@ -21,27 +21,17 @@ VALIDATION = 0.2
 
 @dataclass(frozen=True)
 class FieldBudget:
-    """Optimizer steps of a field fit on one kind of device.
+    """Optimizer steps of a field fit on one kind of device."""
 
-    Attributes:
-        updates: of the training on single steps.
-        fine: of each fine-tuning.
-        screening: fraction of `updates` by which frames and levels of noise are compared.
-        noises: levels of noise on the inputs that are compared, in units of the spread.
-    """
-
-    updates: int
-    fine: int
-    screening: float
-    noises: tuple[float, ...]
+    updates: int  #: of the training on single steps.
+    fine: int  #: of each fine-tuning.
+    screening: float  #: fraction of `updates` by which frames and levels of noise are compared.
+    noises: tuple[float, ...]  #: levels of noise on the inputs that are compared, in units of the spread.
 
 
 DENSE_MEMBERS = 3
 FIELD_MEMBERS = 2
-_BUDGETS = {
-    "cpu": FieldBudget(2500, 600, 0.15, (0.003,)),
-    "cuda": FieldBudget(8000, 2000, 0.25, (0.001, 0.003, 0.01)),
-}
+_BUDGETS = {"cpu": FieldBudget(2500, 600, 0.15, (0.003,)), "cuda": FieldBudget(8000, 2000, 0.25, (0.001, 0.003, 0.01))}
 
 
 def field_budget(device: str) -> FieldBudget:

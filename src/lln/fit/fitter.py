@@ -45,10 +45,9 @@ from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import measure_skill, report_of
 from lln.fit.trials import Progress, Stage, Trials, check_device, say_nothing
-from lln.step.base import AnyStep
-from lln.step.dense import DenseStep
 from lln.step.parts import PARTS
-from lln.train.checkpoint import Checkpoint, identity_of
+from lln.step.step import AnyStep, DenseStep
+from lln.train.loop import Checkpoint, identity_of
 
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
 
@@ -80,15 +79,7 @@ def fit_surrogate(
     checkpoint: Path | None = None,
     mapper: Mapper = serial,
 ) -> Fit:
-    """Learn one step of the system behind `dataset`.
-
-    Args:
-        dataset: trajectories.
-        recipe: what to do; None leaves everything to us.
-        progress: called with small events.
-        checkpoint: file from which a killed fit continues to the same result; it is deleted in the end.
-        mapper: calls the independent pieces of the fit.
-    """
+    """Learn one step of the system behind `dataset`; see `fit_many` for the arguments."""
     recipe = Recipe() if recipe is None else recipe
     return fit_many(dataset, recipe, [recipe.seed], progress=progress, checkpoint=checkpoint, mapper=mapper)[0]
 
@@ -111,7 +102,8 @@ def fit_many(
         recipe: what to do; its own seed is not used.
         seeds: of the fits.
         progress: called with small events.
-        checkpoint: as for `fit_surrogate`; or that of an earlier call with the same data, seeds and choices.
+        checkpoint: file from which a killed fit continues to the same result, deleted in the end; or the checkpoint of
+            an earlier call with the same data, seeds and choices.
         frames: the only ones in which networks are tried, if others are known not to serve.
         linear: what `linear_choice` found for the same data and recipe, if it is known.
         mapper: calls the independent pieces of the fit.

@@ -12,8 +12,8 @@ from typing import Any
 from lln.core.errors import InputError, check_device, check_int, choice, did_you_mean, finite, positive
 from lln.fit.choice.holdout import Part
 from lln.models.factory import state_networks
-from lln.step.base import AnyStep
 from lln.step.parts import PARTS as OTHER_PARTS
+from lln.step.step import AnyStep
 
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "flow", "lens", "network")
@@ -37,31 +37,12 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a surrogate is made; None and "auto" leave a choice to the recipe.
+    """How a surrogate is made: the parameters of `LensForecaster`; None and "auto" leave a choice to the recipe.
 
-    Attributes:
-        recipe: "lens" for ours, "paper" for the paper's own (next state, one network, six epochs, no linear part).
-        model: which network corrects the linear part: "lens" or one of the paper's comparators.
-        width: of a member.
-        depth: layers of a member.
-        basis: control points of a lens.
-        optical_length: propagation distance of a lens network.
-        history: how many states a step looks at.
-        ridge: of the linear part; None leaves it out.
-        members: networks whose mean corrects the linear part; None takes three for dense states, two for
-            fields and one for the paper's recipe (see `lln.fit.defaults`).
-        epochs: passes over the data in the longest training.
-        batch_size: pairs in one update.
-        learning_rate: the highest of the schedule.
-        unroll: steps of a fine-tuning over several steps; 0 for none, "auto" where the data is noisy.
-        time_limit: seconds that a fit may take, about.
-        seed: of everything that is drawn.
-        device: where the networks are.
-        validation: fraction of the data that is held out while choosing.
-        refit: whether everything trains once the choices are made; of fields only closed-form parts are solved again.
-        parts: which parts of a step are tried: some of "linear", "polynomial", "flow" and "lens" (in closed form),
-            "network" (trained), and names of parts of other packages. "auto" tries all of lln's own; where options of
-            a trained network are given, linear parts and one.
+    The recipe "paper" is the paper's own: next state, one network, six epochs, no linear part. `refit` trains
+    everything once the choices are made; of fields only closed-form parts are solved again. `parts` may also name parts
+    of other packages; "auto" tries all of lln's own and, where options of a trained network are given, linear parts and
+    one.
     """
 
     recipe: str = "lens"
@@ -141,25 +122,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Event:
-    """What a progress callback hears.
+    """What a progress callback hears."""
 
-    Attributes:
-        phase: what is being done.
-        done: how much of it.
-        total: out of how much.
-        message: more in words.
-        part: which run of this phase, from 1; 0 where there is one alone.
-        parts: how many runs of it there are.
-        group: which of several models, by name; "" where there is one alone.
-    """
-
-    phase: Phase
-    done: int
-    total: int
-    message: str = ""
-    part: int = 0
-    parts: int = 0
-    group: str = ""
+    phase: Phase  #: what is being done.
+    done: int  #: how much of it.
+    total: int  #: out of how much.
+    message: str = ""  #: more in words.
+    part: int = 0  #: which run of this phase, from 1; 0 where there is one alone.
+    parts: int = 0  #: how many runs of it there are.
+    group: str = ""  #: which of several models, by name; "" where there is one alone.
 
     def __str__(self) -> str:
         which = f" {self.part}/{self.parts}" if self.parts else ""
@@ -346,17 +317,11 @@ def _current_names(record: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a fit comes to.
+    """What a fit comes to."""
 
-    Attributes:
-        surrogate: the learned step.
-        recipe: with every choice filled in.
-        report: what was done.
-    """
-
-    surrogate: AnyStep
-    recipe: Recipe
-    report: FitReport
+    surrogate: AnyStep  #: the learned step.
+    recipe: Recipe  #: with every choice filled in.
+    report: FitReport  #: what was done.
 
 
 def filled_in(recipe: Recipe, report: FitReport) -> Recipe:

@@ -16,11 +16,11 @@ from lln.fit.options import Event, Fit, Phase, Recipe
 from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.report.report import report_of
 from lln.models import build
-from lln.models.stacked import stack
-from lln.step.dense import DenseStep
-from lln.train.checkpoint import Checkpoint
+from lln.models.factory import stack
+from lln.step.step import DenseStep
 from lln.train.ensemble import Shape, fit_ensemble
 from lln.train.fit import TrainConfig
+from lln.train.loop import Checkpoint
 
 _LENS = {"width": 128, "depth": 40, "basis": 12, "optical_length": 1.0}
 _PLAIN = {"width": 128, "depth": 40}
@@ -29,14 +29,9 @@ _PLAIN = {"width": 128, "depth": 40}
 def fit_paper(
     dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Callable[[Event], None], kept: Checkpoint
 ) -> list[Fit]:
-    """One fit for each seed, all networks in one pass.
+    """One fit for each seed, all networks in one pass, of data that fits into memory.
 
-    Args:
-        dataset: in memory.
-        recipe: sizes and epochs other than the paper's, if any.
-        seeds: of the networks.
-        progress: is told.
-        kept: what an interrupted fit left; a run of six epochs is short, so only its end is kept.
+    A run of six epochs is short, so that only its end is kept in the checkpoint.
     """
     if recipe.history not in ("auto", 1):
         raise InputError(f"the paper's recipe looks at one state, got history={recipe.history}; use recipe='lens'")

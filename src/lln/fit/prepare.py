@@ -30,8 +30,8 @@ from lln.fit.closed.linear import (
     units_of_pairs,
 )
 from lln.fit.closed.ridge import RIDGES
-from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.step.step import DenseStep
 from lln.train.batches import Batches, InMemoryBatches, StreamedBatches
 
 _MEMORY = 1 << 28  # bytes of features that may be held at once
@@ -40,31 +40,23 @@ _SVD_COST = 4e10
 
 @dataclass(frozen=True)
 class FrameChoice:
-    """One choice of frame.
+    """One choice of frame."""
 
-    Attributes:
-        history: states that a step looks at.
-        radius: of the neighbourhood on a grid that a coordinate looks at, in points; None for the whole grid.
-        ridge: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an
-            offset, None for the naive forecast alone.
-        blended: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
-        naive: the naive forecast, as `lln.fit.closed.linear.lag_weights` names it.
-        season: in steps; 0 for none.
-        level: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
-        smoothing: constants of the naive forecast.
-        drift: whether the change has an offset.
-        members: other candidates and their weights, whose weighted mean this one is; empty for a single map.
-    """
-
-    history: int
+    history: int  #: states that a step looks at.
+    #: of the neighbourhood on a grid that a coordinate looks at, in points; None for the whole grid.
     radius: int | None
+    #: of the linear part, which shrinks it towards the naive forecast; infinite for the naive forecast with an offset,
+    #: None for the naive forecast alone.
     ridge: float | None
+    #: whether the linear part is the mean of those at this ridge, ten times less and ten times more.
     blended: bool = False
-    naive: str = "last"
-    season: int = 0
+    naive: str = "last"  #: the naive forecast, as `lln.fit.closed.linear.lag_weights` names it.
+    season: int = 0  #: in steps; 0 for none.
+    #: whether the change depends on the present state itself; else on past changes alone, as of a random walk.
     level: bool = True
-    smoothing: tuple[float, ...] = ()
-    drift: bool = True
+    smoothing: tuple[float, ...] = ()  #: constants of the naive forecast.
+    drift: bool = True  #: whether the change has an offset.
+    #: other candidates and their weights, whose weighted mean this one is; empty for a single map.
     members: tuple[tuple[FrameChoice, float], ...] = ()
 
     @property
@@ -104,27 +96,16 @@ class FrameChoice:
 
 @dataclass(frozen=True, eq=False)
 class PreparedData:
-    """One part of the data for one history.
+    """One part of the data for one history."""
 
-    Attributes:
-        dataset: that part.
-        units: of its features.
-        regression: of its increments on them.
-        in_memory: whether its pairs fit into memory.
-        pairs: how many.
-        left_out: how many touch a gap.
-        low: smallest value of each coordinate.
-        high: largest.
-    """
-
-    dataset: Dataset
-    units: Units
-    regression: Regression
-    in_memory: bool
-    pairs: int
-    left_out: int
-    low: Array
-    high: Array
+    dataset: Dataset  #: that part.
+    units: Units  #: of its features.
+    regression: Regression  #: of its increments on them.
+    in_memory: bool  #: whether its pairs fit into memory.
+    pairs: int  #: how many.
+    left_out: int  #: how many touch a gap.
+    low: Array  #: smallest value of each coordinate.
+    high: Array  #: largest.
 
     @property
     def held(self) -> Pairs | None:
@@ -196,11 +177,7 @@ class PreparedData:
 
 
 class Preparer:
-    """Prepares parts of one dataset, each once.
-
-    Args:
-        dataset: all of it.
-    """
+    """Prepares parts of one dataset, each once."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
@@ -25,14 +24,12 @@ from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
 from lln.fit.options import Event, Phase, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.models.factory import options_of
-from lln.models.stacked import Ensemble
-from lln.step.dense import DenseStep
+from lln.models.factory import Ensemble, options_of
 from lln.step.frame import Array, Frame
-from lln.train.batches import Stretches, unrolled_loss
-from lln.train.checkpoint import Checkpoint
+from lln.step.step import DenseStep
+from lln.train.batches import Stretches, subseed, unrolled_loss
 from lln.train.ensemble import CLIP, LocalityMask, ReadoutFit, Shape, gradient_mask, train_ensemble
-from lln.train.loop import WARM_UP, Schedule, Trainer, UpdateOptions
+from lln.train.loop import WARM_UP, Checkpoint, Schedule, Trainer, UpdateOptions
 
 DEPTH = 3
 BASIS = 12
@@ -80,13 +77,7 @@ def updates_for(pairs: int, batch: int, epochs: int | None) -> int:
 
 
 def shape_of(
-    model: str,
-    given: dict[str, Any],
-    n_in: int,
-    n_out: int,
-    pairs: int,
-    near: Mask | None,
-    history: int,
+    model: str, given: dict[str, Any], n_in: int, n_out: int, pairs: int, near: Mask | None, history: int
 ) -> Shape:
     """The networks for this many features, coordinates and pairs.
 
@@ -133,17 +124,11 @@ _ROWS = 16384
 
 @dataclass(frozen=True)
 class Stage:
-    """One training within a fit.
+    """One training within a fit."""
 
-    Attributes:
-        phase: screening, choosing or refit.
-        index: which one of its phase, from 1.
-        total: how many there are.
-    """
-
-    phase: Phase
-    index: int = 1
-    total: int = 1
+    phase: Phase  #: screening, choosing or refit.
+    index: int = 1  #: which one of its phase, from 1.
+    total: int = 1  #: how many there are.
 
     @property
     def screening(self) -> bool:
@@ -151,36 +136,25 @@ class Stage:
         return self.phase is Phase.SCREENING
 
 
+@dataclass(eq=False)
 class Trials:
-    """Trains candidates.
+    """Trains candidates."""
 
-    Args:
-        preparer: prepares the data.
-        recipe: options of the fit.
-        seeds: one for each group of members.
-        noisy: whether observations are noisy.
-        progress: callback that receives an Event.
-        kept: the checkpoint.
-        deadline: time, as of `time.monotonic`, by which everything should be done; None for no limit.
-        mapper: calls the trainings that screen candidates.
-    """
+    preparer: Preparer  #: prepares the data.
+    recipe: Recipe  #: options of the fit.
+    seeds: tuple[int, ...]  #: one for each group of members.
+    noisy: bool  #: whether observations are noisy.
+    progress: Progress  #: callback that receives an Event.
+    kept: Checkpoint  #: the checkpoint.
+    deadline: float | None = None  #: by `time.monotonic`, when everything should be done; None for no limit.
+    mapper: Mapper = serial  #: calls the trainings that screen candidates.
+    screened_by: float | None = None  #: when screening should be done, once it has begun.
 
-    def __init__(
-        self,
-        preparer: Preparer,
-        recipe: Recipe,
-        seeds: tuple[int, ...],
-        noisy: bool,
-        progress: Progress,
-        kept: Checkpoint,
-        deadline: float | None = None,
-        mapper: Mapper = serial,
-    ) -> None:
-        self.mapper = mapper
-        self.preparer, self.recipe, self.seeds, self.progress, self.kept = preparer, recipe, seeds, progress, kept
-        self.deadline = deadline
-        self.screened_by: float | None = None
-        self.unroll = recipe.unroll if isinstance(recipe.unroll, int) else STEPS_WHEN_NOISY if noisy else 0
+    @property
+    def unroll(self) -> int:
+        """Steps of the fine-tuning over several steps; 0 for none."""
+        given = self.recipe.unroll
+        return given if isinstance(given, int) else STEPS_WHEN_NOISY if self.noisy else 0
 
     def screened(
         self, fold: Fold, candidates: Sequence[FrameChoice], scale: Array, groups: Sequence[int]

@@ -1,8 +1,18 @@
-"""The estimator: it learns one step of a system from trajectories, rolls it out and scores itself."""
+"""The estimator: it learns one step of a system from trajectories, rolls it out, scores itself, and has a file.
+
+A file is one safetensors file: tensors, and everything else as JSON in its header. Nothing is pickled, so that opening
+a file never runs code. A file appears whole or not at all. Before any tensor is read, the header's sizes are held
+against the length of the file and against the configuration, so that a damaged or hostile file costs a sentence and no
+memory.
+
+What scikit-learn asks of an estimator is here without an import of scikit-learn, which takes longer than many fits.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
 import math
 import os
 import secrets
@@ -11,20 +21,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
 
-from lln.core.errors import InputError, check_int, did_you_mean
+from lln import __version__
+from lln.core.errors import InputError, check_int, choice, did_you_mean, reason
+from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
 from lln.core.workers.mapping import one_thread
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
-from lln.data.stream import with_input_lags
+from lln.data.stream import lagged_names, with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, Metric
+from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.learn import Field, learn
-from lln.fit.options import Fit, Recipe, TimeLimit
-from lln.forecaster.fitted import FittedForecaster, save
+from lln.fit.options import Fit, FitReport, Recipe, TimeLimit
+from lln.fit.report.report import Coverage
+from lln.fit.report.report import coverage as coverage_of
 from lln.forecaster.layout import Layout, TrainingFingerprint
+from lln.forecaster.results import Forecast, Start, check_level, forecast, one_step, with_bounds
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
-from lln.forecaster.summary import LINEAR, progress_for
+from lln.forecaster.starts import Present, read_inputs, read_start
+from lln.forecaster.summary import LINEAR, WIDTH, progress_for, summary
+from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.lens import renamed_length
+from lln.step.frame import Array
+from lln.step.step import step_of
 from lln.systems import System
 
 if TYPE_CHECKING:
@@ -34,15 +54,68 @@ if TYPE_CHECKING:
 
     from lln.evaluate.chaos import LyapunovSpectrum
     from lln.forecaster.scoring.evaluation import Evaluation
+    from lln.step.step import AnyStep
     from lln.view.page.build import InlinePage
+
 
 WINDOWS = 64
 # Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
 _ORBITS, _ORBIT_VALUES = 16, 20_000
+EXPORTS = ("onnx", "c", "torch")
+_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
+
+
+class Estimator:
+    """Parameters by name, as scikit-learn's `clone`, pipelines and searches handle them.
+
+    A subclass takes its parameters as keywords and stores each under its own name, unchanged.
+    """
+
+    @classmethod
+    def _parameters(cls) -> dict[str, Any]:
+        """Every parameter with its default."""
+        signature = inspect.signature(cls.__init__)
+        return {name: one.default for name, one in signature.parameters.items() if name != "self"}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - no parameter is an estimator
+        """The parameters by name."""
+        return {name: getattr(self, name) for name in sorted(self._parameters())}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some parameters."""
+        known = self._parameters()
+        for name in params:
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}{did_you_mean(name, known)}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self._parameters()
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if type(value) is not type(defaults[name]) or repr(value) != repr(defaults[name])
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=None,
+            classifier_tags=None, regressor_tags=None, input_tags=InputTags(),
+        )  # fmt: skip
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class LensForecaster(FittedForecaster):
+class LensForecaster(Estimator):
     """Learn one step of a system from its trajectories, and roll it out.
 
     The step is a sum of parts: a linear map, a polynomial or a lens network in closed form, in float64, and a few small
@@ -229,6 +302,209 @@ class LensForecaster(FittedForecaster):
         time = float(series.start + (last - 1) * dataset.dt)
         return self.assemble(fit.surrogate, fit.recipe, fit.report, Layout.of(dataset), training, window, time)
 
+    def assemble(
+        self,
+        surrogate: AnyStep,
+        recipe: Recipe,
+        report: FitReport,
+        layout: Layout,
+        training: TrainingFingerprint,
+        last_window: Array,
+        last_time: float = 0.0,
+    ) -> Self:
+        """Make this a fitted forecaster out of its parts."""
+        self.surrogate_, frame = surrogate, surrogate.frame
+        self.recipe_, self.report_ = recipe, report
+        self.layout_, self.training_ = layout, training
+        self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
+        self.space_, self.coords_ = layout.space, layout.coords
+        self.history_, self.input_lags_ = frame.history, report.input_lags
+        self.region_: Region = training_region(frame.mean, frame.scale, *report.region, surrogate.angles)
+        self.last_window_, self.last_time_ = last_window, last_time
+        self.n_features_in_ = layout.size
+        return self
+
+    def rollout(
+        self, x0: Any = None, steps: int = HORIZON, inputs: Any = None, *, level: float | None = None
+    ) -> Forecast:
+        """The states after a start.
+
+        Args:
+            x0: one state (n,) or many (B, n); with a history of H > 1 the last H states, (H, n) or (B, H, n), oldest
+                first; fields may keep their grid. xarray objects (the last states along time count) and tables
+                work too. None starts where the training data ended.
+            steps: how many.
+            inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
+                the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
+                dates are matched by date, and the file may begin after the training data. If the model looks at L
+                earlier values of each (`input_lags_`) and x0 is given, L + steps rows begin with those before it.
+            level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
+                `lower` and `upper` of the result. None for none.
+
+        Returns:
+            The start and the states after it, of the same kind as x0, and how each rollout ended. Divergence and
+            leaving the region that training saw are outcomes, not errors.
+        """
+        self._fitted()
+        intervals = None if level is None else check_level(self.report_.intervals, level)
+        start, steps, known = self._given(x0, steps, inputs)
+        run = self._rolled(self.surrogate_, start, steps, known)
+        found = forecast(run, start, self.layout_, scale=self.surrogate_.frame.scale)
+        if intervals is None or level is None:
+            return found
+        spread = intervals.spread(self.surrogate_, start.window, found.array[..., 1:, :], known)
+        return with_bounds(found, intervals, level, spread)
+
+    def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
+        """A rollout of each member of the ensemble alone, for how far they agree.
+
+        Args:
+            x0: as for `rollout`.
+            steps: how many.
+            n: how many members; None takes all.
+            inputs: as for `rollout`.
+
+        Returns:
+            As `rollout`, with a first dimension for the members: states (S, ..., steps + 1, n).
+        """
+        start, steps, known = self._given(x0, steps, inputs)
+        alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
+        alone = alone if alone and self.surrogate_.frame.gain.any() else [self.surrogate_]
+        count = len(alone) if n is None else check_int("n", n, 1)
+        if count > len(alone):
+            raise InputError(
+                f"n = {count} members were asked for, but this model has {len(alone)}; fit with members={count}"
+            )
+        runs = [self._rolled(one, start, steps, known) for one in alone[:count]]
+        outcomes = tuple(outcome for run in runs for outcome in run.outcomes)
+        together = dataclasses.replace(runs[0], states=np.stack([run.states for run in runs]), outcomes=outcomes)
+        return forecast(together, start, self.layout_, ("member",), self.surrogate_.frame.scale)
+
+    def predict(self, x: Any, inputs: Any = None) -> Any:
+        """One step: the state after each of `x`, of the same kind; `x` and `inputs` as for `rollout`, NaN stays NaN."""
+        self._fitted()
+        start = read_start(x, self.layout_, self.history_, gaps=True)
+        known = self._known(inputs, 1, start)
+        return one_step(self.surrogate_.rollout(start.window, 1, known), start, self.layout_)
+
+    def invert(self, x: Any, inputs: Any = None) -> Any:
+        """One step back: the state whose successor is `x` (with a history of H states, the one before the window).
+
+        A learned step has an inverse only where it is one to one. It is sought by Newton's method in float64, and
+        refused in one sentence where that does not converge.
+        """
+        start = self._start(x)
+        known = self._known(inputs, 1, start)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = [None] * len(windows) if known is None else list(known.reshape(len(windows), -1))
+        before = [self.surrogate_.inverse(*both) for both in zip(windows, forcing, strict=True)]
+        states = np.reshape(before, (*start.lead, 1, self.layout_.size))
+        return one_step(states, start, self.layout_, ahead=-self.history_)
+
+    def coverage(self, x0: Any = None, steps: int = HORIZON, inputs: Any = None) -> Coverage | None:
+        """Where hidden positions lie among the control points along a rollout; None for a model without lenses.
+
+        The same on the training data is `report_.coverage`.
+        """
+        from lln.forecaster.scoring.evaluation import visited
+
+        start, steps, known = self._given(x0, steps, inputs)
+        windows = start.window.reshape(-1, *start.window.shape[-2:])
+        forcing = None if known is None else known.reshape(len(windows), steps, -1)
+        predicted = self.surrogate_.rollout(windows, steps, forcing)
+        return self._coverage(visited(self.surrogate_.frame, windows, predicted, forcing))
+
+    @property
+    def input_columns_(self) -> tuple[str, ...]:
+        """Names of the input columns of one step: the known inputs, then each of them one step before, and so on."""
+        self._fitted()
+        return lagged_names(self.input_names_, self.input_lags_) if self.input_lags_ else self.input_names_
+
+    @property
+    def parameters_(self) -> int:
+        """Numbers that were fitted: of all networks and, where there is one, the linear part."""
+        self._fitted()
+        return self.report_.parameters
+
+    def summary(self, width: int = WIDTH) -> str:
+        """The data, the choices and the held-out errors of the fit, as text of at most `width` columns."""
+        self._fitted()
+        flow, width = getattr(self.surrogate_.frame, "flow", None), check_int("width", width, 40)
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, flow, width)
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
+        """Write the step for other programs, run it there, and return its difference from the float64 rollout.
+
+        Args:
+            path: a file ending in .onnx or .pt2, or a folder for C.
+            format: "onnx", "torch" or "c"; None goes by the ending of `path`.
+            **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
+        """
+        self._fitted()
+        kind = export_format(path, format)
+        options["window"] = self.last_window_
+        if kind == "torch":
+            from lln.export.torch import export_torch
+
+            return export_torch(self.surrogate_, path, **options)
+        options |= {"names": self.names_, "input_names": self.input_columns_}
+        if kind == "onnx":
+            from lln.export.onnx import export_onnx
+
+            return export_onnx(self.surrogate_, path, **options)
+        from lln.export.c.export import export_c
+
+        return export_c(self.surrogate_, path, **options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "surrogate_")
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this LensForecaster has not learned anything yet; call fit first, or lln.load a file")
+
+    def _start(self, x0: Any) -> Start:
+        self._fitted()
+        if x0 is None:
+            return Start(self.last_window_, time=self.last_time_)
+        return read_start(x0, self.layout_, self.history_)
+
+    def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:
+        """The start of a rollout, its length and its known inputs, checked."""
+        start, steps = self._start(x0), check_int("steps", steps, 1)
+        present = Present(self.last_time_, self.report_.last_inputs) if x0 is None else None
+        return start, steps, self._known(inputs, steps, start, present)
+
+    def _known(self, inputs: Any, steps: int, start: Start, present: Present | None = None) -> Array | None:
+        """The known inputs of each step with their lags; None for a model without inputs."""
+        if inputs is None and not self.input_names_:
+            return None
+        return read_inputs(inputs, self.layout_, steps, start.lead, present, self.input_lags_)
+
+    def _rolled(self, surrogate: Any, start: Start, steps: int, known: Array | None) -> Any:
+        window, region = start.window, self.region_
+        found = surrogate.track(window, steps, known, region)
+        if found is None:
+            after = surrogate.rollout(window, steps, known)
+            return judge(np.concatenate([window[..., -1:, :], after], axis=-2), region=region)
+        states = found.states.reshape(*start.lead, steps + 1, window.shape[-1])
+        return marked(states, found.marks)
+
+    def _coverage(self, features: Array) -> Coverage | None:
+        frame, members = self.surrogate_.frame, self.surrogate_.members
+        lenses = [member for member in members if isinstance(member, LensNetwork | FieldLensNetwork)]
+        if not (lenses and frame.gain.any()):
+            return None
+        return coverage_of(lenses, features, getattr(frame, "static", None))
+
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
         """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""
         return 1.0 - self.evaluate(trajectories, baselines=None, **data).nmse
@@ -365,3 +641,175 @@ def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[st
                 f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
             )
     return options
+
+
+def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """The format of an export: the given one, or that of the ending of `path`."""
+    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+    if kind is None:
+        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
+    return kind
+
+
+FORMAT = 2  # 2 adds polynomials, flow and bounds
+KIND = "forecaster"
+_HEADER_BYTES = 64 << 20
+Tensors = dict[str, np.ndarray[Any, Any]]
+Entry = tuple[str, tuple[int, ...], int, int]  # of a tensor: its dtype, shape, first and last byte
+_DTYPES = {name: np.dtype(kind) for name, kind in {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}.items()}
+
+
+def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted forecaster to `path`."""
+    from safetensors.numpy import save as as_bytes
+
+    forecaster._fitted()
+    surrogate = forecaster.surrogate_
+    target = Path(path)
+    header = {
+        "format": FORMAT,
+        "kind": KIND,
+        "lln": __version__,
+        "versions": {"torch": str(torch.__version__), "numpy": np.__version__},
+        "parameters": forecaster.get_params(),
+        "recipe": forecaster.recipe_.record(),
+        **surrogate.record(),
+        "data": forecaster.layout_.record(),
+        "training": forecaster.training_.record(),
+        "last_time": forecaster.last_time_,
+        "report": forecaster.report_.record(),
+    }
+    training = forecaster.training_
+    tensors = {**surrogate.arrays(), "last_window": forecaster.last_window_, "training.marks": training.marks}
+    if training.choosing is not None:
+        tensors["training.choosing"] = training.choosing.marks
+    content = as_bytes(
+        {name: np.ascontiguousarray(value) for name, value in tensors.items()},
+        metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
+    )
+    with whole_file(target) as partial:
+        partial.write_bytes(sealed(content))
+    return target
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, which people hand over as parameters, as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InputError(
+        f"a parameter of type {type(value).__name__} cannot be written to a model file; give plain numbers"
+    )
+
+
+def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LensForecaster:
+    """The forecaster that `save` wrote to `path`, ready to use, its networks on `device`."""
+    place, tensors = Path(path), Tensors()
+    header, listing, begin = _head(place)
+    with place.open("rb") as file:
+        for name, (dtype, shape, first, last) in listing.items():
+            file.seek(begin + first)
+            # Sizes were held against the file's length, so this reads no more than there is.
+            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
+    try:
+        return _forecaster(header, tensors, torch.device(device))
+    except InputError as error:
+        raise InputError(f"{place}: {error}", topic=error.topic) from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise InputError(
+            f"{place}: its parts do not fit together ({type(error).__name__}: {reason(error)}); save the model again"
+        ) from error
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header of a model file as plain values, without reading its tensors."""
+    return _head(Path(path))[0]
+
+
+def _head(path: Path) -> tuple[dict[str, Any], dict[str, Entry], int]:
+    """The lln header, every tensor's place, and where tensors begin."""
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {what}; expected a model written by lln fit or lln.save")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
+            raise _not_a_model(path, "not a whole model file; it was cut short, or it is something else")
+        text = file.read(length)
+    try:
+        outer = json.loads(text)
+        listing = {name: _entry(entry, size - 8 - length) for name, entry in outer.items() if name != "__metadata__"}
+        metadata = outer.get("__metadata__") or {}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = f"not a whole model file ({reason(error)}); it was cut short, or it is something else"
+        raise _not_a_model(path, why) from error
+    if not isinstance(metadata, dict) or "lln" not in metadata:
+        raise _not_a_model(path, "a safetensors file, but not one that lln wrote; it holds no lln configuration")
+    spans = sorted((first, last) for _, _, first, last in listing.values())
+    if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
+        why = "not a whole model file; its tensors and its length do not agree, was it cut short?"
+        raise _not_a_model(path, why)
+    header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
+    if broken(path, metadata, "lln"):
+        raise _not_a_model(path, f"not a whole model file; {BROKEN}, so save the model again")
+    return header, listing, 8 + length
+
+
+def _not_a_model(path: Path, why: str) -> InputError:
+    return InputError(f"{path}: {why}", topic="not-a-model")
+
+
+def _entry(entry: Any, room: int) -> Entry:
+    """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
+    dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    if dtype not in _DTYPES:
+        raise ValueError(f"a tensor of kind {dtype!r}")
+    if not all(type(number) is int and number >= 0 for number in (*shape, first, last)):
+        raise ValueError("a tensor's size is not a whole number")
+    if last > room or last - first != math.prod(shape) * _DTYPES[dtype].itemsize:
+        raise ValueError("a tensor is longer than the file")
+    return dtype, shape, first, last
+
+
+def _checked(path: Path, text: Any) -> dict[str, Any]:
+    """The lln header as data of a format that this version reads."""
+    try:
+        header: dict[str, Any] = json.loads(text)
+        number, writer = int(header["format"]), str(header["lln"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path}: its lln configuration is damaged ({reason(error)}); save the model again") from error
+    if header.get("kind") != KIND:
+        raise InputError(f"{path}: it holds a network alone, not a forecaster; open it with lln.models.load_model")
+    if number > FORMAT:
+        raise InputError(
+            f"{path}: written by lln {writer} in format {number}, this lln {__version__} reads up to format {FORMAT}; "
+            "update lln",
+            topic="newer",
+        )
+    if number < 1:
+        raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")
+    return header
+
+
+def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) -> LensForecaster:
+    """Formats 1 and 2."""
+    layout = Layout.from_record(header["data"])
+    if layout.space and layout.size != len(layout.channels) * math.prod(layout.space):
+        raise ValueError(f"{layout.size} coordinates do not fill a grid of {layout.space}")
+    surrogate = step_of(header, tensors, device)
+    report = FitReport.from_record(header["report"])
+    sizes = (surrogate.frame.size, surrogate.frame.inputs)
+    if sizes != (layout.size, len(layout.input_names) * (1 + report.input_lags)) or report.input_lags < 0:
+        raise ValueError(f"a step of {sizes[0]} coordinates and {sizes[1]} inputs does not fit the data")
+    if getattr(surrogate.frame, "space", layout.space) != layout.space:
+        raise ValueError(f"a step on a grid of {surrogate.frame.space} for data on a grid of {layout.space}")
+    given = dict(header["parameters"])
+    given["optical_length"] = given.pop("horizon", None) or given.get("optical_length")  # files up to November 2026
+    forecaster = LensForecaster(**{**given, "device": str(device)})
+    window = tensors["last_window"]
+    if window.shape != (surrogate.frame.history, layout.size):
+        raise ValueError(f"last_window has shape {window.shape}")
+    marks = (tensors["training.marks"], tensors.get("training.choosing"))
+    training = TrainingFingerprint.from_record(header["training"], *marks)
+    recipe = Recipe.from_record(header["recipe"])
+    return forecaster.assemble(surrogate, recipe, report, layout, training, window, float(header["last_time"]))

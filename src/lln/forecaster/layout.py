@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.core.table import human_time, plain
-from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
-from lln.data.series import Series
+from lln.data.read.formats import as_dataset
+from lln.data.series import Dataset, Series
 from lln.step.frame import Array
 
 _SHOWN = 6
@@ -31,32 +31,22 @@ _MOST = 16384
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How a flat state vector of n coordinates is to be read.
+    """How a flat state vector of n coordinates is to be read."""
 
-    Attributes:
-        names: of the n coordinates.
-        dt: time between neighbouring states.
-        space: grid shape, () for plain states; then n = channels * prod(space), in the order channel, then space.
-        channels: names of the fields on the grid; () for plain states.
-        coords: positions along each direction of space, keyed by its name, in order.
-        input_names: of the m known inputs.
-        time_name: what the data calls time.
-        units: by name of coordinate, channel, direction or time, where the data told them.
-        source: what the data came from, in words.
-        frequency: step of the calendar as a pandas offset alias, None for steps of equal length.
-        time_zone: name of the zone in which tables of a forecast give their dates; empty for dates without one, in UTC.
-    """
-
-    names: tuple[str, ...]
-    dt: float
+    names: tuple[str, ...]  #: of the n coordinates.
+    dt: float  #: time between neighbouring states.
+    #: grid shape, () for plain states; then n = channels * prod(space), in the order channel, then space.
     space: tuple[int, ...] = ()
-    channels: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()  #: names of the fields on the grid; () for plain states.
+    #: positions along each direction of space, keyed by its name, in order.
     coords: Mapping[str, Array] = field(default_factory=dict)
-    input_names: tuple[str, ...] = ()
-    time_name: str = "time"
+    input_names: tuple[str, ...] = ()  #: of the m known inputs.
+    time_name: str = "time"  #: what the data calls time.
+    #: by name of coordinate, channel, direction or time, where the data told them.
     units: Mapping[str, str] = field(default_factory=dict)
-    source: str = "array"
-    frequency: str | None = None
+    source: str = "array"  #: what the data came from, in words.
+    frequency: str | None = None  #: step of the calendar as a pandas offset alias, None for steps of equal length.
+    #: name of the zone in which tables of a forecast give their dates; empty for dates without one, in UTC.
     time_zone: str = ""
 
     @property

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lln.core.errors import InputError, check_int, finite
-from lln.core.seeding import subseed
 from lln.fit.closed.bases import LensBasis, drawn_lenses
 from lln.fit.closed.forms import SCALES
 from lln.fit.closed.ridge import RIDGES, RidgePath
 from lln.step.frame import Array
+from lln.train.batches import subseed
 
 _BLOCK = 4096
 _OPERATIONS = 6e9

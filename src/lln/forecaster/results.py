@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-    from lln.forecaster.fitted import FittedForecaster
+    from lln.forecaster.forecaster import LensForecaster
 
 
 STATE = "__coordinate__"  # dimension of an xarray object along which the variables of a Dataset lie
@@ -35,23 +35,16 @@ STATE = "__coordinate__"  # dimension of an xarray object along which the variab
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Windows of states, and how they were given, so that an answer can have the same form.
+    """Windows of states, and how they were given, so that an answer can have the same form."""
 
-    Attributes:
-        window: (..., H, n) in float64, oldest first.
-        kind: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
-        time: of the present state, a number or a date, or one for each start; None if nobody told.
-        template: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the
-            state's; for a table None.
-        name: of the single variable of an xarray Dataset that holds the whole state.
-        zone: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
-    """
-
-    window: Array
-    kind: str = "flat"
-    time: Any = None
+    window: Array  #: (..., H, n) in float64, oldest first.
+    kind: str = "flat"  #: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
+    time: Any = None  #: of the present state, a number or a date, or one for each start; None if nobody told.
+    #: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the state's; for
+    #: a table None.
     template: Any = None
-    name: str | None = None
+    name: str | None = None  #: of the single variable of an xarray Dataset that holds the whole state.
+    #: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
     zone: str | None = None
 
     @property
@@ -327,7 +320,7 @@ def _lead_names(count: int, extra: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def rollout_data(
-    forecaster: FittedForecaster,
+    forecaster: LensForecaster,
     given: Dataset | None,
     steps: int,
     sample: bool = False,
@@ -388,7 +381,7 @@ def rollout_data(
     return _dataset(forecaster, series, given, names_of), shifted, run
 
 
-def _first_rows(given: Dataset, forecaster: FittedForecaster, steps: int) -> tuple[Any, Any]:
+def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:
     """The first R states of each trajectory, (B, R, n), and the inputs of the steps after them, (B, L + steps, m).
 
     R is as many as the model looks at, or those before which L earlier inputs are known.
@@ -428,7 +421,7 @@ def _where(given: Dataset, one: Series) -> str:
     return f"{given.source}:" if one.name == Path(given.source).name else f"{given.source}: {one.name}"
 
 
-def _needs_inputs(forecaster: FittedForecaster, steps: int, where: str = "") -> Exception:
+def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Exception:
     names = ", ".join(forecaster.input_names_)
     return InputError(
         f"{where}this model needs its known inputs ({names}) at each step; give --future FILE of inputs, or "
@@ -438,7 +431,7 @@ def _needs_inputs(forecaster: FittedForecaster, steps: int, where: str = "") -> 
 
 
 def _dataset(
-    forecaster: FittedForecaster, series: list[Series], given: Dataset | None, names: tuple[str, ...]
+    forecaster: LensForecaster, series: list[Series], given: Dataset | None, names: tuple[str, ...]
 ) -> Dataset:
     layout = forecaster.layout_
     units = {"time" if name == layout.time_name else name: unit for name, unit in layout.units.items()}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.dataset import Dataset, as_dataset
 from lln.data.interpret.calendar import dates_of, step_numbers
+from lln.data.read.formats import as_dataset
+from lln.data.series import Dataset
 from lln.data.stream import lagged_rows
 from lln.forecaster.layout import Layout
 from lln.forecaster.results import STATE, Start

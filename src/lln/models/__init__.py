@@ -3,11 +3,10 @@
 from lln.models.base import StateNetwork
 from lln.models.comparators import LayerScaleMLP, PlainMLP, ResidualBatchNormMLP, ResidualMLP, ScaledResidualMLP
 from lln.models.counting import Cost, comparator_cost, field_cost, lens_cost
-from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, NETWORKS, build
+from lln.models.factory import COMPARATORS, FIELD_MODELS, MODELS, NETWORKS, LensEnsemble, build
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.models.files import load_model, save_model
 from lln.models.lens import LensNetwork, Rays
-from lln.models.stacked import LensEnsemble
 from lln.models.universal import ridge_expansion, ridge_network
 
 __all__ = [

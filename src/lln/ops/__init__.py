@@ -2,8 +2,19 @@
 
 from lln.ops import backends, reference
 from lln.ops.cpu.backend import checked_threads
-from lln.ops.rollout import Networks, Scaling, rollout
-from lln.ops.step_program import Flow, LensBlock, Polynomial, StepProgram, Track, marked, roll, track
+from lln.ops.rollout import (
+    Flow,
+    LensBlock,
+    Networks,
+    Polynomial,
+    Scaling,
+    StepProgram,
+    Track,
+    marked,
+    roll,
+    rollout,
+    track,
+)
 from lln.ops.transport import drift, explain, lens_transport
 
 dispatch = backends  # its old name: `lln.ops.dispatch.registry` still works

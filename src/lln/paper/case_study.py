@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
 from lln.models import LensNetwork, PlainMLP
 from lln.models.base import StateNetwork
 from lln.paper.expand import LENS_CONSTANTS
 from lln.paper.run import lens_network
+from lln.train.batches import subseed
 
 KIND = "case-study"
 DATA_SEED, MODEL_SEED = 0, 0

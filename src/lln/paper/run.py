@@ -22,8 +22,8 @@ from lln.evaluate import mse_by_step, rollout
 from lln.evaluate.rollout import Rollout
 from lln.models import LensNetwork, build
 from lln.models.base import StateNetwork
+from lln.models.factory import stack
 from lln.models.lens import COEFFICIENT_STD
-from lln.models.stacked import stack
 from lln.paper.simulators import perturbed, simulator
 from lln.paper.theory.gradients import gradient_transport
 from lln.paper.training import TrainingRecipe, train_members

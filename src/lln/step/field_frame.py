@@ -47,44 +47,27 @@ class FieldFrame:
     where `clip` keeps every channel between `low` and `high`, `hold` is zero on the points of Dirichlet sides, whose
     values are prescribed, and P takes the mean over space away where it is conserved. With conserve = "flux" the
     network's output is a flux for each direction and P its divergence first: what leaves one cell enters the next.
-
-    Attributes:
-        space: points of the grid that it was fitted on.
-        boundary: what lies beyond each side.
-        kernel: points of the linear convolution along each axis.
-        history: number of states H that a step looks at.
-        channel_mean: (C,), in the units of the data.
-        channel_scale: (C,), above zero.
-        difference_scale: (H - 1, C), in standardised units.
-        input_mean: (m,).
-        input_scale: (m,), above zero.
-        matrix: the linear convolution, (C, kernel points * (C H + m)); zeros are no linear part.
-        offset: (C,), standardised.
-        gain: what one unit of the network's output is worth, (C,), standardised. Zeros switch the network off.
-        conserve: "none", "mean" or "flux".
-        static: a fixed field (*space, s) that networks also see, standardised; None for none.
-        polynomial: of the features of a point, with weights (C, M) that all points share; None for none.
-        low: (C,), no state is below; None for no bound.
-        high: (C,), no state is above; None for no bound.
     """
 
-    space: tuple[int, ...]
-    boundary: Sides
-    kernel: tuple[int, ...]
-    history: int
-    channel_mean: Array
-    channel_scale: Array
-    difference_scale: Array
-    input_mean: Array
-    input_scale: Array
-    matrix: Array
-    offset: Array
-    gain: Array
-    conserve: str = "none"
+    space: tuple[int, ...]  #: points of the grid that it was fitted on.
+    boundary: Sides  #: what lies beyond each side.
+    kernel: tuple[int, ...]  #: points of the linear convolution along each axis.
+    history: int  #: number of states H that a step looks at.
+    channel_mean: Array  #: (C,), in the units of the data.
+    channel_scale: Array  #: (C,), above zero.
+    difference_scale: Array  #: (H - 1, C), in standardised units.
+    input_mean: Array  #: (m,).
+    input_scale: Array  #: (m,), above zero.
+    matrix: Array  #: the linear convolution, (C, kernel points * (C H + m)); zeros are no linear part.
+    offset: Array  #: (C,), standardised.
+    gain: Array  #: what one unit of the network's output is worth, (C,), standardised. Zeros switch the network off.
+    conserve: str = "none"  #: "none", "mean" or "flux".
+    #: a fixed field (*space, s) that networks also see, standardised; None for none.
     static: Array | None = field(default=None)
+    #: of the features of a point, with weights (C, M) that all points share; None for none.
     polynomial: Polynomial | None = None
-    low: Array | None = None
-    high: Array | None = None
+    low: Array | None = None  #: (C,), no state is below; None for no bound.
+    high: Array | None = None  #: (C,), no state is above; None for no bound.
 
     @property
     def channels(self) -> int:

@@ -27,14 +27,10 @@ class Polynomial:
 
     Monomial j is feature ``table[j, 1]`` times monomial ``table[j, 0]``, which comes before it, or times 1 where that
     entry is -1.
-
-    Attributes:
-        table: (M, 2).
-        weights: (n, M), from monomials to standardised increments.
     """
 
-    table: Table
-    weights: Array
+    table: Table  #: (M, 2).
+    weights: Array  #: (n, M), from monomials to standardised increments.
 
     def monomials(self, features: Array) -> Array:
         """(..., F) -> (..., M), in the order of the table."""
@@ -76,14 +72,10 @@ class Functions:
     """Functions of single variables, of a = slope * variable + shift.
 
     In the order of `KINDS`: exp(-a^2 / 2), sin(a), abs(a), tanh(a), exp(a), 1 / a, and a clipped to -1 and 1.
-
-    Attributes:
-        table: (L, 2), the variable of each function and its kind, an index into `KINDS`.
-        arguments: (L, 2), slope and shift of each function.
     """
 
-    table: Table
-    arguments: Array
+    table: Table  #: (L, 2), the variable of each function and its kind, an index into `KINDS`.
+    arguments: Array  #: (L, 2), slope and shift of each function.
 
     def __len__(self) -> int:
         return len(self.table)
@@ -117,18 +109,12 @@ class Flow:
 
     ``dz/dt = offset + polynomial([z, u, functions([z, u])])`` in standardised states z and inputs u, with the step of
     the data as the unit of time; u is held over the step.
-
-    Attributes:
-        polynomial: of the n standardised states, the m standardised inputs and the functions of them.
-        offset: (n,).
-        substeps: Runge-Kutta steps in one step of data.
-        functions: of single states or inputs; None for none.
     """
 
-    polynomial: Polynomial
-    offset: Array
-    substeps: int = 1
-    functions: Functions | None = None
+    polynomial: Polynomial  #: of the n standardised states, the m standardised inputs and the functions of them.
+    offset: Array  #: (n,).
+    substeps: int = 1  #: Runge-Kutta steps in one step of data.
+    functions: Functions | None = None  #: of single states or inputs; None for none.
 
     def words(self, degree: bool = False) -> str:
         """What it is, in words, on request with its degree."""
@@ -289,17 +275,11 @@ MOST_SUBSTEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Logarithm:
-    """Units of the logarithms of states.
+    """Units of the logarithms of states."""
 
-    Attributes:
-        mean: of the logarithms, (n,).
-        scale: of the logarithms, (n,), above zero.
-        floor: (n,), above zero, in the units of the data: what is less counts as this.
-    """
-
-    mean: Array
-    scale: Array
-    floor: Array
+    mean: Array  #: of the logarithms, (n,).
+    scale: Array  #: of the logarithms, (n,), above zero.
+    floor: Array  #: (n,), above zero, in the units of the data: what is less counts as this.
 
     def of(self, states: Array) -> Array:
         """The logarithms of states (..., n); NaN stays NaN."""
@@ -312,7 +292,7 @@ class Logarithm:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The arrays of one step; `lln.step.dense.DenseStep` computes with them.
+    """The arrays of one step; `lln.step.step.DenseStep` computes with them.
 
     With z = (x - mean) / scale, the features of a window of H states and the inputs u of the present are
 
@@ -328,41 +308,25 @@ class Frame:
     Differences carry the past, because neighbouring states are nearly equal and their difference would be lost in
     rounding. A network that predicts the next state outright is the special case matrix = [-1 0 ... 0], offset = 0,
     gain = 1.
-
-    Attributes:
-        mean: (n,), in the units of the data.
-        scale: (n,), above zero.
-        history: number of states H that a step looks at, the present one included.
-        difference_scale: d, (H - 1, n), in standardised units.
-        input_mean: (m,).
-        input_scale: (m,), above zero.
-        matrix: linear part, (n, F) with F = n H + m, from features to standardised increments.
-        offset: (n,), standardised.
-        gain: what one unit of the network's output is worth, (n,), standardised: the spread of what the linear part
-            leaves over, times the correction weight. Zeros switch the network off.
-        polynomial: of the features; None for none.
-        flow: a vector field in the standardised states and inputs; None for none.
-        part: a closed-form part of another package; None for none.
-        low: (n,), in the units of the data: no state of a rollout is below; None for no bound.
-        high: the same above.
-        logarithm: units of a step in logarithms; None for a step in states.
     """
 
-    mean: Array
-    scale: Array
-    history: int
-    difference_scale: Array
-    input_mean: Array
-    input_scale: Array
-    matrix: Array
-    offset: Array
+    mean: Array  #: (n,), in the units of the data.
+    scale: Array  #: (n,), above zero.
+    history: int  #: number of states H that a step looks at, the present one included.
+    difference_scale: Array  #: d, (H - 1, n), in standardised units.
+    input_mean: Array  #: (m,).
+    input_scale: Array  #: (m,), above zero.
+    matrix: Array  #: linear part, (n, F) with F = n H + m, from features to standardised increments.
+    offset: Array  #: (n,), standardised.
+    #: what one unit of the network's output is worth, (n,), standardised: the spread of what the linear part leaves
+    #: over, times the correction weight. Zeros switch the network off.
     gain: Array
-    polynomial: Polynomial | None = None
-    flow: Flow | None = None
-    low: Array | None = None
-    high: Array | None = None
-    part: ClosedFormPart | None = None
-    logarithm: Logarithm | None = None
+    polynomial: Polynomial | None = None  #: of the features; None for none.
+    flow: Flow | None = None  #: a vector field in the standardised states and inputs; None for none.
+    low: Array | None = None  #: (n,), in the units of the data: no state of a rollout is below; None for no bound.
+    high: Array | None = None  #: the same above.
+    part: ClosedFormPart | None = None  #: a closed-form part of another package; None for none.
+    logarithm: Logarithm | None = None  #: units of a step in logarithms; None for a step in states.
 
     @property
     def units(self) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ state; the model behind it is trained, with gradients through the rollout.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.data.stream import Pairs, pair_batches
 from lln.train.loop import Loss
@@ -32,6 +32,18 @@ StepFunction = Callable[[Sequence[Tensor], Tensor | None], Tensor]
 
 BLOCK_ROWS = 1 << 16
 _BLOCK_NUMBERS = 1 << 24
+
+
+def subseed(seed: int, *path: str | int) -> int:
+    """A 63-bit seed that depends on `seed` and every element of `path`, the same on every machine.
+
+    >>> subseed(0, "batches") == subseed(0, "batches")
+    True
+    >>> subseed(0, "batches") == subseed(1, "batches")
+    False
+    """
+    text = "\x1f".join([str(int(seed)), *map(str, path)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 class EpochBatches:
@@ -200,35 +212,26 @@ def unrolled_loss(
     return loss
 
 
+@dataclass(eq=False)
 class UnrolledBatches:
     """Batches of examples for `unrolled_loss`; every example once in an epoch, the last batch takes what is left.
 
-    Args:
-        examples: (P, H + steps, ...): H = `history` states to start from and the states that follow.
-        size: examples in one batch.
-        seeds: of orders and noise, one for each member.
-        noise: standard deviation of the noise on the first H states, in their units. Targets stay clean, so that the
-            model learns to correct small errors.
-        inputs: numbers of examples (B,) -> their known inputs (B, steps, m).
-        weights: (P,).
+    Noise is added to the first H states alone: targets stay clean, so that the model learns to correct small errors.
     """
 
-    def __init__(
-        self,
-        examples: Examples,
-        history: int,
-        size: int,
-        seeds: Sequence[int],
-        *,
-        noise: float = 0.0,
-        inputs: Callable[[Tensor], Tensor] | None = None,
-        weights: Tensor | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self.examples, self.inputs, self.weights = examples, inputs, weights
-        self.history, self.size, self.seeds, self.noise = history, size, seeds, noise
-        self.each = -(-len(examples) // size)
-        self._orders = Orders(len(examples), device)
+    examples: Examples  #: (P, H + steps, ...): H states to start from and the states that follow.
+    history: int  #: H.
+    size: int  #: examples in one batch.
+    seeds: Sequence[int]  #: of orders and noise, one for each member.
+    noise: float = 0.0  #: standard deviation of the noise, in the units of the states.
+    inputs: Callable[[Tensor], Tensor] | None = None  #: numbers of examples (B,) -> their known inputs (B, steps, m).
+    weights: Tensor | None = None  #: (P,).
+    device: torch.device | str = "cpu"  #: of the orders.
+
+    def __post_init__(self) -> None:
+        """Count the batches of an epoch."""
+        self.each = -(-len(self.examples) // self.size)
+        self._orders = Orders(len(self.examples), self.device)
 
     def __call__(self, update: int) -> list[Tensor | None]:
         """States, inputs and weights of update number `update`, the members first."""

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import InputError
-from lln.core.seeding import subseed
 from lln.models import LensEnsemble, LensNetwork, build
 from lln.models.base import StateNetwork
-from lln.models.stacked import Ensemble, GenericEnsemble, stack, with_values
-from lln.train.batches import Batches, EpochBatches
-from lln.train.checkpoint import Checkpoint
+from lln.models.factory import Ensemble, GenericEnsemble, stack, with_values
+from lln.train.batches import Batches, EpochBatches, subseed
 from lln.train.fit import TrainConfig, options_of, schedule_of
-from lln.train.loop import Progress, Schedule, State, Trainer, UpdateOptions, one_thread
+from lln.train.loop import Checkpoint, Progress, Schedule, State, Trainer, UpdateOptions, one_thread
 
 Mask = NDArray[np.bool_]
 

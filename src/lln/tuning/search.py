@@ -20,14 +20,15 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, positive
-from lln.core.seeding import subseed
 from lln.core.table import Table
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
-from lln.data.dataset import Dataset, as_dataset
+from lln.data.read.formats import as_dataset
+from lln.data.series import Dataset
 from lln.fit.learn import learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
 from lln.forecaster.forecaster import LensForecaster, keyword_options
+from lln.train.batches import subseed
 from lln.tuning import storage as store
 
 OBJECTIVES = ("rollout", "parameters", "latency")

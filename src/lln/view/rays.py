@@ -11,8 +11,8 @@ from lln.core.errors import InputError
 from lln.models import LensNetwork, Rays
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.ops.reference import lens_field
-from lln.step.base import AnyStep
 from lln.step.frame import Array
+from lln.step.step import AnyStep
 from lln.view.drawing import Bench
 
 SAMPLES = 241

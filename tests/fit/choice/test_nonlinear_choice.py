@@ -9,7 +9,7 @@ from lln.fit.choice.models import Choice, best_forms, where_it_counts
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
-from lln.train.checkpoint import Checkpoint
+from lln.train.loop import Checkpoint
 
 
 def test_folds_with_few_rows_do_not_judge_a_nonlinear_part(monkeypatch):

@@ -14,7 +14,7 @@ from lln.fit.choice.noise_and_seasons import seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.step.dense import DenseStep
+from lln.step.step import DenseStep
 
 
 def dataset(values):

@@ -13,8 +13,8 @@ from lln.fit.closed.forms import ClosedForms, _safe_margin
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import Preparer
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Polynomial, monomial_table
+from lln.step.step import DenseStep
 
 RNG = np.random.default_rng(2)
 

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.fit.choice.holdout import folds
 from lln.fit.fields.data import empty_frame, grid_of
 from lln.fit.fields.judge import BEYOND, FieldJudge

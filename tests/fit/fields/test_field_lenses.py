@@ -8,7 +8,7 @@ import torch
 from exported_fields import field_of
 
 import lln
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.fit.fields.lenses import LensChoice, LensRegression, solve_lenses
 from lln.fit.fields.recipe import FieldOptions, fit_field_surrogate
 from lln.fit.options import Recipe

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.fit.fields.closed import PatchRegression
 from lln.fit.fields.recipe import FieldOptions, fit_field_surrogate
 from lln.fit.options import Recipe

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.fit.fields.closed import Linear
 from lln.fit.fields.data import conserves, grid_of
 from lln.fit.fields.judge import Stay
@@ -125,7 +125,7 @@ def test_trained_at_64_points_it_rolls_out_at_128(shock):
 
 
 def test_a_killed_fit_goes_on_to_the_same_result(tmp_path, monkeypatch):
-    from lln.train import checkpoint as kept
+    from lln.train import loop as kept
 
     monkeypatch.setattr(kept, "EVERY", 0.0)
     data = as_dataset(list(burgers(6, 24, 12)), grid=(24,), dt=0.02)

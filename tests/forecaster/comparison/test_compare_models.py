@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from lln.core.errors import InputError
-from lln.data.dataset import simulated
 from lln.data.series import Dataset, Series
+from lln.data.trajectory import simulated
 from lln.fit.fitter import Recipe
 from lln.forecaster.comparison.compare import ALL, SIMPLE, compare
 from lln.forecaster.comparison.result import Comparison, Score

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lln
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.stream import moments
 from lln.fit.closed.linear import units_of, units_of_moments
 from lln.forecaster.comparison.competitors import DENSE_COORDINATES, LINEAR_COORDINATES, fit_reference, too_large

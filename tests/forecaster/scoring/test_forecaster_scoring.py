@@ -7,7 +7,7 @@ import torch
 from forecasters import QUICK, fitted, forced, lorenz
 
 from lln import InputError, LensForecaster
-from lln.data.dataset import as_dataset
+from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
 from lln.evaluate import normalized_mse, valid_prediction_steps
 from lln.forecaster.layout import TrainingFingerprint

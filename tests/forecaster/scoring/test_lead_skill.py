@@ -11,7 +11,7 @@ import lln
 from lln import InputError, LensForecaster
 from lln.core.table import human_time
 from lln.data.series import Dataset, Series
-from lln.forecaster.scoring.lead_skill import MODEL, lead_skill
+from lln.forecaster.scoring.evaluation import MODEL, lead_skill
 from lln.forecaster.scoring.lyapunov import growth_rate
 from lln.forecaster.scoring.scored_rows import rolling_origins, unmarked
 from lln.systems import preset, rk4_step

@@ -8,8 +8,8 @@ from lln.evaluate import LyapunovSpectrum, lyapunov_spectrum
 from lln.forecaster.references.simple import LinearReference
 from lln.forecaster.scoring.lyapunov import learned_lyapunov, lyapunov_table, spectra_beside
 from lln.models import build
-from lln.step.dense import DenseStep
 from lln.step.frame import Frame
+from lln.step.step import DenseStep
 from lln.systems import preset, simulate
 
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.data.dataset import Dataset, Series
 from lln.data.read.formats import read, write
+from lln.data.series import Dataset, Series
 from lln.systems import (
     EVERY_PRESET,
     FIELD_PRESETS,

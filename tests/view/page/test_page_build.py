@@ -12,13 +12,12 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
-from lln.step.dense import DenseStep
 from lln.step.frame import Frame, Polynomial
+from lln.step.step import DenseStep
 from lln.systems import preset
 from lln.view.page import build_page
 from lln.view.page.equations import polynomial_field
-from lln.view.page.payload import packed, quantised
-from lln.view.page.runs import COARSE, EXACT, FINE, ROWS, runs_of
+from lln.view.page.payload import COARSE, EXACT, FINE, ROWS, packed, quantised, runs_of
 
 LORENZ = Layout(("x", "y", "z"), 0.01)
 

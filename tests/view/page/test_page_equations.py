@@ -7,12 +7,12 @@ import pytest
 from lln.data.series import Series
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Frame, Functions, Polynomial, monomial_table
+from lln.step.step import DenseStep
 from lln.systems import preset
 from lln.view.page import build_page, equations
+from lln.view.page.build import _closed_forms
 from lln.view.page.equations import equations_of, polynomial_field
-from lln.view.page.numbers import _closed_forms
 
 N = 3
 

@@ -9,7 +9,7 @@ from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
 from lln.systems import preset, simulate
 from lln.view.page import build_page
-from lln.view.page.runs import Run
+from lln.view.page.payload import Run
 
 pytestmark = needs_browser
 

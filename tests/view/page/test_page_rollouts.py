@@ -12,8 +12,8 @@ from lln.data.series import Series
 from lln.export.parts import Probe
 from lln.forecaster.layout import Layout
 from lln.models import LensNetwork
-from lln.step.dense import DenseStep
 from lln.step.frame import Flow, Frame, Functions, Polynomial, monomial_table
+from lln.step.step import DenseStep
 from lln.view.page import build_page
 
 pytestmark = needs_browser

@@ -1,4 +1,4 @@
-"""Files of trajectories, by suffix: the registry of formats, and reading and writing with them.
+"""Whatever holds trajectories, as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
 
 A package outside adds a format with an entry point in the group `lln.formats`, named by its suffix, or in a running
 program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))`.
@@ -11,8 +11,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -26,9 +26,10 @@ from lln.core.errors import InputError, ask_for_memory, reason
 from lln.core.registry import Registry
 from lln.core.safe_files import refuse_missing, whole_file
 from lln.core.table import cell
+from lln.data.interpret.arrays import as_array, nested_numbers, shares
 from lln.data.interpret.calendar import dates_of
 from lln.data.interpret.description import Choices
-from lln.data.interpret.interpret import interpret
+from lln.data.interpret.interpret import interpret, join
 from lln.data.interpret.tables import INPUT, WEIGHT
 from lln.data.interpret.variables import ATTRIBUTE
 from lln.data.read import sandbox
@@ -36,11 +37,111 @@ from lln.data.read.csv import read_csv
 from lln.data.read.hdf5 import HDF5_MAGIC, NETCDF3_MAGIC
 from lln.data.read.store import NPY_MAGIC, ZIP_MAGIC, ReadTable, Store, check_memory, open_npy, open_npz, xarray_store
 from lln.data.series import Dataset, Series
+from lln.data.trajectory import Trajectory
 
-__all__ = ["FORMATS", "Format", "read", "write"]
+__all__ = ["FORMATS", "Format", "as_dataset", "read", "write"]
 
 CHUNK = 1 << 20  # bytes
 LONGEST = 30_000  # characters of names that fit beside a file's data; HDF5 has room for 64 kB
+
+
+def as_dataset(
+    x: Any,
+    *,
+    dt: float | None = None,
+    inputs: Any = None,
+    weights: Any = None,
+    names: Sequence[str] | None = None,
+    grid: Any = None,
+    time: Any = None,
+    states: str | Sequence[str] | None = None,
+    trajectory: str | None = None,
+    resample: bool = False,
+) -> Dataset:
+    """Trajectories from whatever holds them.
+
+    Args:
+        x: an array (time, n), (time,) for one column, or (trajectories, time, n), a list of arrays (time, n) of any
+            lengths, an xarray object, a DataFrame, a `Trajectory`, a path or a list of paths, or a list of these. A
+            `Dataset` is returned as it is.
+        dt: time between rows; found from the times if there are any, else 1.
+        inputs: known forcing or parameters. For arrays: (time, m), or (m,) if constant, for one trajectory, a list of
+            these for several, or a mapping from names to such. For files, frames and xarray: names of variables.
+        weights: how much each row counts: (time,), a list of these for several trajectories, or a variable's name.
+        names: a name for each column.
+        grid: for states that are fields: lengths of the grid, or positions along each dimension, or a mapping from
+            names of dimensions to positions. Columns run through the fields, then through space in C order.
+        time: for arrays: the times of the rows, or the axis of time (0 or 1) where rows and columns could be mistaken.
+            For files, frames and xarray: the name of time, or the axis where a file has no names for axes and no times.
+        states: name or names of the variables or columns that are the state.
+        trajectory: name of the dimension or column that separates trajectories.
+        resample: interpolate uneven times onto an even grid instead of refusing them.
+    """
+    if isinstance(x, Dataset):
+        return x
+    choices = Choices(dt, inputs, weights, names, grid, time, states, trajectory, resample)
+    if isinstance(x, (str, os.PathLike)):
+        return read(x, **vars(choices))
+    if isinstance(x, Trajectory):
+        return _of_trajectory(x)
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "xarray":
+        return interpret(_of_xarray(x), choices)
+    if kind == "pandas":
+        return interpret(ReadTable(x), choices)
+    if isinstance(x, Mapping):
+        raise InputError(
+            "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
+        )
+    if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
+        return _of_list(list(x), vars(choices))
+    if states is not None or trajectory is not None:
+        raise InputError(
+            "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
+        )
+    return interpret(as_array(x), choices)
+
+
+def _of_xarray(x: Any) -> Store:
+    if hasattr(x, "to_dataset") and not hasattr(x, "data_vars"):
+        x = x.to_dataset(name=str(x.name or "states"))
+    if not hasattr(x, "data_vars"):
+        raise InputError(f"{type(x).__name__} of xarray is not read as trajectories; give a DataArray or a Dataset")
+    return xarray_store(x, "xarray")
+
+
+def _of_trajectory(x: Trajectory) -> Dataset:
+    plain = Dataset((Series(x.states, name=x.name),), x.dt, x.names, source=x.name)
+    if x.grid is None:
+        return plain
+    channel = x.names[0].rstrip("0123456789") or "states"
+    return replace(plain, space=(x.size,), channels=(channel,), coords={"x": np.asarray(x.grid)})
+
+
+def _of_list(items: list[Any], options: dict[str, Any]) -> Dataset:
+    """A list of trajectories, each with its own share of what was given for all."""
+    split = {key: shares(key, options[key], len(items)) for key in ("inputs", "weights", "time")}
+    parts = []
+    for index, item in enumerate(items):
+        mine = options | {key: share[index] for key, share in split.items()}
+        plain = not isinstance(item, (str, os.PathLike, Trajectory, Dataset))
+        part = as_dataset(_list_item(item, index, mine["grid"]) if plain else item, **mine)
+        if part.source == "array":
+            part = replace(part, series=tuple(replace(one, name=f"trajectory {index}") for one in part.series))
+        parts.append(part)
+    return join(parts)
+
+
+def _list_item(item: Any, index: int, grid: Any) -> Any:
+    if type(item).__module__.partition(".")[0] in ("xarray", "pandas"):
+        return item
+    array = as_array(item)
+    if grid is None and len(array.shape) not in (1, 2):
+        raise InputError(
+            f"trajectory {index} of the list must have shape (time, n) or (time,), got {array.shape}; fields need grid="
+        )
+    # One more axis in front says that this is one trajectory, so that (time, channels, x) is not misread.
+    return array[None] if isinstance(array, np.ndarray) and len(array.shape) > 2 else array
 
 
 def to_xarray(dataset: Dataset) -> Any:

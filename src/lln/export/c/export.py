@@ -34,8 +34,8 @@ from lln.export.c.source import (
     table,
 )
 from lln.export.parts import DenseStack, Difference, LensStack, Probe, Stack, field_stacks, stacks
-from lln.step.base import AnyStep
 from lln.step.frame import Array, Frame
+from lln.step.step import AnyStep
 
 
 @dataclass(frozen=True, eq=False)

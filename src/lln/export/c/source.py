@@ -31,17 +31,11 @@ FrameT = TypeVar("FrameT", Frame, FieldFrame)
 
 @dataclass(frozen=True, eq=False)
 class Model(ABC, Generic[FrameT]):
-    """What is written in C.
+    """What is written in C."""
 
-    Attributes:
-        name: stem of all names.
-        precision: C type of weights and lenses.
-        frame: units, history, inputs and linear part.
-    """
-
-    name: str
-    precision: str
-    frame: FrameT
+    name: str  #: stem of all names.
+    precision: str  #: C type of weights and lenses.
+    frame: FrameT  #: units, history, inputs and linear part.
 
     @abstractmethod
     def sizes(self) -> list[Size]:

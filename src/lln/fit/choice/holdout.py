@@ -14,9 +14,8 @@ import numpy as np
 
 from lln.core.errors import InputError
 from lln.data.series import HORIZON, Dataset
-from lln.step.base import AnyStep
-from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.step.step import AnyStep, DenseStep
 
 LEAST, WORST = 1e-24, 1e3  # below the first all are perfect, above the second all are lost
 LOST = 0.3  # a normalised mean square error from which on a rollout is no forecast

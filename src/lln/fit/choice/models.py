@@ -20,10 +20,9 @@ from lln.fit.closed.linear import EXACT_BELOW
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice, PreparedData, Preparer
-from lln.models.stacked import Ensemble
-from lln.step.base import roll
-from lln.step.dense import DenseStep
+from lln.models.factory import Ensemble
 from lln.step.frame import Array, Frame
+from lln.step.step import DenseStep, roll
 from lln.train.batches import Batches
 from lln.train.ensemble import ReadoutFit, Shape, Trained, join
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, rolling
-from lln.step.dense import DenseStep
 from lln.step.frame import Array
+from lln.step.step import DenseStep
 
 ORDERS = range(2, 7)
 _ROWS = 20_000  # that are looked at

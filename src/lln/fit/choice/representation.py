@@ -18,8 +18,8 @@ from lln.fit.defaults import VALIDATION
 from lln.fit.options import Fit, FitReport, Recipe
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import LINEAR, MODEL, Skill
-from lln.step.base import AnyStep
 from lln.step.frame import Array, Logarithm
+from lln.step.step import AnyStep
 
 _SHORTEST, _FEWEST = 4, 6  # steps of a season, and seasons
 _SLOPES = (0.5, 1.5)  # of the logarithm of the swing against that of the level

@@ -31,8 +31,8 @@ from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.prepare import PreparedData
 from lln.models.lens import LensNetwork
 from lln.ops import reference
-from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame, Polynomial, monomial_table
+from lln.step.step import DenseStep
 
 WIDEST = 1200  # rays of a lens network
 MOST_ROWS = 24_000  # pairs that a closed form is solved from at most
@@ -41,29 +41,17 @@ _STREAMED_ROWS = 6000  # of data that does not fit into memory
 
 @dataclass(frozen=True)
 class ClosedChoice:
-    """One closed form with all that is needed to solve it again.
+    """One closed form with all that is needed to solve it again."""
 
-    Attributes:
-        kind: "polynomial", "flow", "lens", or the name of a part of another package.
-        history: states that it looks at.
-        ridge: relative to the largest squared singular value.
-        degree: of a polynomial or of a vector field.
-        scale: of the embedding of a lens network.
-        width: rays of a lens network.
-        lags: whether the embedding is drawn for past states rather than for differences between them.
-        factors: of trained lenses (see `projection`); none where lenses are as drawn.
-        flow: the other settings of a vector field.
-    """
-
-    kind: str
-    history: int
-    ridge: float
-    degree: int = 0
-    scale: float = 0.0
-    width: int = 0
-    lags: bool = False
-    factors: tuple[float, ...] = ()
-    flow: FlowChoice | None = None
+    kind: str  #: "polynomial", "flow", "lens", or the name of a part of another package.
+    history: int  #: states that it looks at.
+    ridge: float  #: relative to the largest squared singular value.
+    degree: int = 0  #: of a polynomial or of a vector field.
+    scale: float = 0.0  #: of the embedding of a lens network.
+    width: int = 0  #: rays of a lens network.
+    lags: bool = False  #: whether the embedding is drawn for past states rather than for differences between them.
+    factors: tuple[float, ...] = ()  #: of trained lenses (see `projection`); none where lenses are as drawn.
+    flow: FlowChoice | None = None  #: the other settings of a vector field.
 
     def record(self) -> dict[str, Any]:
         """As plain values, for the report."""
@@ -141,15 +129,10 @@ class FeatureRows:
 
 @dataclass(frozen=True, eq=False)
 class PolynomialBasis:
-    """All monomials of degree 2 to `degree` in some features.
+    """All monomials of degree 2 to `degree` in some features."""
 
-    Attributes:
-        factors: the features that are multiplied.
-        degree: the highest.
-    """
-
-    factors: tuple[int, ...]
-    degree: int
+    factors: tuple[int, ...]  #: the features that are multiplied.
+    degree: int  #: the highest.
 
     @property
     def size(self) -> int:
@@ -172,13 +155,9 @@ class PolynomialBasis:
 
 @dataclass(frozen=True, eq=False)
 class LensBasis:
-    """The positions of rays behind drawn lenses: a lens network whose readout is solved, not trained.
+    """The positions of rays behind drawn lenses: a lens network whose readout is solved, not trained."""
 
-    Attributes:
-        network: F -> n, in float64, drawn.
-    """
-
-    network: LensNetwork
+    network: LensNetwork  #: F -> n, in float64, drawn.
 
     @torch.no_grad()
     def columns(self, features: Array) -> Array:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
-from lln.core.seeding import subseed
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, horizon_of, load
 from lln.fit.choice.noise_and_seasons import typical_square
@@ -35,9 +34,10 @@ from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
 from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer
-from lln.step.dense import DenseStep
 from lln.step.frame import Array
 from lln.step.parts import PARTS, ClosedFormPart
+from lln.step.step import DenseStep
+from lln.train.batches import subseed
 
 SCALES = (0.1, 0.2, 0.4, 0.8)
 DEGREES = (2, 3, 4, 5)
@@ -72,34 +72,21 @@ def _say_nothing(done: int, total: int, text: str) -> None:
     del done, total, text
 
 
+@dataclass(eq=False)
 class ClosedForms:
-    """Solves and judges the closed forms of one dataset.
+    """Solves and judges the closed forms of one dataset."""
 
-    Args:
-        preparer: prepares the data.
-        fold: what trains and what judges.
-        scale: what counts as one in a score, (n,).
-        seed: of the draws.
-        say: receives a number done, a total and a text.
-        noisy: whether the data looks noisy.
-        mapper: calls the independent pieces: settings and draws.
-        limit: time limit of the fit; late settings and draws are left out.
-    """
+    preparer: Preparer  #: prepares the data.
+    fold: Fold  #: what trains and what judges.
+    scale: Array  #: what counts as one in a score, (n,).
+    seed: int  #: of the draws.
+    say: Callable[[int, int, str], None] = _say_nothing  #: receives a number done, a total and a text.
+    noisy: bool = False  #: whether the data looks noisy.
+    mapper: Mapper = serial  #: calls the independent pieces: settings and draws.
+    limit: TimeLimit = field(default_factory=TimeLimit)  #: of the fit; late settings and draws are left out.
 
-    def __init__(
-        self,
-        preparer: Preparer,
-        fold: Fold,
-        scale: Array,
-        seed: int,
-        say: Callable[[int, int, str], None] = _say_nothing,
-        *,
-        noisy: bool = False,
-        mapper: Mapper = serial,
-        limit: TimeLimit | None = None,
-    ) -> None:
-        self.mapper, self.limit = mapper, limit or TimeLimit()
-        self.preparer, self.fold, self.scale, self.seed, self.say, self.noisy = preparer, fold, scale, seed, say, noisy
+    def __post_init__(self) -> None:
+        """Start without any results."""
         self._rows: dict[tuple[tuple[Part, ...] | None, int], FeatureRows] = {}
         self._best: ClosedChoice | None = None
         self._exact = True  # whether rounding of sums of products counts
@@ -490,9 +477,4 @@ def _near(lens: ClosedChoice) -> list[ClosedChoice]:
 
 def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
     """The same forms with lenses drawn from another seed."""
-    if seed == forms.seed:
-        return forms
-    return ClosedForms(
-        forms.preparer, forms.fold, forms.scale, seed, forms.say, noisy=forms.noisy, mapper=forms.mapper,
-        limit=forms.limit,
-    )  # fmt: skip
+    return forms if seed == forms.seed else replace(forms, seed=seed)

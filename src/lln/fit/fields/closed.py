@@ -30,7 +30,7 @@ from lln.models.convolution import Sides, kernel_shape, patches
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array, Polynomial, PolynomialPart, Table, monomial_table
-from lln.train.checkpoint import Checkpoint
+from lln.train.loop import Checkpoint
 
 # Below this, what is left is the rounding of single precision: nothing is gained, and the simplest that does it wins.
 ENOUGH = math.log(1e-12)
@@ -46,21 +46,13 @@ _AS_GOOD = 1.1  # of what the best kernel leaves over: a smaller kernel may leav
 
 @dataclass(frozen=True)
 class Linear:
-    """Closed-form parts that were tried.
+    """Closed-form parts that were tried."""
 
-    Attributes:
-        history: states that a step looks at.
-        kernel: of the linear part; None for no closed-form part.
-        ridge: of all closed-form parts.
-        error: log of the held-out error.
-        degree: of the polynomial; 1 for the linear part alone.
-    """
-
-    history: int
-    kernel: tuple[int, ...] | None
-    ridge: float | None
-    error: float
-    degree: int = 1
+    history: int  #: states that a step looks at.
+    kernel: tuple[int, ...] | None  #: of the linear part; None for no closed-form part.
+    ridge: float | None  #: of all closed-form parts.
+    error: float  #: log of the held-out error.
+    degree: int = 1  #: of the polynomial; 1 for the linear part alone.
 
     def record(self) -> dict[str, Any]:
         """As plain values, for the report."""
@@ -82,33 +74,19 @@ class Linear:
 
 @dataclass(eq=False)
 class ClosedParts:
-    """Solves and scores the closed-form parts of one fit.
+    """Solves and scores the closed-form parts of one fit."""
 
-    Attributes:
-        training: rows that train.
-        grid: of the fields.
-        judge: of held-out rollouts.
-        recipe: options of the fit.
-        options: options that only fields have.
-        conserve: what a step conserves.
-        say: callback that receives progress events.
-        kept: checkpoint of the fit.
-        mapper: calls the independent pieces: the convolutions of each kernel.
-        limit: time limit of the linear parts; what would end later is left out.
-        tried: what was scored.
-    """
-
-    training: Dataset
-    grid: Grid
-    judge: FieldJudge
-    recipe: Recipe
-    options: FieldOptions
-    conserve: str
-    say: Say
-    kept: Checkpoint
-    mapper: Mapper
-    limit: TimeLimit
-    tried: list[Linear] = field(default_factory=list)
+    training: Dataset  #: rows that train.
+    grid: Grid  #: of the fields.
+    judge: FieldJudge  #: of held-out rollouts.
+    recipe: Recipe  #: options of the fit.
+    options: FieldOptions  #: options that only fields have.
+    conserve: str  #: what a step conserves.
+    say: Say  #: callback that receives progress events.
+    kept: Checkpoint  #: checkpoint of the fit.
+    mapper: Mapper  #: calls the independent pieces: the convolutions of each kernel.
+    limit: TimeLimit  #: time limit of the linear parts; what would end later is left out.
+    tried: list[Linear] = field(default_factory=list)  #: what was scored.
 
     def ranked(self) -> list[Linear]:
         """What was tried, the best first; polynomials whose long rollouts leave the data are never the first."""
@@ -241,27 +219,19 @@ _NUMBERS = 1 << 22  # of patches held at a time
 
 @dataclass(frozen=True, eq=False)
 class PatchRegression:
-    """Everything that a ridge regression on patches needs, whatever the ridge.
+    """Everything that a ridge regression on patches needs, whatever the ridge."""
 
-    Attributes:
-        triangle: R of the rows [patch, monomials, 1, target], square.
-        kernel: points of the kernel along each axis.
-        block: features F of one kernel point.
-        targets: how many, C.
-        rows: how many rows were seen.
-        table: of the monomials of a point's features, as `Polynomial` has it; None for none. Those of degree one are no
-            columns, since patches hold them.
-        zero_sum: for what is conserved: of which features the kernel's sum over space is held at zero, (F,), and then
-            there is no offset. None holds nothing. Features whose own mean is zero, such as differences of what is
-            conserved, need no holding.
-    """
-
-    triangle: Array
-    kernel: tuple[int, ...]
-    block: int
-    targets: int
-    rows: int
+    triangle: Array  #: R of the rows [patch, monomials, 1, target], square.
+    kernel: tuple[int, ...]  #: points of the kernel along each axis.
+    block: int  #: features F of one kernel point.
+    targets: int  #: how many, C.
+    rows: int  #: how many rows were seen.
+    #: of the monomials of a point's features, as `Polynomial` has it; None for none. Those of degree one are no
+    #: columns, since patches hold them.
     table: Table | None = None
+    #: for what is conserved: of which features the kernel's sum over space is held at zero, (F,), and then there is no
+    #: offset. None holds nothing. Features whose own mean is zero, such as differences of what is conserved, need no
+    #: holding.
     zero_sum: NDArray[np.bool_] | None = None
 
     @classmethod

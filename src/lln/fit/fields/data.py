@@ -31,19 +31,12 @@ _CONSERVED = 1e-6
 
 @dataclass(frozen=True)
 class Grid:
-    """The grid of a field.
+    """The grid of a field."""
 
-    Attributes:
-        space: points along each axis.
-        spacing: distance of neighbours along each axis, in the units of the coordinates.
-        boundary: what lies beyond each side.
-        notes: sentences for the user: what was found, and how to say otherwise.
-    """
-
-    space: tuple[int, ...]
-    spacing: tuple[float, ...]
-    boundary: Sides
-    notes: tuple[str, ...] = ()
+    space: tuple[int, ...]  #: points along each axis.
+    spacing: tuple[float, ...]  #: distance of neighbours along each axis, in the units of the coordinates.
+    boundary: Sides  #: what lies beyond each side.
+    notes: tuple[str, ...] = ()  #: sentences for the user: what was found, and how to say otherwise.
 
     def in_words(self, names: Iterable[str]) -> str:
         """Boundaries and spacing along each direction."""
@@ -223,21 +216,13 @@ def linear_batches(dataset: Dataset, frame: FieldFrame) -> Iterator[tuple[Tensor
 
 @dataclass(frozen=True, eq=False)
 class FieldExamples:
-    """Stretches of a dataset as fields: gathered on the device where all states fit, else read from disk on request.
+    """Stretches of a dataset as fields: gathered on the device where all states fit, else read from disk on request."""
 
-    Attributes:
-        dataset: source of the states.
-        frame: shape of the fields.
-        rows: states in one example.
-        starts: trajectory and first row of each example.
-        device: where they are needed.
-    """
-
-    dataset: Dataset
-    frame: FieldFrame
-    rows: int
-    starts: tuple[tuple[int, int], ...]
-    device: str
+    dataset: Dataset  #: source of the states.
+    frame: FieldFrame  #: shape of the fields.
+    rows: int  #: states in one example.
+    starts: tuple[tuple[int, int], ...]  #: trajectory and first row of each example.
+    device: str  #: where they are needed.
 
     @classmethod
     def of(cls, dataset: Dataset, frame: FieldFrame, steps: int, device: str) -> FieldExamples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -31,17 +31,11 @@ _FAR = 2.0  # times the largest distance from the mean in the data
 
 @dataclass(frozen=True, eq=False)
 class Stay:
-    """The result of long rollouts from held-out starts.
+    """The result of long rollouts from held-out starts."""
 
-    Attributes:
-        starts: number of starts.
-        left: number of starts that left the region of the data or turned infinite.
-        steps: length of the rollouts.
-    """
-
-    starts: int
-    left: int
-    steps: int
+    starts: int  #: number of starts.
+    left: int  #: number of starts that left the region of the data or turned infinite.
+    steps: int  #: length of the rollouts.
 
     @property
     def bounded(self) -> bool:
@@ -58,18 +52,14 @@ class Stay:
         ]
 
 
+@dataclass(eq=False)
 class FieldJudge:
-    """Judges steps on what a fold holds out.
+    """Judges steps on what a fold holds out."""
 
-    Args:
-        dataset: all trajectories.
-        fold: what trains and what is held out.
-        limit: time limit of the fit; long rollouts are shortened to a fraction of it.
-    """
-
-    def __init__(self, dataset: Dataset, fold: Fold, limit: TimeLimit | None = None) -> None:
-        self.dataset, self.fold, self.limit = dataset, fold, limit or TimeLimit()
-        self._windows: dict[int, Windows] = {}
+    dataset: Dataset  #: all trajectories.
+    fold: Fold  #: what trains and what is held out.
+    limit: TimeLimit = field(default_factory=TimeLimit)  #: of the fit; long rollouts are shortened to a fraction of it.
+    _windows: dict[int, Windows] = field(default_factory=dict)
 
     def windows(self, frame: FieldFrame) -> Windows:
         """The held-out rollouts for this frame's history."""
@@ -78,12 +68,7 @@ class FieldJudge:
         return self._windows[frame.history]
 
     def error(self, step: FieldStep, rough: float | None = None) -> float:
-        """Mean log error of held-out rollouts.
-
-        Args:
-            step: what to roll out.
-            rough: what `rough` gave, if it is known.
-        """
+        """Mean log error of held-out rollouts; `rough` is the one of a few of them, if it is known."""
         windows = self.windows(step.frame)
         if rough is not None and self._every(windows, step.frame) == 1:
             return rough

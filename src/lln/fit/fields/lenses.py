@@ -19,7 +19,6 @@ import torch
 from scipy import linalg
 from torch import Tensor
 
-from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.data.stream import pair_batches
 from lln.fit.closed.bases import CONTROL_POINTS, DEPTH, DEVIATION, RANGE, SPACINGS
@@ -32,6 +31,7 @@ from lln.models.field import FieldBlock
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
 from lln.step.frame import Array
+from lln.train.batches import subseed
 
 _NUMBERS = 1 << 22  # of patches held at a time
 # Rows are spread over many fields, since neighbours tell much the same: so many, unless their points are too many.
@@ -40,23 +40,14 @@ _FIELDS, _LEAST_FIELDS, _POINTS = 600, 64, 200_000
 
 @dataclass(frozen=True)
 class LensChoice:
-    """A lens network in closed form with all that is needed to solve it again.
+    """A lens network in closed form with all that is needed to solve it again."""
 
-    Attributes:
-        linear_kernel: points of the linear convolution along each axis.
-        kernel: points of the network's convolutions along each axis.
-        width: number of rays at each point.
-        scale: deviation of the embedding's entries, for three features; it falls with the root of their number.
-        noise: on the states, in units of their spread.
-        ridge: relative to the trace of the normalised normal equations.
-    """
-
-    linear_kernel: tuple[int, ...]
-    kernel: tuple[int, ...]
-    width: int
-    scale: float
-    noise: float
-    ridge: float = 0.0
+    linear_kernel: tuple[int, ...]  #: points of the linear convolution along each axis.
+    kernel: tuple[int, ...]  #: points of the network's convolutions along each axis.
+    width: int  #: number of rays at each point.
+    scale: float  #: deviation of the embedding's entries, for three features; it falls with the root of their number.
+    noise: float  #: on the states, in units of their spread.
+    ridge: float = 0.0  #: relative to the trace of the normalised normal equations.
 
     def record(self) -> dict[str, Any]:
         """As plain values, for the report."""
@@ -251,21 +242,13 @@ _TIMED_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class JudgedLenses:
-    """A lens network in closed form with its scores.
+    """A lens network in closed form with its scores."""
 
-    Attributes:
-        choice: all settings.
-        step: solved on the rows that train.
-        error: log error of held-out rollouts.
-        rough: the same of a few rollouts.
-        stay: result of long rollouts.
-    """
-
-    choice: LensChoice
-    step: FieldStep
-    error: float
-    rough: float
-    stay: Stay
+    choice: LensChoice  #: all settings.
+    step: FieldStep  #: solved on the rows that train.
+    error: float  #: log error of held-out rollouts.
+    rough: float  #: the same of a few rollouts.
+    stay: Stay  #: result of long rollouts.
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -275,25 +258,15 @@ class JudgedLenses:
 
 @dataclass(eq=False)
 class LensSearch:
-    """Searches one setting after another, from the middle of each range.
+    """Searches one setting after another, from the middle of each range."""
 
-    Attributes:
-        training: rows that train.
-        judge: of held-out rollouts.
-        seed: of the draws.
-        say: callback that receives progress events.
-        limit: time limit of the search; a network that cannot be judged in time is not solved.
-        tried: record of every network that was judged.
-        search: time limit of all networks after the first.
-    """
-
-    training: Dataset
-    judge: FieldJudge
-    seed: int
-    say: Say
-    limit: TimeLimit
-    tried: list[dict[str, Any]] = field(default_factory=list)
-    search: TimeLimit = field(default_factory=TimeLimit)
+    training: Dataset  #: rows that train.
+    judge: FieldJudge  #: of held-out rollouts.
+    seed: int  #: of the draws.
+    say: Say  #: callback that receives progress events.
+    limit: TimeLimit  #: time limit of the search; a network that cannot be judged in time is not solved.
+    tried: list[dict[str, Any]] = field(default_factory=list)  #: record of every network that was judged.
+    search: TimeLimit = field(default_factory=TimeLimit)  #: time limit of all networks after the first.
     _taken: dict[LensChoice, float] = field(default_factory=dict)  # seconds of networks of one size
 
     def best(self, frames: list[FieldFrame], other: float) -> JudgedLenses | None:

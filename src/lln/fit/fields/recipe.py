@@ -31,15 +31,7 @@ from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise_and_seasons import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
 from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear, say_nothing
-from lln.fit.fields.data import (
-    Grid,
-    channel_range,
-    conserves,
-    empty_frame,
-    grid_of,
-    spectral_radius,
-    standardised,
-)
+from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius, standardised
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lenses import LensChoice, LensSearch
 from lln.fit.fields.training import FieldOptions, FieldTrainer, Say
@@ -48,7 +40,7 @@ from lln.fit.report.report import measure_skill
 from lln.fit.trials import STEPS_WHEN_NOISY
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
-from lln.train.checkpoint import Checkpoint, identity_of
+from lln.train.loop import Checkpoint, identity_of
 
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
@@ -69,23 +61,14 @@ TREATMENTS = (("noise 0.01", 0.01, 1), ("noise and 4 steps", 0.003, 4), ("noise 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A field step with its scores.
+    """A field step with its scores."""
 
-    Attributes:
-        step: the step.
-        linear: its linear part.
-        weight: of the networks' correction; 0 for the linear part alone.
-        error: log error of held-out rollouts.
-        stay: result of long rollouts.
-        lenses: settings of a lens network in closed form; None for no such network.
-    """
-
-    step: FieldStep
-    linear: Linear
-    weight: float
-    error: float
-    stay: Stay
-    lenses: LensChoice | None = None
+    step: FieldStep  #: the step.
+    linear: Linear  #: its linear part.
+    weight: float  #: of the networks' correction; 0 for the linear part alone.
+    error: float  #: log error of held-out rollouts.
+    stay: Stay  #: result of long rollouts.
+    lenses: LensChoice | None = None  #: settings of a lens network in closed form; None for no such network.
 
     @property
     def part(self) -> str:
@@ -97,19 +80,12 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class FieldDecision:
-    """What a field fit has chosen.
+    """What a field fit has chosen."""
 
-    Attributes:
-        best: the step.
-        linear: the best linear part, for comparison.
-        updates: of the training of its networks.
-        unroll: steps of a fine-tuning over several steps.
-    """
-
-    best: Scored
-    linear: Linear
-    updates: int = 0
-    unroll: int = 0
+    best: Scored  #: the step.
+    linear: Linear  #: the best linear part, for comparison.
+    updates: int = 0  #: of the training of its networks.
+    unroll: int = 0  #: steps of a fine-tuning over several steps.
 
 
 def fit_field_surrogate(
@@ -121,16 +97,7 @@ def fit_field_surrogate(
     checkpoint: Path | None = None,
     mapper: Mapper = serial,
 ) -> Fit:
-    """Learn one step of fields on a grid.
-
-    Args:
-        dataset: with `space`.
-        recipe: sizes, history, ridge, members, training; what it leaves open is chosen here.
-        options: what only fields have.
-        progress: callback that receives an Event for every phase.
-        checkpoint: a file from which a killed fit continues to the same result.
-        mapper: calls the independent pieces of the fit: the convolutions of each history and kernel.
-    """
+    """Learn one step of fields on a grid; see `lln.fit.learn.learn` for the arguments."""
     began, wishes = time.monotonic(), options or FieldOptions()
     kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
@@ -148,17 +115,7 @@ def field_identity(dataset: Dataset, recipe: Recipe, options: FieldOptions) -> d
 
 
 class FieldFitting:
-    """One fit in progress.
-
-    Args:
-        dataset: with `space`.
-        recipe: options of the fit.
-        options: options that only fields have.
-        say: callback that receives progress events.
-        kept: checkpoint of an interrupted fit; None stores nothing.
-        mapper: calls the independent pieces of the fit.
-        limit: time limit that has begun already; None begins the one of the recipe.
-    """
+    """One fit in progress. `limit` has begun already; None begins the one of the recipe."""
 
     def __init__(
         self,

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from lln.core.errors import InputError, choice, finite
-from lln.core.seeding import subseed
 from lln.data.series import Dataset
 from lln.fit.defaults import FIELD_MEMBERS, field_budget
 from lln.fit.fields.data import FieldExamples
@@ -22,36 +21,27 @@ from lln.models.field import FieldEnsemble
 from lln.step.field import FieldStep
 from lln.step.field_frame import CONSERVE, FieldFrame
 from lln.step.frame import Array
-from lln.train.batches import UnrolledBatches, unrolled_loss
-from lln.train.checkpoint import Checkpoint
-from lln.train.loop import Schedule, Trainer, UpdateOptions, join_processes
+from lln.train.batches import UnrolledBatches, subseed, unrolled_loss
+from lln.train.loop import Checkpoint, Schedule, Trainer, UpdateOptions, join_processes
 
 
 @dataclass(frozen=True, eq=False)
 class FieldOptions:
-    """Choices that only fields have; None and "auto" leave them to the recipe.
+    """Choices that only fields have; None and "auto" leave them to the recipe."""
 
-    Attributes:
-        boundary: for all sides, for each axis, or (low, high) for an axis; "auto" reads it off the data.
-        conserve: "none"; "mean" holds the mean of every channel; "flux" lets only fluxes between neighbours change a
-            field; "auto" holds the mean where the data does.
-        kernel: points of the networks' convolutions, one number or one for each axis.
-        linear_kernel: of the linear part; None tries a few.
-        blocks: of a network.
-        hidden: channels between blocks.
-        noise: standard deviation of the noise on the inputs of training, in units of their spread; 0 for none, None
-            chooses it on held-out rollouts. It teaches networks to damp what the data does not contain.
-        static: fixed fields (*space, s), or one (*space), that the networks also see, in any units.
-    """
-
+    #: for all sides, for each axis, or (low, high) for an axis; "auto" reads it off the data.
     boundary: str | Sequence[str | Sequence[str]] = "auto"
+    #: "none"; "mean" holds the mean of every channel; "flux" lets only fluxes between neighbours change a field; "auto"
+    #: holds the mean where the data does.
     conserve: str = "auto"
-    kernel: int | Sequence[int] | None = None
-    linear_kernel: int | Sequence[int] | None = None
-    blocks: int | None = None
-    hidden: int | None = None
+    kernel: int | Sequence[int] | None = None  #: points of the networks' convolutions, one number or one for each axis.
+    linear_kernel: int | Sequence[int] | None = None  #: of the linear part; None tries a few.
+    blocks: int | None = None  #: of a network.
+    hidden: int | None = None  #: channels between blocks.
+    #: standard deviation of the noise on the inputs of training, in units of their spread; 0 for none, None chooses it
+    #: on held-out rollouts. It teaches networks to damp what the data does not contain.
     noise: float | None = None
-    static: Array | None = None
+    static: Array | None = None  #: fixed fields (*space, s), or one (*space), that the networks also see, in any units.
 
     def __post_init__(self) -> None:
         """Check what can be checked without data."""
@@ -74,46 +64,27 @@ Say = Callable[[Event], object]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """One training of a field ensemble.
+    """One training of a field ensemble."""
 
-    Attributes:
-        phase: of the fit, for progress events.
-        name: in messages and in the checkpoint.
-        steps: length of the rollouts in the loss.
-        updates: number of optimizer steps.
-        rate: highest learning rate.
-        noise: standard deviation of noise on the first states, in units of their spread.
-        until: end of the training by the monotonic clock; None for no limit.
-    """
-
-    phase: Phase
-    name: str
-    steps: int
-    updates: int
-    rate: float
-    noise: float = 0.0
-    until: float | None = None
+    phase: Phase  #: of the fit, for progress events.
+    name: str  #: in messages and in the checkpoint.
+    steps: int  #: length of the rollouts in the loss.
+    updates: int  #: number of optimizer steps.
+    rate: float  #: highest learning rate.
+    noise: float = 0.0  #: standard deviation of noise on the first states, in units of their spread.
+    until: float | None = None  #: end of the training by the monotonic clock; None for no limit.
 
 
 @dataclass(eq=False)
 class FieldTrainer:
-    """Trains ensembles of field networks in one pass.
+    """Trains ensembles of field networks in one pass."""
 
-    Attributes:
-        training: rows that train.
-        recipe: options of the fit.
-        options: options that only fields have.
-        say: callback that receives progress events.
-        kept: checkpoint of the fit.
-        updates: number of updates of the last ensemble.
-    """
-
-    training: Dataset
-    recipe: Recipe
-    options: FieldOptions
-    say: Say
-    kept: Checkpoint
-    updates: int = 0
+    training: Dataset  #: rows that train.
+    recipe: Recipe  #: options of the fit.
+    options: FieldOptions  #: options that only fields have.
+    say: Say  #: callback that receives progress events.
+    kept: Checkpoint  #: checkpoint of the fit.
+    updates: int = 0  #: number of updates of the last ensemble.
 
     @property
     def members(self) -> int:

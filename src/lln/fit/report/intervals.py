@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from lln.core.errors import InputError
-from lln.step.base import Step
 from lln.step.frame import Array
+from lln.step.step import Step
 
 _POWERS = (1.0, 2.0)
 _FLOORS = tuple(2.0**power for power in range(-5, 5))
@@ -40,17 +40,11 @@ _GAIN = 0.02  # log-likelihood of one error
 
 @dataclass(frozen=True)
 class Pace:
-    """The size of errors as a function of the change of the state.
+    """The size of errors as a function of the change of the state."""
 
-    Attributes:
-        unit: typical change of one step, in standard deviations.
-        power: of the change.
-        floor: what errors do not fall below, where those of a typical change are one.
-    """
-
-    unit: float
-    power: float
-    floor: float
+    unit: float  #: typical change of one step, in standard deviations.
+    power: float  #: of the change.
+    floor: float  #: what errors do not fall below, where those of a typical change are one.
 
     def __post_init__(self) -> None:
         """Check values that come from a file."""
@@ -107,24 +101,18 @@ _SPAN = 2.0  # factor between levels from which on errors may be ratios
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Half widths of prediction intervals.
+    """Half widths of prediction intervals."""
 
-    Attributes:
-        leads: lead times in steps.
-        levels: probabilities, ascending.
-        widths: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind
-            them, of which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
-        scale: standard deviation of each coordinate, (n,).
-        kick: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows
-            from it along each rollout (`lln.fit.report.intervals`); None elsewhere.
-        pace: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
-    """
-
-    leads: tuple[int, ...]
-    levels: tuple[float, ...]
+    leads: tuple[int, ...]  #: lead times in steps.
+    levels: tuple[float, ...]  #: probabilities, ascending.
+    #: (levels, leads, n), in the units of the data; (levels, leads, 2 n) with logarithms of factors behind them, of
+    #: which the wider interval counts; (levels, leads, 1) in standard deviations for many coordinates.
     widths: Array
-    scale: Array
+    scale: Array  #: standard deviation of each coordinate, (n,).
+    #: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows from it
+    #: along each rollout (`lln.fit.report.intervals`); None elsewhere.
     kick: Array | None = None
+    #: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
     pace: Pace | None = None
 
     @classmethod

@@ -17,8 +17,8 @@ from lln import __version__
 from lln.core.errors import InputError, check_int, choice, finite, positive
 from lln.core.safe_files import whole_file
 from lln.core.workers.mapping import one_thread
-from lln.data.dataset import Dataset, as_dataset
-from lln.data.series import HORIZON
+from lln.data.read.formats import as_dataset
+from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before

@@ -20,8 +20,8 @@ from lln.fit.closed.linear import units_of
 from lln.fit.closed.ridge import RIDGES
 from lln.fit.defaults import VALIDATION
 from lln.fit.prepare import FrameChoice, Preparer
-from lln.step.dense import DenseStep
 from lln.step.frame import Array, Frame
+from lln.step.step import DenseStep
 
 HELD_OUT = 0.2
 

@@ -13,8 +13,8 @@ import torch
 from lln.core.errors import InputError
 from lln.core.table import Table
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum
-from lln.step.base import Step
 from lln.step.frame import Array
+from lln.step.step import Step
 from lln.systems import SpectralField, System, preset, stepper
 
 # Networks compute in float32: differences have to be as much wider than in float64 as its rounding is coarser.

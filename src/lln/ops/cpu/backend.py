@@ -1,12 +1,16 @@
-"""The fused transport on the CPU, for NumPy arrays: forward, both backwards; instructions, threads and scratch memory.
+"""The CPU backend, for NumPy arrays: the fused transport, whole rollouts, threads and scratch memory.
 
-S ensemble members with their own coefficients go through one call. Work is cut into tasks (a block of units of one
-member), and a thread owns whole tasks, so no two threads add to the same gradient and the bits do not depend on how
-many threads there are. All arrays are C-contiguous, float32 or float64. LLVM is not imported before the first call.
+Transport, forward and both backwards: S ensemble members with their own coefficients go through one call. Work is cut
+into tasks (a block of units of one member), and a thread owns whole tasks, so no two threads add to the same gradient
+and the bits do not depend on how many threads there are. All arrays are C-contiguous, float32 or float64.
+
+Rollouts of a `StepProgram` pack its arrays once, then run the kernel of `step_kernel.py`; rollouts of networks run the
+kernel of `loop.py`. Each takes all steps of all starts in one call. LLVM is not imported before the first call.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import math
@@ -17,19 +21,24 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lln.core.errors import InputError, check_int, out_of_memory
-from lln.ops.grid import Grid
+from lln.ops.grid import Grid, even_grid
 
 if TYPE_CHECKING:
     from lln.ops.cpu.kernels import Kernel
+    from lln.ops.cpu.loop import Loop
+    from lln.ops.cpu.step_kernel import LensShape, StepShape
+    from lln.ops.rollout import LensBlock, Networks, Polynomial, Scaling, StepProgram
+
 
 Array = NDArray[np.floating[Any]]
 
@@ -177,7 +186,7 @@ def transport(
         inputs = [padded_units(_array(a), width) for a in inputs]
     blocks = -(-max(units, width) // width)
     threads = min(threads, members * batch * units * depth // THREAD_WORK, _ALL_SCRATCH // plan.scratch)
-    pointers = [*map(_address, inputs), *map(_address, outputs), plan.address]
+    pointers = [*map(_pointer, inputs), *map(_pointer, outputs), plan.address]
     sizes = (batch, max(units, width), depth, blocks)
     if threads <= 1:
         plan.call(pointers, sizes, (0, members * blocks, 0, batch))
@@ -194,7 +203,7 @@ def _array(operand: Any) -> Array:
     return array
 
 
-def _address(operand: Any) -> int:
+def _pointer(operand: Any) -> int:
     address: int = operand.ctypes.data if isinstance(operand, np.ndarray) else operand.data_ptr()
     return address
 
@@ -237,8 +246,7 @@ def _plan(
     precision: str,
     name: str | None,
 ) -> _Plan:
-    from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel, function
-    from lln.ops.cpu.lens import Shape
+    from lln.ops.cpu.kernels import LONG, TALL, WIDE, Kernel, Shape, function
     from lln.ops.cpu.simd import target
 
     goal, shape, size = target(name), Shape.of(grid), np.dtype(precision).itemsize
@@ -253,7 +261,7 @@ def _plan(
 
 @lru_cache(maxsize=256)
 def constants(grid: Grid, length: float, scale: float, precision: str = "float32") -> Array:
-    """The numbers that a kernel reads, in the order of `lens.py`."""
+    """The numbers that a kernel reads, in the order of `kernels.py`."""
     limit = min(grid.clamp / grid.kappa, float(np.finfo(precision).max))
     twist = 2.0 * grid.kappa * math.log(2.0)
     index = 2.0 / (grid.gamma * math.log(2.0)) if grid.gamma else 0.0
@@ -295,3 +303,454 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+MOST_BASIS = 128  # as for the transport
+_ALIGN = 8  # numbers of float64 in a cache line
+GROUP = 4  # terms that a product with a matrix handles side by side
+
+
+def serves(program: StepProgram) -> bool:
+    """Whether the kernel can run this program here."""
+    if unavailable() is not None:
+        return False
+    if not program.lenses:
+        return True
+    grids = (even_grid(block.centers, block.sigma, block.precision) for block in program.lenses)
+    return all(isinstance(grid, Grid) and grid.basis <= MOST_BASIS for grid in grids)
+
+
+def track(
+    program: StepProgram, window: Array, steps: int, inputs: Array | None, threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """Roll out from windows (B, H, n) with inputs (B, steps, m): the states and marks of a `Track`."""
+    batch, size = window.shape[0], program.size
+    # One array holds all that the kernel writes: finding the address of another costs more than to cut this one.
+    count = batch * (steps + 1) * size
+    written = np.empty(count + 2 * batch)
+    states = written[:count].reshape(batch, steps + 1, size)
+    if not batch:
+        return states, None
+    past = None
+    if program.history > 1:
+        z = (window - program.mean) / program.scale
+        past = np.ascontiguousarray(np.diff(z, axis=1)[:, ::-1])
+    packed = _packed(program, batch, forced_level())
+    begin = _address(written)
+    at = begin + 8 * count
+    arrays = (_address(window), _address(past), _address(inputs), begin, at, at + 8 * batch)
+    stored, function, room = packed.stored[0], packed.function, 8 * packed.room
+    noticed = 0
+
+    def call(first: int, last: int) -> None:
+        nonlocal noticed
+        address, _owner = scratch(room)
+        if function(*arrays, address, batch, steps, first, last, stored):
+            noticed = 1
+
+    rows = packed.shape.rows
+    if threads == 1 or batch <= rows:
+        call(0, batch)
+    else:
+        threads = max(1, min(threads, batch * steps * packed.work // THREAD_WORK))
+        share = -(-batch // threads)
+        share += -share % rows
+        run([partial(call, first, min(first + share, batch)) for first in range(0, batch, share)], threads)
+    if not noticed:
+        return states, None
+    marks: NDArray[np.int64] = written[count:].view(np.int64).reshape(2, batch)
+    for start in np.flatnonzero(marks[0] >= 0):
+        states[start, marks[0, start] :] = np.nan
+    return states, marks
+
+
+def _address(array: Any) -> int:
+    """Where the numbers begin, 0 for no array; `array.ctypes` takes many times as long."""
+    if array is None:
+        return 0
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # an array that is read-only or empty
+        return int(array.__array_interface__["data"][0])
+
+
+def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that begins with a cache line: vectors that straddle two lines are slow."""
+    line = 8 * _ALIGN
+    room = np.empty(array.nbytes + line, np.uint8)
+    first = -_address(room) % line
+    copied = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copied[...] = array
+    return copied
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """A program laid out for one kernel."""
+
+    program: StepProgram  #: what was packed.
+    shape: StepShape  #: the kernel's.
+    function: Any  #: its machine code.
+    arrays: tuple[NDArray[Any], ...]  #: in the order of `StepShape.arrays`.
+    offsets: tuple[int, ...]  #: where the pieces of scratch begin, in numbers of float64.
+    room: int  #: numbers of float64 of scratch.
+    work: int  #: multiply-adds of one step.
+
+    @cached_property
+    def stored(self) -> tuple[int, NDArray[np.int64]]:
+        """The addresses and integers that do not change, in the order of `StepShape`: their place and their owner."""
+        program, shape = self.program, self.shape
+        lenses = [
+            number
+            for lens, block in zip(shape.lenses, program.lenses, strict=True)
+            for number in (_padded_size(block.coefficients.shape[1], shape.width(lens)), block.coefficients.shape[0])
+        ]
+        flow = program.flow
+        frame = [
+            program.size,
+            _padded_size(program.size, shape.outputs),
+            (program.history - 1) * program.size,
+            program.features,
+            program.inputs,
+            0 if flow is None else flow.substeps,
+            *_counts(program, program.polynomial, program.matrix, program.offset),
+            *_flow_counts(program, shape),
+            *_slots(program, shape)[1],
+        ]
+        values = [*map(_address, self.arrays), *frame, *lenses, *self.offsets, self.room]
+        numbers = np.array(values, np.int64)
+        return _address(numbers), numbers
+
+
+@lru_cache(maxsize=8)
+def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Packed:
+    from lln.ops.cpu.kernels import Shape
+    from lln.ops.cpu.simd import target
+    from lln.ops.cpu.step_kernel import LensShape, StepShape
+
+    grids = [_grid(block) for block in program.lenses]
+    lenses = tuple(
+        LensShape(Shape.of(grid), block.precision, block.angle_weight is not None)
+        for grid, block in zip(grids, program.lenses, strict=True)
+    )
+    shape = StepShape(
+        lenses, program.flow is not None, _kinds(program),
+        program.low is not None or program.high is not None, vectors,
+        not vectors and program.size <= target(level).width("float64"), target(level),
+    )  # fmt: skip
+    arrays = [*_frame_arrays(program, shape)]
+    for lens, block, grid in zip(lenses, program.lenses, grids, strict=True):
+        arrays += _lens_arrays(block, lens, shape, grid)
+    offsets, room = _layout(program, shape)
+    terms, slopes = sum(_counts(program, program.polynomial, program.matrix)), sum(_flow_counts(program, shape))
+    work = program.size * (terms + 4 * slopes)
+    work += sum(block.coefficients.size for block in program.lenses)
+    return _Packed(program, shape, _function(shape), tuple(map(_aligned, arrays)), offsets, room, work)
+
+
+def _packed(program: StepProgram, batch: int, level: str | None) -> _Packed:
+    """The program for tiles of one start, of one vector of starts or of several, as the number of starts asks for."""
+    lanes, vectors = _tile(level)
+    return _packed_tile(program, 0 if batch < lanes else 1 if batch == lanes else vectors, level)
+
+
+@lru_cache(maxsize=8)
+def _tile(level: str | None) -> tuple[int, int]:
+    """Starts in a vector, and vectors in the largest tile."""
+    from lln.ops.cpu.simd import target
+    from lln.ops.cpu.step_kernel import VECTORS
+
+    return target(level).width("float64"), VECTORS
+
+
+@lru_cache(maxsize=64)
+def _function(shape: StepShape) -> Any:
+    from lln.ops.cpu.simd import compiled
+    from lln.ops.cpu.step_kernel import POINTERS, SIZES, emit
+
+    module = emit(shape, "lln_step")
+    return compiled(module, "lln_step", shape.target, len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
+
+
+def _grid(block: LensBlock) -> Grid:
+    grid = even_grid(block.centers, block.sigma, block.precision)
+    if isinstance(grid, str):
+        raise TypeError(grid)  # `serves` has said so before
+    return grid
+
+
+def _frame_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
+    n = program.size
+    lanes = shape.target.width("float64")
+
+    def vector(values: Any, count: int, fill: float) -> Array:
+        out = np.full(count + 2 * lanes, fill)
+        if values is not None:
+            out[:count] = np.ravel(values)
+        return out
+
+    flow = program.flow
+    step = 0.0 if flow is None else flow.dt / flow.substeps
+    return [
+        vector(program.mean, n, 0.0),
+        vector(program.scale, n, 1.0),
+        1.0 / vector(program.scale, n, 1.0),
+        1.0 / vector(program.difference_scale, (program.history - 1) * n, 1.0),
+        vector(program.input_mean, program.inputs, 0.0),
+        1.0 / vector(program.input_scale, program.inputs, 1.0),
+        vector(program.low, n, -np.inf),
+        vector(program.high, n, np.inf),
+        vector(program.watch_low, n, -np.inf),
+        vector(program.watch_high, n, np.inf),
+        *_polynomial_arrays(program, shape, program.polynomial, program.matrix, program.offset),
+        *_polynomial_arrays(program, shape, _field(program), of_flow=True),
+        np.array([step, step / 2.0, step / 6.0]),
+        *_function_arrays(program, shape),
+    ]
+
+
+def _field(program: StepProgram) -> Polynomial | None:
+    return None if program.flow is None else program.flow.field
+
+
+def _counts(
+    program: StepProgram, polynomial: Polynomial | None, *linear: Array | None, functions: int = 0
+) -> tuple[int, int]:
+    """Numbers of linear terms (the number 1, features, functions) and of products, padded; none without a part."""
+    if polynomial is None and all(array is None for array in linear):
+        return 0, 0
+    products = 0 if polynomial is None else int((polynomial.monomials[:, 0] >= 0).sum())
+    return _padded_size(1 + program.features + functions, GROUP), _padded_size(products, GROUP)
+
+
+def _flow_counts(program: StepProgram, shape: StepShape) -> tuple[int, int]:
+    _, ends = _slots(program, shape)
+    return _counts(program, _field(program), functions=ends[-1] if ends else 0)
+
+
+def _kinds(program: StepProgram) -> tuple[int, ...]:
+    """Kinds of functions that occur."""
+    functions = None if program.flow is None else program.flow.functions
+    return () if functions is None else tuple(np.unique(functions[:, 1]).tolist())
+
+
+def _slots(program: StepProgram, shape: StepShape) -> tuple[NDArray[np.int64], list[int]]:
+    """The slot of every function, by kind, and the padded end of every kind that occurs."""
+    slots = np.zeros(0, np.int64)
+    ends: list[int] = []
+    if program.flow is not None and program.flow.functions is not None and program.flow.function_count:
+        kinds, slots = program.flow.functions[:, 1], np.zeros(program.flow.function_count, np.int64)
+        for kind in shape.functions:
+            which = np.flatnonzero(kinds == kind)
+            first = ends[-1] if ends else 0
+            slots[which] = first + np.arange(len(which))
+            ends.append(first + _padded_size(len(which), shape.slots))
+    return slots, ends
+
+
+def _function_arrays(program: StepProgram, shape: StepShape) -> list[NDArray[Any]]:
+    """The feature, slope and shift of every slot; padding is a function of 1, which is finite."""
+    slots, ends = _slots(program, shape)
+    flow = program.flow
+    if not ends or flow is None or flow.functions is None or flow.arguments is None:
+        return []
+    places, slopes, shifts = np.zeros(ends[-1], np.int64), np.zeros(ends[-1]), np.ones(ends[-1])
+    places[slots], slopes[slots], shifts[slots] = flow.functions[:, 0], flow.arguments[:, 0], flow.arguments[:, 1]
+    return [places, slopes, shifts]
+
+
+def _products(
+    polynomial: Polynomial, first: int, place_of: NDArray[np.int64]
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """Monomials of degree two and more as products of two earlier numbers, and the place of every monomial.
+
+    A place is that of a feature or function, from `place_of`, or of a product from `first` on.
+    """
+    table: list[tuple[int, int]] = []
+    places: list[int] = []
+    for parent, factor in polynomial.monomials.tolist():
+        feature = int(place_of[factor])
+        if parent >= 0:
+            table.append((places[parent], feature))
+        places.append(feature if parent < 0 else first + len(table) - 1)
+    return table, places
+
+
+def _polynomial_arrays(
+    program: StepProgram,
+    shape: StepShape,
+    polynomial: Polynomial | None,
+    matrix: Array | None = None,
+    offset: Array | None = None,
+    *,
+    of_flow: bool = False,
+) -> tuple[NDArray[np.int64], Array]:
+    """The table of products, and the weights (n, terms) as (outputs / block, terms, block)."""
+    linear, products = _flow_counts(program, shape) if of_flow else _counts(program, polynomial, matrix, offset)
+    table = np.full((max(1, products), 2), -1, np.int64)  # padding multiplies 1 by 1
+    block = shape.outputs
+    if not linear:
+        return table, np.zeros(1)
+    weights = np.zeros((_padded_size(program.size, block), linear + products))
+    own = weights[: program.size]
+    if offset is not None:
+        own[:, 0] = offset
+    if matrix is not None:
+        own[:, 1 : 1 + program.features] = matrix
+    if polynomial is not None:
+        own[:, 0] += 0.0 if polynomial.offset is None else polynomial.offset
+        place_of = np.concatenate([np.arange(program.features), program.features + _slots(program, shape)[0]])
+        pairs, places = _products(polynomial, linear - 1, place_of)
+        table[: len(pairs)] = np.reshape(pairs, (-1, 2))
+        np.add.at(own.T, np.array(places, np.int64) + 1, polynomial.weights.T)
+    return table, np.ascontiguousarray(weights.reshape(-1, block, linear + products).transpose(0, 2, 1))
+
+
+def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid) -> list[NDArray[Any]]:
+    width, dtype = shape.width(lens), np.dtype(lens.precision)
+    depth, units, basis = block.coefficients.shape
+    padded = _padded_size(units, width)
+
+    def rows(weight: Array | None, bias: Array | None) -> NDArray[Any]:
+        if weight is None or bias is None:
+            return np.zeros(1, dtype)
+        out = np.zeros((1 + weight.shape[1], padded), dtype)
+        out[0, :units], out[1:, :units] = bias, np.asarray(weight).T
+        return out
+
+    weights = np.array([w for group in grid.groups for w in group.weights]) * block.strength
+    lenses = np.zeros((depth, basis, padded), dtype)
+    rounded = np.asarray(block.coefficients, dtype).astype(np.float64)
+    with np.errstate(under="ignore"):
+        lenses[:, :, :units] = rounded.transpose(0, 2, 1) * weights[:, None]
+    blocks = lenses.reshape(depth, basis, padded // width, width).transpose(2, 0, 1, 3)
+    readout = np.zeros((block.readout.shape[0], padded), dtype)
+    readout[:, :units] = block.readout
+    gain = np.zeros(_padded_size(len(block.gain), shape.outputs))
+    gain[: len(block.gain)] = block.gain
+    return [
+        rows(block.position_weight, block.position_bias),
+        rows(block.angle_weight, block.angle_bias),
+        np.ascontiguousarray(blocks),
+        readout,
+        np.asarray(block.bias, dtype),
+        gain,
+        constants(grid, block.length, block.strength, lens.precision),
+    ]
+
+
+def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], int]:
+    """Where each buffer begins, and the room for all of them."""
+    lanes, rows = shape.target.width("float64"), shape.rows
+    n = _padded_size(program.size, shape.outputs) + lanes
+    counts = _counts(program, program.polynomial), _flow_counts(program, shape)
+    linear = max(_padded_size(1 + program.features, GROUP), *(count[0] for count in counts))
+    features = linear + max(count[1] for count in counts) + 2 * lanes
+    lags = (program.history - 1) * program.size + 2 * lanes
+    units = max(
+        (
+            _padded_size(b.coefficients.shape[1], shape.width(s))
+            for b, s in zip(program.lenses, shape.lenses, strict=True)
+        ),
+        default=0,
+    )
+    sizes = {
+        "x": n, "z": n, "lags": lags, "one": 1, "features": features, "change": n,
+        "work_one": 1, "work": features, "slope": n, "slopes": n, "now": program.inputs + 2 * lanes, "narrow": features,
+        "positions": units, "output": n,
+    }  # fmt: skip
+    offsets, room = [], 0
+    for name in shape.buffers:
+        offsets.append(room)
+        room += _padded_size(sizes[name] * rows, _ALIGN)
+    return tuple(offsets), room
+
+
+def _padded_size(size: int, multiple: int) -> int:
+    return size + -size % multiple
+
+
+def rollout(
+    networks: Networks,
+    starts: Tensor,
+    steps: int,
+    grid: Grid,
+    increments: bool = False,
+    scaling: Scaling | None = None,
+    threads: int = 1,
+) -> Tensor:
+    """As `lln.ops.rollout`, on at most so many threads, with the constants of the centres in `grid`."""
+    members, batch, size = starts.shape
+    depth, width = networks.coefficients.shape[1:3]
+    states = starts.new_empty(members, steps, batch, size)
+    if not states.numel():
+        return states
+    precision = str(starts.dtype).removeprefix("torch.")
+    loop, function = _compiled(grid, batch, networks.angle_weight is not None, increments, precision, forced_level())
+    units = width + -width % loop.width
+    padded = size + -size % loop.lanes
+
+    def array(tensor: Tensor) -> Array:
+        values: Array = tensor.detach().to(starts.dtype).contiguous().numpy()
+        return values
+
+    position = angle = _embedding(array(networks.position_weight), array(networks.position_bias), units)
+    if networks.angle_weight is not None and networks.angle_bias is not None:
+        angle = _embedding(array(networks.angle_weight), array(networks.angle_bias), units)
+    lenses = padded_units(array(networks.coefficients), units)
+    readout = padded_units(array(networks.readout_weight), units)
+    rows = [] if scaling is None else [scaling.mean, scaling.deviation, scaling.factor, scaling.shift]
+    table = _table(array(networks.readout_bias), [array(row) for row in rows], padded)
+    numbers = constants(grid, networks.length, networks.scale, loop.precision)
+    arrays = (array(starts), states.numpy(), position, angle, lenses, readout, table, numbers)
+    pointers = [values.ctypes.data for values in arrays]
+    sizes = (batch, size, padded, units, depth, steps)
+    room = starts.itemsize * loop.scratch(units, depth, padded)
+
+    def call(member: int, first: int, last: int) -> None:
+        address, _owner = scratch(room)
+        function(*pointers, address, *sizes, member, first, last)
+
+    threads = max(1, min(threads, members * batch * width * depth * steps // THREAD_WORK))
+    share = -(-batch // -(-threads // members))
+    share += -share % loop.form.rows
+    jobs = [
+        partial(call, member, row, min(row + share, batch))
+        for member in range(members)
+        for row in range(0, batch, share)
+    ]
+    run(jobs, threads)
+    return states
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    grid: Grid, batch: int, angles: bool, increments: bool, precision: str, level: str | None
+) -> tuple[Loop, Any]:
+    from lln.ops.cpu.kernels import TALL, WIDE, Shape
+    from lln.ops.cpu.loop import Loop, function
+    from lln.ops.cpu.simd import target
+
+    form = TALL if batch >= TALL.rows else WIDE
+    loop = Loop(Shape.of(grid), form, target(level), angles, increments, precision)
+    return loop, function(loop)
+
+
+def _embedding(weight: Array, bias: Array, units: int) -> Array:
+    """(S, 1 + n, units): bias, then the columns of the weight; zeros behind the last unit."""
+    members, width, size = weight.shape
+    out = np.zeros((members, 1 + size, units), weight.dtype)
+    out[:, 0, :width] = bias
+    out[:, 1:, :width] = weight.transpose(0, 2, 1)
+    return out
+
+
+def _table(bias: Array, scaling: list[Array], padded: int) -> Array:
+    """The kernel's scaling, (S, 5, padded n): bias, mean, deviation, factor, shift; padding is scaled by one."""
+    members, size = bias.shape
+    out = np.zeros((members, 5, padded), bias.dtype)
+    out[:, 2:4] = 1.0
+    out[:, 0, :size] = bias
+    for k, values in enumerate(scaling, start=1):
+        out[:, k, :size] = values
+    return out

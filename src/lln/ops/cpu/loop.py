@@ -12,8 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from lln.ops.cpu.kernels import Block, Form, pack
-from lln.ops.cpu.lens import Shape, tanh
+from lln.ops.cpu.kernels import Block, Form, Shape, pack, tanh
 from lln.ops.cpu.simd import Code, Target, Tile, Variable, written
 
 POINTERS = (

@@ -441,12 +441,7 @@ def compiled(
 
 
 def written(
-    name: str,
-    pointers: Sequence[str],
-    sizes: Sequence[str],
-    goal: Target,
-    precision: str,
-    body: Callable[[Code], Any],
+    name: str, pointers: Sequence[str], sizes: Sequence[str], goal: Target, precision: str, body: Callable[[Code], Any]
 ) -> Callable[..., Any]:
     """The compiled function `name` of these addresses and integers, whose text `body(code).emit()` writes."""
     module = ir.Module(name=name)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from lln.step.base import AnyStep
 from lln.step.frame import Array, Frame, Functions, Polynomial, monomial_table
+from lln.step.step import AnyStep
 from lln.systems import SpectralField, System
 
 FEW = 8
