@@ -1,15 +1,23 @@
 import dataclasses
 import re
 
+import numpy as np
 from forecasters import field, fitted, forced, lorenz
 
 from lln.forecaster.summary import summary
+from lln.step.frame import Flow, Functions, Polynomial
 
 
-def text(forecaster=None, **changes):
+def text(forecaster=None, flow=None, **changes):
     forecaster = forecaster or fitted()
     report = dataclasses.replace(forecaster.report_, **changes)
-    return re.sub(r"\s+", " ", summary(forecaster.layout_, forecaster.recipe_, report, forecaster.training_))
+    return re.sub(r"\s+", " ", summary(forecaster.layout_, forecaster.recipe_, report, forecaster.training_, flow))
+
+
+def flow_of(degree, kind=None):
+    functions = None if kind is None else Functions(np.array([[0, kind]]), np.ones((1, 2)))
+    table = np.array([[power - 1, 0] for power in range(degree)])
+    return Flow(Polynomial(table, np.ones((3, degree))), np.zeros(3), 1, functions)
 
 
 def test_it_says_what_was_given_and_done():
@@ -49,21 +57,25 @@ def test_a_linear_map_is_shown_once():
 
 
 def test_a_closed_form_is_not_called_a_linear_map():
-    said = text(part="flow", degree=3, correction_weight=0.0, parameters=13, linear_parameters=13)
+    said = text(part="flow", flow=flow_of(3), correction_weight=0.0, parameters=13, linear_parameters=13)
     assert "looks at the present state; a polynomial vector field of degree 3 in float64" in said
     assert "13 (13 in the polynomial vector field)" in said
     assert "spectral radius" not in said
 
 
 def test_a_field_with_functions_is_not_called_a_polynomial():
-    for name, words in (("angle", "sines"), ("lenses", "Gaussian lenses")):
-        structure = {"kind": "flow", "flow": {"degree": 2, "angle": 0.0, "lenses": 0, name: 8}}
-        said = text(
-            part="flow", degree=2, correction_weight=0.0, parameters=13, linear_parameters=13, structure=structure
-        )
+    for kind, words in ((1, "sines"), (0, "Gaussian lenses")):
+        said = text(part="flow", flow=flow_of(2, kind), correction_weight=0.0, parameters=13, linear_parameters=13)
         assert f"looks at the present state; a vector field of degree 2 with {words} in float64" in said
         assert f"none: a vector field of degree 2 with {words} did best on held-out rollouts" in said
         assert f"13 (13 in the vector field with {words})" in said
+
+
+def test_a_field_is_described_as_it_is_not_as_it_was_chosen():
+    structure = {"kind": "flow", "flow": {"degree": 3, "angle": 1.0, "lenses": 0}}  # all sines and cubes were pruned
+    said = text(part="flow", flow=flow_of(2), degree=3, correction_weight=0.0, structure=structure)
+    assert "looks at the present state; a polynomial vector field of degree 2 in float64" in said
+    assert "sines" not in said
 
 
 def test_noise_gaps_coverage_and_notes():

@@ -150,11 +150,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def flow_words(sines: bool, gaussians: bool, degree: int | None = None) -> str:
-    """A vector field in words."""
-    functions = ["sines"] * sines + ["Gaussian lenses"] * gaussians
-    kind = "vector field" if functions else "polynomial vector field"
-    of = "" if degree is None else f" of degree {degree}"
-    return f"{kind}{of}{' with ' * bool(functions)}{' and '.join(functions)}"

@@ -260,7 +260,9 @@ def _numpy(value: Any) -> Array:
     return array
 
 
-def training_region(mean: Array, scale: Array, low: Sequence[float], high: Sequence[float]) -> Region:
+def training_region(
+    mean: Array, scale: Array, low: Sequence[float], high: Sequence[float], angles: NDArray[np.bool_] | None = None
+) -> Region:
     """The box of training states in the units of the data, widened by the margin.
 
     Args:
@@ -268,6 +270,7 @@ def training_region(mean: Array, scale: Array, low: Sequence[float], high: Seque
         scale: of each coordinate, (n,).
         low: the smallest standardised value of each coordinate, or of each channel of a field.
         high: the largest.
+        angles: coordinates that may turn on for ever, (n,): no bounds hold them.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (low, high)]
     if any(side.ndim != 1 or not len(side) or len(mean) % len(side) for side in sides):
@@ -275,4 +278,5 @@ def training_region(mean: Array, scale: Array, low: Sequence[float], high: Seque
     corners = [mean + scale * np.repeat(side, len(mean) // len(side)) for side in sides]
     # A coordinate that never varied has no extent; its scale then says what counts as near.
     more = REGION_MARGIN * np.maximum(corners[1] - corners[0], scale)
+    more = more if angles is None else np.where(angles, math.inf, more)
     return Region(corners[0] - more, corners[1] + more)

@@ -111,7 +111,7 @@ class FittedForecaster(Estimator):
         self.dt_, self.names_, self.input_names_ = layout.dt, layout.names, layout.input_names
         self.space_, self.coords_ = layout.space, layout.coords
         self.history_, self.input_lags_ = frame.history, report.input_lags
-        self.region_: Region = training_region(frame.mean, frame.scale, *report.region)
+        self.region_: Region = training_region(frame.mean, frame.scale, *report.region, surrogate.angles)
         self.last_window_, self.last_time_ = last_window, last_time
         self.n_features_in_ = layout.size
         return self
@@ -221,7 +221,8 @@ class FittedForecaster(Estimator):
     def summary(self, width: int = WIDTH) -> str:
         """The data, the choices and the held-out errors of the fit, as text of at most `width` columns."""
         self._fitted()
-        return summary(self.layout_, self.recipe_, self.report_, self.training_, check_int("width", width, 40))
+        flow, width = getattr(self.surrogate_.frame, "flow", None), check_int("width", width, 40)
+        return summary(self.layout_, self.recipe_, self.report_, self.training_, flow, width)
 
     def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Any:  # noqa: A002
         """Write the step for other programs, run it there, and return its difference from the float64 rollout.

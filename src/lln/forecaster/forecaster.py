@@ -96,7 +96,7 @@ class LensForecaster(FittedForecaster):
         coords_: positions along each direction of space.
         history_: how many states a step looks at.
         input_lags_: how many earlier values of each known input a step looks at, beside the present one.
-        region_: the box of states that training saw, widened by a tenth.
+        region_: the box of states that training saw, widened by a tenth; angles that turn on have no bounds.
         last_window_: the last states of the training data, (H, n).
         last_time_: time of the last of them.
         n_features_in_: number of coordinates n.

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
-from lln.core.table import OURS, flow_words, human_time, number
+from lln.core.table import OURS, human_time, number
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lln.fit.options import FitReport, Recipe
     from lln.forecaster.layout import Layout, TrainingFingerprint
+    from lln.step.frame import Flow
 
 Listener = Callable[[Any], None]
 _LONG_MESSAGE = 24  # columns; longer messages have a line of their own above the bars
@@ -145,20 +146,25 @@ LINEAR = ("linear", *NAIVE)  # parts of which none is chaotic
 
 
 def summary(
-    layout: Layout, recipe: Recipe, report: FitReport, training: TrainingFingerprint, width: int = WIDTH
+    layout: Layout,
+    recipe: Recipe,
+    report: FitReport,
+    training: TrainingFingerprint,
+    flow: Flow | None = None,
+    width: int = WIDTH,
 ) -> str:
-    """One labelled paragraph for each fact, in lines of at most `width` characters."""
+    """One labelled paragraph for each fact, in lines of at most `width` characters; `flow` is the step's."""
     wrapper = textwrap.TextWrapper(
         width, subsequent_indent=" " * (_LABEL + 2), break_long_words=False, break_on_hyphens=False
     )
     lines = [f"LensForecaster, recipe {recipe.recipe!r}"]
-    for label, text in _facts(layout, recipe, report, training):
+    for label, text in _facts(layout, recipe, report, training, flow):
         lines += wrapper.wrap(f"  {label:<{_LABEL}}{text}")
     return "\n".join(lines).replace("\xa0", " ")
 
 
 def _facts(
-    layout: Layout, recipe: Recipe, report: FitReport, training: TrainingFingerprint
+    layout: Layout, recipe: Recipe, report: FitReport, training: TrainingFingerprint, flow: Flow | None
 ) -> Iterator[tuple[str, str]]:
     """Label and text of each paragraph."""
     yield "data", _data(layout, report)
@@ -166,9 +172,9 @@ def _facts(
     if not math.isnan(report.noise):
         size = f"{report.noise:.2g} of the states' spread, {report.noise_of_increments:.2g} of one step's change"
         yield "noise", f"found, about {size}" if report.noisy else f"none that matters (at most {size})"
-    yield "step", _step(layout, report)
-    yield "network", _network(recipe, report)
-    yield "parameters", _parameters(report)
+    yield "step", _step(layout, report, flow)
+    yield "network", _network(recipe, report, flow)
+    yield "parameters", _parameters(report, flow)
     if not math.isnan(report.held_out_nmse):
         yield "held out", _held_out(report)
     for line in _by_lead(report):
@@ -207,7 +213,7 @@ def _rows(report: FitReport, training: TrainingFingerprint) -> str:
     return f"{rows:,} of {training.total:,} states{chose}"
 
 
-def _step(layout: Layout, report: FitReport) -> str:
+def _step(layout: Layout, report: FitReport, flow: Flow | None) -> str:
     looks = "the present state" if report.history == 1 else f"the last {report.history} states"
     looks = f"looks at {'logarithms of ' if report.logarithms else ''}{looks}"
     looks += f" and {report.input_lags} earlier values of each known input" if report.input_lags else ""
@@ -218,8 +224,8 @@ def _step(layout: Layout, report: FitReport) -> str:
     if report.structure.get("members"):
         return f"{looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
     near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
-    if _closed_form(report):
-        return f"{looks}{near}; a {_closed_form(report, report.degree)} in float64"
+    if _closed_form(report, flow):
+        return f"{looks}{near}; a {_closed_form(report, flow, degree=True)} in float64"
     if report.ridge is None:
         return f"{looks}; no linear part"
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
@@ -237,20 +243,18 @@ def _naive(report: FitReport) -> str:
     return f"seasonal naive (seasons of {shape['season']} steps{mean}{drift})"
 
 
-def _closed_form(report: FitReport, degree: int | None = None) -> str:
+def _closed_form(report: FitReport, flow: Flow | None, *, degree: bool = False) -> str:
     """The nonlinear closed form that is the whole step, in words; empty if there is another part or none."""
     if report.correction_weight or report.part not in ("polynomial", "flow"):
         return ""
-    if report.part == "polynomial":
-        return "polynomial" if degree is None else f"polynomial of degree {degree}"
-    flow = report.structure.get("flow")
-    sines, gaussians = (isinstance(flow, dict) and bool(flow.get(name)) for name in ("angle", "lenses"))
-    return flow_words(sines, gaussians, degree)
+    if flow is not None:
+        return flow.words(degree)
+    return f"polynomial of degree {report.degree}" if degree else "polynomial"
 
 
-def _network(recipe: Recipe, report: FitReport) -> str:
-    if _closed_form(report):
-        return f"none: a {_closed_form(report, report.degree)} did best on held-out rollouts"
+def _network(recipe: Recipe, report: FitReport, flow: Flow | None) -> str:
+    if _closed_form(report, flow):
+        return f"none: a {_closed_form(report, flow, degree=True)} did best on held-out rollouts"
     if not report.model or not report.correction_weight:
         best = "this" if report.part in NAIVE else "the linear part"
         return f"none: no network did better than {best} on held-out rollouts"
@@ -267,12 +271,12 @@ def _network(recipe: Recipe, report: FitReport) -> str:
     return f"{networks}; {weight}{report.updates:,} updates{tuned}"
 
 
-def _parameters(report: FitReport) -> str:
+def _parameters(report: FitReport, flow: Flow | None) -> str:
     if report.part in NAIVE:
         return f"{report.parameters:,}"
     apart = report.parameters_per_member and report.correction_weight
     each = f"{report.parameters_per_member:,} in each network, " if apart else ""
-    solved = _closed_form(report) or "linear part"
+    solved = _closed_form(report, flow) or "linear part"
     return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the {solved})"
 
 

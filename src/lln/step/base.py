@@ -79,6 +79,11 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         """The networks."""
         return tuple(self.networks)  # type: ignore[arg-type]  # ModuleList forgets the type
 
+    @property
+    def angles(self) -> NDArray[np.bool_]:
+        """Coordinates that may turn on for ever, (n,): the step depends on them by their sines alone."""
+        return np.zeros(self.frame.size, dtype=bool)
+
     def merged(self) -> NetworkT | None:
         """One network that computes the mean of all members, where there is one."""
         return None

@@ -98,6 +98,12 @@ class DenseStep(Step[Frame, Any]):
         """What the step computes with: the states, or their logarithms."""
         return states if self.floor is None else torch.log(torch.maximum(states, self.floor))
 
+    @property
+    def angles(self) -> NDArray[np.bool_]:
+        """Coordinates that may turn on for ever, (n,): the step depends on them by their sines alone."""
+        alone = self.polynomial is None and self.part is None and not (self.linear or self.corrected)
+        return self.frame.angles & alone
+
     def merged(self) -> LensNetwork | None:
         """All lens members as one: the mean of S networks of width h is one network of width S h.
 

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lln.core.table import flow_words
 from lln.step.parts import PARTS, ClosedFormPart
 
 Array = NDArray[np.float64]
@@ -113,10 +112,25 @@ class Flow:
     substeps: int = 1
     functions: Functions | None = None
 
-    def words(self, degree: int | None = None) -> str:
-        """What it is, in words."""
-        kinds = set() if self.functions is None else set(self.functions.table[:, 1].tolist())
-        return flow_words(1 in kinds, 0 in kinds, degree)
+    def words(self, degree: bool = False) -> str:
+        """What it is, in words, on request with its degree."""
+        kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1])[::-1].tolist()
+        of = f" of degree {PolynomialPart(self.polynomial).degrees}" if degree else ""
+        functions = " and ".join(("Gaussian lenses", "sines")[kind] for kind in kinds)
+        return f"vector field{of} with {functions}" if functions else f"polynomial vector field{of}"
+
+    def angles(self) -> NDArray[np.bool_]:
+        """Coordinates on which the field depends by their sines alone, (n,): they may turn on for ever."""
+        n, table = len(self.offset), self.polynomial.table
+        if self.functions is None:
+            return np.zeros(n, dtype=bool)
+        factors: list[set[int]] = []
+        for parent, factor in table.tolist():
+            factors.append({factor} | (factors[parent] if parent >= 0 else set()))
+        weighty = np.flatnonzero(self.polynomial.weights.any(axis=0)).tolist()
+        of, sine = self.functions.table.T
+        plain = {factor for monomial in weighty for factor in factors[monomial]} | set(of[sine == 0].tolist())
+        return np.isin(np.arange(n), sorted(set(of[sine == 1].tolist()) - plain))
 
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
         """The increments over one step: (..., n) and (..., m) -> (..., n)."""
@@ -346,6 +360,11 @@ class Frame:
     def features(self) -> int:
         """Number of features F = n H + m."""
         return self.size * self.history + self.inputs
+
+    @property
+    def angles(self) -> NDArray[np.bool_]:
+        """Coordinates that the vector field knows by their sines alone, (n,)."""
+        return np.zeros(self.size, dtype=bool) if self.flow is None else self.flow.angles()
 
     def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:
         """Features of windows of states.

@@ -1,5 +1,8 @@
 """Vector fields with sines and Gaussians of single variables."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,7 @@ from lln.data.series import Dataset, Series
 from lln.fit.closed.flow_search import FlowChoice, FlowForms
 from lln.fit.closed.vector_fields import MonomialLibrary, VectorField, errors, first_weights, fitted
 from lln.fit.prepare import Preparer
-from lln.step.frame import Functions
+from lln.step.frame import Flow, Functions, Polynomial
 from tests.fit.closed.test_flows import integrate, pieces_of
 
 RNG = np.random.default_rng(8)
@@ -64,8 +67,23 @@ def test_a_pendulum_that_turns_over_is_known_by_the_sine_of_its_angle():
     forecast = model.rollout(steps=300).predicted
     assert np.abs(forecast - unseen[:300]).max() < 1e-3
     # It turns on beyond the range of all rows, as the drive does: no bound holds an angle.
-    far = model.rollout(steps=4000).predicted
-    np.testing.assert_allclose(far[-1, 2], train[-1, 2] + 0.7 * 0.2 * 4000, rtol=1e-6)
+    far = model.rollout(steps=4000)
+    np.testing.assert_allclose(far.predicted[-1, 2], train[-1, 2] + 0.7 * 0.2 * 4000, rtol=1e-6)
+    # An angle that turns on is no state that training did not see, but a speed is.
+    assert str(far.outcome) == "finished"
+    assert str(model.evaluate(Dataset((Series(unseen),), dt=0.2), steps=800).outcomes[0]) == "finished"
+    assert str(model.rollout([0.0, 99.0, 0.0], steps=1).outcome).startswith("left the region")
+    region = json.loads(re.search('id="payload">(.*?)</script>', model.page().text, re.DOTALL)[1])["region"]
+    assert [None not in (low, high) for low, high in zip(*region.values(), strict=True)] == [False, True, False]
+
+
+def test_an_angle_is_known_by_its_sines_alone():
+    functions = Functions(np.array([[0, 1], [1, 1], [2, 1], [2, 0]]), np.ones((4, 2)))
+    terms = Polynomial(np.array([[-1, 4], [-1, 1], [-1, 5], [-1, 6], [-1, 7], [-1, 0]]), np.ones((4, 6)))
+    flow = Flow(terms, np.zeros(4), 1, functions)
+    assert flow.angles().tolist() == [False] * 4  # 0 and 1 enter as they are, 2 in a Gaussian, 3 in no sine
+    terms.weights[:, 5] = 0.0
+    assert flow.angles().tolist() == [True, False, False, False]
 
 
 def test_a_model_that_is_solved_again_keeps_the_law():

@@ -32,7 +32,7 @@ from lln.fit.closed.bases import (
 )
 from lln.fit.closed.flow_search import FlowForms
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
-from lln.fit.closed.vector_fields import monomial_count, turning
+from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import PreparedData, Preparer
 from lln.step.dense import DenseStep
@@ -388,7 +388,7 @@ class ClosedForms:
         """
         held = self.preparer.prepare(self.fold.held_out, 1)
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | turning(made.frame)
+        room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.frame.angles
         low = np.where(drifts, ready.units.mean - far, least - room)
         high = np.where(drifts, ready.units.mean + far, most + room)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)

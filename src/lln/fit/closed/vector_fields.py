@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from lln.step.frame import Array, Flow, Frame, Functions, Polynomial, monomial_table
+from lln.step.frame import Array, Flow, Functions, Polynomial, monomial_table
 
 Index = NDArray[np.int64]
 
@@ -471,17 +471,3 @@ def _blocks(pieces: Pieces, numbers: int) -> Iterator[Pieces]:
     size = max(8, _NUMBERS // max(1, numbers))
     for first in range(0, len(pieces), size):
         yield pieces[slice(first, first + size)]
-
-
-def turning(frame: Frame) -> NDArray[np.bool_]:
-    """Angles, (n,): coordinates on which a vector field depends by their sines alone; they may turn on for ever."""
-    if frame.flow is None or frame.flow.functions is None:
-        return np.zeros(frame.size, dtype=bool)
-    table, sines = frame.flow.polynomial.table, frame.flow.functions.table
-    counts: list[set[int]] = []
-    for parent, factor in table.tolist():
-        counts.append({factor} | (counts[parent] if parent >= 0 else set()))
-    weighty = np.flatnonzero(frame.flow.polynomial.weights.any(axis=0)).tolist()
-    plain = {factor for monomial in weighty for factor in counts[monomial]}
-    angles = set(sines[sines[:, 1] == 1, 0].tolist()) - plain
-    return np.isin(np.arange(frame.size), sorted(angles))

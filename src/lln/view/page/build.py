@@ -15,11 +15,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lln import __version__
 from lln.core.errors import InputError, check_int
 from lln.core.safe_files import whole_file
+from lln.core.table import plain
 from lln.data.series import HORIZON, Dataset, Series
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
@@ -81,9 +80,7 @@ def build_page(
     history = surrogate.frame.history
     steps, shown = check_int("steps", steps, 1), [Run.of(run, history) for run in runs]
     _, factor = time_unit(layout)
-    box = None
-    if region is not None and np.isfinite(region.low).all() and np.isfinite(region.high).all():
-        box = {"low": region.low.tolist(), "high": region.high.tolist()}
+    box = None if region is None else {"low": plain(region.low), "high": plain(region.high)}
     return _filled(
         {
             "format": FORMAT,

@@ -100,7 +100,7 @@ def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
     if frame.polynomial is not None:
         found.append(f"{'local ' if field else ''}polynomial of degree {PolynomialPart(frame.polynomial).degrees}")
     if not field and frame.flow is not None:
-        found.append(frame.flow.words(PolynomialPart(frame.flow.polynomial).degrees))
+        found.append(frame.flow.words(degree=True))
     return found
 
 

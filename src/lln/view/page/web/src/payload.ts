@@ -184,8 +184,8 @@ export interface Payload {
   axes: Axis[];
   threshold: number;
   series: SeriesPayload[];
-  /** Where training has been, in the units of the data; null if unknown. */
-  region: { low: number[]; high: number[] } | null;
+  /** Where training has been, in the units of the data; null if unknown. Angles that turn on have no bounds. */
+  region: { low: (number | null)[]; high: (number | null)[] } | null;
   numbers: { title: string; rows: [string, string][] }[];
   /** what counts as one in each coordinate */
   scale: Packed;

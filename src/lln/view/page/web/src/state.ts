@@ -288,17 +288,23 @@ export class State {
     this.changed();
   }
 
+  /** Where training has been in one coordinate. */
+  bounds(i: number): [number, number] {
+    const { region } = this.payload;
+    return [region?.low[i] ?? -Infinity, region?.high[i] ?? Infinity];
+  }
+
   /** Errors and the rollout's ending, for the steps from `first` to the newest. */
   private judge(first: number): void {
     if (first === 0) this.valid = this.left = this.diverged = null;
-    const region = this.payload.region;
     for (let k = first; k <= this.fresh; k++) {
       let sum = 0;
       let still = 0;
       let inside = true;
       for (let i = 0; i < this.n; i++) {
         const value = this.predicted(k, i);
-        if (region && !(value >= region.low[i] && value <= region.high[i])) inside = false;
+        const [low, high] = this.bounds(i);
+        if (!(value >= low && value <= high)) inside = false;
         if (k > this.known) continue;
         const truth = this.truth(k, i);
         sum += ((value - truth) / this.scale[i]) ** 2;

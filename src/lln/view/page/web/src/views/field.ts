@@ -100,12 +100,11 @@ export class Grid {
       low = Math.min(low, value);
       high = Math.max(high, value);
     };
-    const { region } = state.payload;
     for (let place = 0; place < this.places; place++) {
       const i = this.index(place);
       const last = Math.min(state.row + state.steps, state.data.rows - 1);
       if (last > state.row) for (let k = state.row; k <= last; k++) see(state.data.states[k * state.n + i]);
-      else if (region) [region.low[i], region.high[i]].forEach(see);
+      else if (state.payload.region) state.bounds(i).forEach(see);
       else for (let k = 0; k <= state.fresh; k++) see(state.predicted(k, i));
     }
     // A field around zero keeps zero in the middle of its colours.

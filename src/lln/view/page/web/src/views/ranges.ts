@@ -8,10 +8,10 @@ const ROOM = 0.75; // how far a prediction may widen an axis, in spans of what i
 /** The range of each of some coordinates: the truth's (or, without any, training's), then what is predicted. */
 export function ranges(state: State, coordinates: number[]): [number, number][] {
   return coordinates.map((i) => {
-    const { region } = state.payload;
+    const bounds = state.bounds(i);
     const known = extent((report) => {
       if (state.hasTruth) for (let k = 0; k < state.data.rows; k++) report(state.data.states[k * state.n + i]);
-      else if (region) [region.low[i], region.high[i]].forEach(report);
+      else if (bounds.every(Number.isFinite)) bounds.forEach(report);
       else for (let k = 0; k <= state.fresh; k++) report(state.predicted(k, i));
     });
     const room = ROOM * (known[1] - known[0]);
