@@ -101,9 +101,7 @@ def text_width() -> int:
 
 
 def show_table(table: Table) -> None:
-    """Print a table; on a narrow terminal it loses its lines before its numbers, in a pipe nothing."""
-    from rich import box
-
+    """Print a table; a narrow terminal costs it room, but no number is cut. In a pipe it is as wide as it needs."""
     screen, drawn = console(), table.to_rich()
 
     def needed() -> int:
@@ -112,9 +110,11 @@ def show_table(table: Table) -> None:
     if screen.is_terminal and needed() > screen.width:
         drawn = table.to_rich(narrow=True)
     if screen.is_terminal and needed() > screen.width:
-        drawn.box, drawn.padding = box.SIMPLE_HEAD, (0, 0)
-    screen.width = max(screen.width, needed())
-    screen.print(drawn)
+        drawn.padding = (0, 0)
+        drawn.columns[-1].no_wrap = False
+    if not screen.is_terminal:
+        screen.width = max(screen.width, needed())
+    screen.print("", drawn, "", sep="\n")
 
 
 def show_json(record: Mapping[str, Any]) -> None:
@@ -129,15 +129,23 @@ def facts(rows: Mapping[str, str]) -> None:
         echo(f"  {name:<{width}}  {value}", indent=width + 4)
 
 
-def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool = False, indent: int = 0) -> None:
+def echo(
+    text: str,
+    *,
+    dim: bool = False,
+    colour: str | None = None,
+    err: bool = False,
+    indent: int = 0,
+    command: bool = False,
+) -> None:
     """Print text, with control characters of names escaped.
 
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
+    The lines of a command can be copied together.
     """
     try:
-        shown = typer.style(
-            _wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None, dim=dim or None
-        )
+        lines = _wrapped(printable(text), err, indent, " \\" if command else "")
+        shown = typer.style(lines, fg=colour, bold=bool(colour) or None, dim=dim or None)
         typer.echo(shown, err=err)
     except MemoryError:
         if not err:
@@ -145,8 +153,8 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
         os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be about to say so
 
 
-def _wrapped(text: str, err: bool, indent: int) -> str:
-    """Lines that fit the terminal, broken between words; unchanged in a pipe."""
+def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
+    """Lines that fit the terminal, broken between words, with `end` at each break; unchanged in a pipe."""
     if not (sys.stderr if err else sys.stdout).isatty():
         return text
     try:
@@ -156,10 +164,11 @@ def _wrapped(text: str, err: bool, indent: int) -> str:
     if not screen.is_terminal:
         return text
     wrapper = textwrap.TextWrapper(
-        screen.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        screen.width - len(end), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False,
     )  # fmt: skip
-    return "\n".join(wrapper.fill(line) if len(line) > screen.width else line for line in text.split("\n"))
+    lines = (wrapper.wrap(line) if len(line) > screen.width else [line] for line in text.split("\n"))
+    return "\n".join(f"{end}\n".join(line) for line in lines)
 
 
 def say(sentence: str) -> None:

@@ -90,7 +90,7 @@ def switch(text: str, name: str, **more: Any) -> Any:
     return option(text, False, name, **more)
 
 
-_reading, _network, _training = (partial(option, panel=panel) for panel in (_READING, "The network", "Training"))
+_reading, _network, _training = (partial(option, panel=panel) for panel in (_READING, "The model", "Training"))
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def several(names: list[str] | None) -> Any:
 
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
+    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None, `a,b` a list."""
     chosen = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
@@ -196,6 +196,6 @@ def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
         try:
             value = json.loads("null" if text.lower() == "none" else text)
         except ValueError:
-            value = text
+            value = several([text]) or text
         chosen[key.strip().replace("-", "_")] = value
     return chosen

@@ -96,7 +96,8 @@ def _show(found: SearchResult, as_json: bool) -> None:
         return
     show_table(found.table)
     words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
-    echo("best: lln fit DATA -o MODEL " + " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items()))
+    options = " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items())
+    echo(f"best: lln fit DATA -o MODEL {options}", indent=8, command=True)
     if found.defaults is not None and found.defaults["rollout"] <= found.best.values["rollout"]:
         echo("no trial has a lower error than the defaults: lln fit DATA -o MODEL")
     echo(f"trials in {found.storage}")
