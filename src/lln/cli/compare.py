@@ -127,8 +127,7 @@ def _show(found: Comparison, plot: Path | None, as_json: bool) -> None:
     if as_json:
         show_json(found.record())
         return
-    show_table(found.table)
-    show_table(found.leads)
+    show_table(found.table, found.leads)
     for remark in found.remarks:
         echo(remark)
     if plot is not None:

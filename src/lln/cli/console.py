@@ -100,21 +100,20 @@ def text_width() -> int:
     return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH
 
 
-def show_table(table: Table) -> None:
-    """Print a table; a narrow terminal costs it room, but no number is cut. In a pipe it is as wide as it needs."""
-    screen, drawn = console(), table.to_rich()
-
-    def needed() -> int:
-        return screen.measure(drawn, options=screen.options.update_width(1000)).maximum
-
-    if screen.is_terminal and needed() > screen.width:
-        drawn = table.to_rich(narrow=True)
-    if screen.is_terminal and needed() > screen.width:
-        drawn.padding = (0, 0)
-        drawn.columns[-1].no_wrap = False
-    if not screen.is_terminal:
-        screen.width = max(screen.width, needed())
-    screen.print("", drawn, "", sep="\n")
+def show_table(*tables: Table) -> None:
+    """Print tables; a narrow terminal costs them room, but cuts no number. In a pipe they are as wide as they need."""
+    for table in tables:
+        screen, drawn = console(), table.to_rich()
+        room = screen.options.update_width(1000)
+        if screen.is_terminal and screen.measure(drawn, options=room).maximum > screen.width:
+            drawn = table.to_rich(narrow=True)
+        needed = screen.measure(drawn, options=room).maximum
+        if not screen.is_terminal:
+            screen.width = max(screen.width, needed)
+        elif needed > screen.width:
+            drawn.padding, drawn.columns[-1].no_wrap = (0, 0), False
+        screen.print("", drawn, sep="\n")
+    screen.print()
 
 
 def show_json(record: Mapping[str, Any]) -> None:

@@ -21,18 +21,18 @@ Terms = dict[Powers, Array]
 
 
 def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
-    """The equations of a step for the page; None if it has networks, a past, inputs, logarithms or many coordinates.
+    """The equations of a step for the page; None if it has networks, a past, logarithms or many coordinates.
 
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
     its terms, the largest first: the power of each coordinate and the weight in the units of the data. Behind the
-    coordinates stand sines and cosines of them, if the flow has any; one with Gaussians is not written. Terms of less
-    than a thousandth of the largest are left out; sizes are compared at the root mean square of the training data.
-    `dt` is the time between rows in the unit that the page shows.
+    coordinates stand known inputs, then sines and cosines, if the flow has any; one with Gaussians is not written.
+    Terms of less than a thousandth of the largest are left out; sizes are compared at the root mean square of the
+    training data. `dt` is the time between rows in the unit that the page shows.
     """
     if step.kind != "dense" or step.corrected:
         return None
     frame: Frame = step.frame
-    if frame.history > 1 or frame.inputs or frame.size > FEW or frame.logarithm is not None:
+    if frame.history > 1 or frame.size + frame.inputs > FEW or frame.logarithm is not None:
         return None
     discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
     if discrete == (frame.flow is not None):
@@ -45,16 +45,21 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
         return None
     waves, signs, sizes = ([], [], np.zeros(0)) if functions is None else _waves(functions, frame)
     raw = _in_units(found, frame, signs)
-    typical = np.concatenate([np.sqrt(frame.mean**2 + frame.scale**2), sizes])
+    typical = np.concatenate([np.hypot(*_units(frame)), sizes])
     rows = [_listed(raw, i, typical) for i in range(frame.size)]
     return {"kind": "step" if frame.flow is None else "flow", "rows": rows, "waves": waves}
 
 
+def _units(frame: Frame) -> tuple[Array, Array]:
+    """Mean and scale of the coordinates and of the known inputs behind them."""
+    return np.concatenate([frame.mean, frame.input_mean]), np.concatenate([frame.scale, frame.input_scale])
+
+
 def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], list[int], Array]:
     """Sines in the units of the data as sin or cos with a slope above zero, their signs, and their typical sizes."""
-    waves, signs = [], []
+    waves, signs, (mean, scale) = [], [], _units(frame)
     for place, (slope, shift) in zip(functions.table[:, 0].tolist(), functions.arguments.tolist(), strict=True):
-        moved = shift - slope * frame.mean[place] / frame.scale[place]
+        moved = shift - slope * mean[place] / scale[place]
         sign = -1 if slope < 0 else 1
         quarters = round(sign * moved / (np.pi / 2))
         rest = sign * moved - quarters * np.pi / 2
@@ -63,7 +68,7 @@ def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], li
         else:
             rest = 0.0
         kind = ("sin", "cos")[quarters % 2]
-        waves.append({"kind": kind, "coordinate": place, "slope": abs(slope) / frame.scale[place], "shift": rest})
+        waves.append({"kind": kind, "coordinate": place, "slope": abs(slope) / scale[place], "shift": rest})
         signs.append(sign if quarters % 4 < 2 else -sign)
     slope, shift = functions.arguments.T
     # The root mean square of a sine whose argument is normal; training data has mean 0 and spread 1 here.
@@ -71,22 +76,22 @@ def _waves(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], li
 
 
 def _terms(frame: Frame, dt: float) -> Terms:
-    """Weights (n,) by the powers of the standardised coordinates: of a flow per unit of time, else of one step."""
+    """Weights (n,) by the powers of the standardised variables: of a flow per unit of time, else of one step."""
+    count = frame.size + frame.inputs
     if frame.flow is not None:
-        count = frame.size + (0 if frame.flow.functions is None else len(frame.flow.functions))
+        count += 0 if frame.flow.functions is None else len(frame.flow.functions)
         terms = _polynomial_terms(frame.flow.polynomial, count)
         _add(terms, (0,) * count, frame.flow.offset)
         return {powers: weights / dt for powers, weights in terms.items()}
-    nothing = (0,) * frame.size
-    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
-    for i in range(frame.size):
-        _add(terms, tuple(int(i == j) for j in range(frame.size)), frame.matrix[:, i])
-    _add(terms, nothing, frame.offset)
+    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, count)
+    for i in range(count):
+        _add(terms, tuple(int(i == j) for j in range(count)), frame.matrix[:, i])
+    _add(terms, (0,) * count, frame.offset)
     return terms
 
 
 def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
-    """Weights (n,) by the powers of the `size` factors: standardised coordinates, and functions behind them."""
+    """Weights (n,) by the powers of the `size` factors: standardised variables, and functions behind them."""
     powers: list[Powers] = []
     terms: Terms = {}
     for index, (parent, factor) in enumerate(polynomial.table.tolist()):
@@ -97,20 +102,21 @@ def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
 
 
 def _in_units(terms: Terms, frame: Frame, signs: list[int]) -> Terms:
-    """Replace each standardised coordinate by (x - mean) / scale and multiply out; functions change their signs."""
+    """Replace each standardised variable by (x - mean) / scale and multiply out; functions change their signs."""
     raw: Terms = {}
+    (mean, scale), count = _units(frame), frame.size + frame.inputs
     for powers, weights in terms.items():
         if not weights.any():
             continue
-        behind = powers[frame.size :]
-        product: dict[Powers, float] = {(0,) * frame.size + behind: float(np.prod(np.power(signs, behind)))}
-        for i, power in enumerate(powers[: frame.size]):
+        behind = powers[count:]
+        product: dict[Powers, float] = {(0,) * count + behind: float(np.prod(np.power(signs, behind)))}
+        for i, power in enumerate(powers[:count]):
             for _ in range(power):
                 grown: dict[Powers, float] = {}
                 for known, factor in product.items():
                     more = tuple(p + (i == j) for j, p in enumerate(known))
-                    grown[more] = grown.get(more, 0.0) + factor / frame.scale[i]
-                    grown[known] = grown.get(known, 0.0) - factor * frame.mean[i] / frame.scale[i]
+                    grown[more] = grown.get(more, 0.0) + factor / scale[i]
+                    grown[known] = grown.get(known, 0.0) - factor * mean[i] / scale[i]
                 product = grown
         for known, factor in product.items():
             _add(raw, known, factor * frame.scale * weights)

@@ -22,7 +22,7 @@ export class TermsView implements View {
     private readonly equations: Equations,
   ) {
     this.most = equations.rows.map(() => 0);
-    const names = factorNames(equations, state.payload.names);
+    const names = factorNames(equations, [...state.payload.names, ...state.payload.inputNames]);
     for (const [i, terms] of equations.rows.entries()) {
       const line = make("p", `${left(equations.kind, names[i])} = ${sum(terms, names)}`, "equation");
       element("equations-list").append(line);
@@ -38,9 +38,9 @@ export class TermsView implements View {
     if (!surface.begin()) return;
     const c = colours();
     const { context } = surface;
-    const names = factorNames(equations, state.payload.names);
+    const names = factorNames(equations, [...state.payload.names, ...state.payload.inputNames]);
     const step = Math.min(Math.floor(state.now), state.fresh);
-    const present = state.payload.names.map((_, i) => state.predicted(step, i));
+    const present = [...state.payload.names.map((_, i) => state.predicted(step, i)), ...state.inputsAt(step)];
     const now = [...present, ...equations.waves.map((wave) => waveValue(wave, present))];
     const label = Math.min(170, surface.width * 0.3);
     let top = 6;
@@ -81,7 +81,7 @@ function waveValue(wave: Wave, state: number[]): number {
   return wave.kind === "sin" ? Math.sin(a) : Math.cos(a);
 }
 
-/** What terms are products of: the coordinates, and sines and cosines of them. */
+/** What terms are products of: the coordinates, the known inputs, and sines and cosines of them. */
 function factorNames(equations: Equations, names: string[]): string[] {
   const waves = equations.waves.map(({ kind, coordinate, slope, shift }) => {
     const turned = short(slope) === "1" ? names[coordinate] : `${short(slope)} ${names[coordinate]}`;
@@ -92,7 +92,7 @@ function factorNames(equations: Equations, names: string[]): string[] {
 }
 
 function left(kind: Equations["kind"], name: string): string {
-  return kind === "flow" ? `d${name}/dt` : `change of ${name} in a step`;
+  return kind === "flow" ? `d${name.length > 1 ? "\u00a0" : ""}${name}/dt` : `change of ${name} in a step`;
 }
 
 function sum(terms: Term[], names: string[]): string {
