@@ -47,7 +47,9 @@ export class ErrorView implements View {
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.prediction, 2);
     });
     const words = `threshold ${short(payload.threshold)}`;
-    rimmed(context, words, box.right - 6 - context.measureText(words).width, limit - 3, "bottom", c["soft-ink"]);
+    const above = !(state.errors[many] > payload.threshold); // where the last error is not
+    const right = box.right - 6 - context.measureText(words).width;
+    rimmed(context, words, right, limit + (above ? -3 : 4), above ? "bottom" : "top", c["soft-ink"]);
     mark(surface, box, at(state.now), "", c["soft-ink"]);
     if (state.limit !== null) {
       mark(surface, box, at(state.limit), `valid for ${span(payload, state.limit)}`, c.highlight, [5, 4]);
