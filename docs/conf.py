@@ -37,6 +37,7 @@ html_theme_options = {"top_of_page_buttons": []}  # a link to the source of a pa
 (Path(__file__).parent / "_made" / "static").mkdir(parents=True, exist_ok=True)
 html_static_path = ["_static", "_made/static"]
 html_css_files = ["lln.css"]
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_title = f"lln {__version__}"
 html_math_renderer = "mathml"
 html_show_search_summary = False  # summaries are fetched, which browsers refuse to pages opened from disk

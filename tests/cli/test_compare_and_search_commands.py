@@ -4,6 +4,7 @@ import re
 import numpy as np
 import pytest
 
+from lln.cli.console import recipe_choices
 from lln.forecaster.forecaster import load
 from lln.systems import preset, simulate
 
@@ -94,3 +95,12 @@ def test_search_refuses(refused, data, tmp_path):
     refused([*words, "--budget", 1, *BOTH[:2], "--set", "random_state=3"], "--random-state is also given by --set")
     refused(["search", tmp_path / "l.npy", "--budget", 1], "no such file", "'l.npz'")
     refused([*words[:2], "--storage", "nonsense://x"], "cannot be opened as a search's storage")
+
+
+def test_options_of_a_forecaster_may_be_lists():
+    assert recipe_choices(["parts=linear,flow", "epochs=3", "ridge=none"]) == {
+        "parts": ["linear", "flow"],
+        "epochs": 3,
+        "ridge": None,
+    }
+    assert recipe_choices(["model=lens"]) == {"model": "lens"}

@@ -1,5 +1,6 @@
 import errno
 import io
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -53,6 +54,17 @@ def test_a_table_fits_the_terminal_and_no_number_is_cut(screen, width):
     assert max(map(len, lines)) <= width
     for cell in ("residual-batchnorm", "2.13e-05", "0.00146", "34,435", "137.6", "parameters"):
         assert any(cell in line for line in lines)
+
+
+def test_a_table_with_errors_of_factors_fits_80_columns(screen):
+    out = screen(80)
+    heads = ["model", "1", "4", "16", "32", "128", "300", "times the best"]
+    cells = ["residual-batchnorm", *[1.23e-10] * 4, 0.639, 5.82, "1.58e+05 ± 1.0e+05"]
+    console.show_table(Table(heads, [cells], title="normalised MSE by lead time"))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = out.getvalue().split()
+    assert all(cell in shown for cell in ("residual-batchnorm", "1.23e-10", "0.639", "1.58e+05", "1.0e+05"))
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs(screen):
@@ -118,6 +130,17 @@ def test_no_word_is_broken_on_a_terminal_and_pipes_stay_as_they_are(screen, monk
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
     console.echo(sentence)
     assert capsys.readouterr().out == sentence + "\n"
+
+
+def test_a_command_on_several_lines_can_be_copied(screen, monkeypatch, capsys):
+    screen(40)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    command = "lln rollout model.lln --steps 200 --level 0.9 -o forecast.csv --plot forecast.png"
+    console.echo(command, indent=8, command=True)
+    said = capsys.readouterr().out.replace("\x1b[0m", "")
+    assert max(map(len, said.splitlines())) <= 40
+    assert all(line.endswith(" \\") for line in said.splitlines()[:-1])
+    assert shlex.split(said.replace("\\\n", "")) == command.split()
 
 
 def test_doctor_and_errors_break_lines_between_words(screen, monkeypatch, capsys):

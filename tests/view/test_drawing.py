@@ -31,6 +31,18 @@ def test_three_panels_drawn_from_the_rays():
     assert np.argmax(widths) == one.strength.argmax()
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_name_of_a_profile_stands_beside_its_curve(sign):
+    one = bench()
+    bowed = dataclasses.replace(one, profiles=np.full_like(one.profiles, sign))
+    figure = architecture_figure(bowed, rays=6, title="inside")
+    figure.draw_without_rendering()
+    layer = figure.axes[1]
+    words = next(text for text in layer.texts if "profile" in text.get_text()).get_window_extent()
+    curve = next(line for line in layer.lines if len(line.get_xdata()) > 2).get_window_extent()
+    assert not words.overlaps(curve)
+
+
 @pytest.mark.parametrize(("depth", "width", "rays"), [(1, 1, 12), (40, 128, 12), (2, 3, 1)])
 def test_any_size_is_drawn(depth, width, rays, tmp_path):
     figure = architecture_figure(bench(depth, width), rays=rays, title="$_^$")

@@ -105,7 +105,7 @@ def switch(text: str, name: str, **more: Any) -> Any:
     return option(text, False, name, **more)
 
 
-_reading, _network, _training = (partial(option, panel=panel) for panel in (_READING, "The network", "Training"))
+_reading, _network, _training = (partial(option, panel=panel) for panel in (_READING, "The model", "Training"))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def several(names: list[str] | None) -> Any:
 
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None."""
+    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None, `a,b` a list."""
     chosen = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
@@ -211,7 +211,7 @@ def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
         try:
             value = json.loads("null" if text.lower() == "none" else text)
         except ValueError:
-            value = text
+            value = several([text]) or text
         chosen[key.strip().replace("-", "_")] = value
     return chosen
 
@@ -290,21 +290,20 @@ def text_width() -> int:
     return max(40, min(screen.width, WIDTH)) if screen.is_terminal else WIDTH
 
 
-def show_table(table: Table) -> None:
-    """Print a table; on a narrow terminal it loses its lines before its numbers, in a pipe nothing."""
-    from rich import box
-
-    screen, drawn = console(), table.to_rich()
-
-    def needed() -> int:
-        return screen.measure(drawn, options=screen.options.update_width(1000)).maximum
-
-    if screen.is_terminal and needed() > screen.width:
-        drawn = table.to_rich(narrow=True)
-    if screen.is_terminal and needed() > screen.width:
-        drawn.box, drawn.padding = box.SIMPLE_HEAD, (0, 0)
-    screen.width = max(screen.width, needed())
-    screen.print(drawn)
+def show_table(*tables: Table) -> None:
+    """Print tables; a narrow terminal costs them room, but cuts no number. In a pipe they are as wide as they need."""
+    for table in tables:
+        screen, drawn = console(), table.to_rich()
+        room = screen.options.update_width(1000)
+        if screen.is_terminal and screen.measure(drawn, options=room).maximum > screen.width:
+            drawn = table.to_rich(narrow=True)
+        needed = screen.measure(drawn, options=room).maximum
+        if not screen.is_terminal:
+            screen.width = max(screen.width, needed)
+        elif needed > screen.width:
+            drawn.padding, drawn.columns[-1].no_wrap = (0, 0), False
+        screen.print("", drawn, sep="\n")
+    screen.print()
 
 
 def show_json(record: Mapping[str, Any]) -> None:
@@ -319,15 +318,23 @@ def facts(rows: Mapping[str, str]) -> None:
         echo(f"  {name:<{width}}  {value}", indent=width + 4)
 
 
-def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool = False, indent: int = 0) -> None:
+def echo(
+    text: str,
+    *,
+    dim: bool = False,
+    colour: str | None = None,
+    err: bool = False,
+    indent: int = 0,
+    command: bool = False,
+) -> None:
     """Print text, with control characters of names escaped.
 
     On a terminal lines are wrapped between words, with `indent` spaces before the rest of a line, and colours appear.
+    The lines of a command can be copied together.
     """
     try:
-        shown = typer.style(
-            _wrapped(printable(text), err, indent), fg=colour, bold=bool(colour) or None, dim=dim or None
-        )
+        lines = _wrapped(printable(text), err, indent, " \\" if command else "")
+        shown = typer.style(lines, fg=colour, bold=bool(colour) or None, dim=dim or None)
         typer.echo(shown, err=err)
     except MemoryError:
         if not err:
@@ -335,8 +342,8 @@ def echo(text: str, *, dim: bool = False, colour: str | None = None, err: bool =
         os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be about to say so
 
 
-def _wrapped(text: str, err: bool, indent: int) -> str:
-    """Lines that fit the terminal, broken between words; unchanged in a pipe."""
+def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
+    """Lines that fit the terminal, broken between words, with `end` at each break; unchanged in a pipe."""
     if not (sys.stderr if err else sys.stdout).isatty():
         return text
     try:
@@ -346,10 +353,11 @@ def _wrapped(text: str, err: bool, indent: int) -> str:
     if not screen.is_terminal:
         return text
     wrapper = textwrap.TextWrapper(
-        screen.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        screen.width - len(end), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False,
     )  # fmt: skip
-    return "\n".join(wrapper.fill(line) if len(line) > screen.width else line for line in text.split("\n"))
+    lines = (wrapper.wrap(line) if len(line) > screen.width else [line] for line in text.split("\n"))
+    return "\n".join(f"{end}\n".join(line) for line in lines)
 
 
 def say(sentence: str) -> None:

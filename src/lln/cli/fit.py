@@ -143,13 +143,13 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
         echo(sentence, colour=colour)
     echo(f"wrote {out}")
     if sys.stdout.isatty():
-        echo(f"next: lln evaluate {out} {data}", dim=True)
+        echo(f"next: lln evaluate {out} {data}", dim=True, indent=8, command=True)
         steps = forecaster.report_.lead_times[-1] if forecaster.report_.lead_times else 500
         known = " --future INPUTS" if forecaster.input_names_ else ""
         interval, suffix = ("", "nc") if forecaster.space_ else (" --level 0.9", "csv")
         words = f"--steps {steps}{interval}{known} -o forecast.{suffix} --plot forecast.png"
-        echo(f"      lln rollout {out} {words}", dim=True, indent=8)
-        echo(f"      lln page {out} --data {data} --open", dim=True, indent=8)
+        echo(f"      lln rollout {out} {words}", dim=True, indent=8, command=True)
+        echo(f"      lln page {out} --data {data} --open", dim=True, indent=8, command=True)
 
 
 def verdict(forecaster: LensForecaster) -> tuple[str, str]:
@@ -294,8 +294,7 @@ def _show_comparison(found: Comparison, plot: Path | None, as_json: bool) -> Non
     if as_json:
         show_json(found.record())
         return
-    show_table(found.table)
-    show_table(found.leads)
+    show_table(found.table, found.leads)
     for remark in found.remarks:
         echo(remark)
     if plot is not None:
@@ -372,7 +371,8 @@ def _show_search(found: SearchResult, as_json: bool) -> None:
         return
     show_table(found.table)
     words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
-    echo("best: lln fit DATA -o MODEL " + " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items()))
+    options = " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items())
+    echo(f"best: lln fit DATA -o MODEL {options}", indent=8, command=True)
     if found.defaults is not None and found.defaults["rollout"] <= found.best.values["rollout"]:
         echo("no trial has a lower error than the defaults: lln fit DATA -o MODEL")
     echo(f"trials in {found.storage}")

@@ -56,7 +56,7 @@ def rollout(
     level: float | None = option("Add prediction intervals of this probability, such as 0.9."),
     plot: Path | None = option("Draw the forecast, with its interval, to this file: .png .svg .pdf."),
 ) -> None:
-    """Roll a model out and write the start and the STEPS states after it.
+    """Roll a model out and write the start and the states after it.
 
     Without --from it starts at the last state of the training data; a model with known inputs then needs --future. With
     --from, a model with a history of H states starts from the first H states of each trajectory and writes them first.
@@ -114,7 +114,7 @@ def evaluate(
     forecaster = read_model(model)
     dataset = read_for(forecaster, data, selection)
     if sys.stderr.isatty() and baselines is None:
-        echo("scoring, with simple methods fitted to the same rows (--baselines none is faster)", dim=True, err=True)
+        echo("scoring, beside simple methods (--baselines none is faster)", dim=True, err=True)
     beside = "all" if baselines is None else several(baselines)
     found = forecaster.evaluate(
         dataset, steps=steps, windows=windows, threshold=threshold, metrics=several(metrics),
@@ -256,7 +256,7 @@ def export(
         echo("no C compiler was found here, so nothing was compared; elsewhere run:")
     else:
         echo(f"{done.difference}\nto compile and test it:")
-    echo(f"  {done.command}")
+    echo(f"  {done.command}", indent=4, command=True)
 
 
 def page(

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def simulate(
     preset: Annotated[
-        str, typer.Argument(help="Name of a system, as in lorenz-28 or ks-128.", autocompletion=preset_names)
+        str,
+        typer.Argument(
+            help="Name of a system, as in lorenz-28 or ks-128; an unknown one lists all.", autocompletion=preset_names
+        ),
     ],
     out: DataOut,
     steps: int | None = option("Steps to write, after the burn-in.", shown="3500; fields: their own number", min=1),

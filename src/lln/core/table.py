@@ -52,12 +52,14 @@ class Table:
 
     def to_rich(self, *, narrow: bool = False) -> rich.table.Table:
         """The table for a terminal; a narrow one has each word of a heading on a line of its own."""
+        from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         drawn = RichTable(
-            title=Text(printable(self.title)) if self.title else None, title_justify="left", title_style="bold"
-        )
+            title=Text(printable(self.title), "bold", no_wrap=True, overflow="ignore") if self.title else None,
+            title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
+        )  # fmt: skip
         for j, name in enumerate(self.columns):
             heading = Text(printable(name.replace(" ", "\n") if narrow else name))
             drawn.add_column(heading, justify="left" if j == 0 else "right", no_wrap=narrow)

@@ -130,10 +130,13 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
     axis.set_ylabel("position y")
     drawn = f"\n(angles {steeper:g} times as steep)" if steeper > 1 else ""
     turn = f"{bent - theta:+.3f}".replace("-", "−")
+    # The profile bows to one side of the lens; its name stands on the other.
+    end = profile[near][-1 if rise + fall < 0 else 0] if near.any() else 1.0
+    beside = (0.475, "right") if end >= 0 else (0.495, "left")
     notes = (  # where the rays are not: they come from below if they rise, and leave upwards
         (0.03, rise >= 0, BLACK, "free flight\ny ← y + L θ", "left"),
         (0.985, rise + fall < 0, VERMILION, f"refraction\nθ ← θ + s φ(y)\nturn {turn}{drawn}", "right"),
-        (0.53, rise + fall < 0, BLUE, "lens profile s φ", "left"),
+        (beside[0], rise + fall < 0, BLUE, "lens profile s φ", beside[1]),
     )
     for x, above, ink, words, side in notes:
         at, edge = (0.95, "top") if above else (0.05, "bottom")

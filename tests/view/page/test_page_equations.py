@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 
@@ -52,6 +53,23 @@ def test_the_equations_of_a_flow_are_its_derivatives_in_the_units_of_the_data(mo
     for x in np.random.default_rng(2).normal(size=(5, N)):
         slope = frame.scale * (field((x - frame.mean) / frame.scale) + offset) / dt
         np.testing.assert_allclose(value(found["rows"], x), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_known_inputs_stand_behind_the_coordinates(discrete, monkeypatch):
+    monkeypatch.setattr(equations, "NEGLIGIBLE", 0.0)
+    rng, table = np.random.default_rng(3), monomial_table(range(N + 2), 2)
+    terms, matrix = Polynomial(table, rng.normal(size=(N, len(table)))), rng.normal(size=(N, N + 2))
+    flow = None if discrete else Flow(terms, rng.normal(size=N))
+    frame = dataclasses.replace(
+        frame_of(flow=flow, polynomial=terms if discrete else None, matrix=matrix if discrete else 0 * matrix),
+        input_mean=np.array([2.0, -1.0]), input_scale=np.array([0.5, 4.0]),
+    )  # fmt: skip
+    found, x, u = equations_of(DenseStep(frame), 0.1), rng.normal(size=N), rng.normal(size=2)
+    seen = np.concatenate([(x - frame.mean) / frame.scale, (u - frame.input_mean) / frame.input_scale])
+    change = terms(seen) + (matrix @ seen if discrete else flow.offset)
+    wanted = frame.scale * change / (1.0 if discrete else 0.1)
+    np.testing.assert_allclose(value(found["rows"], np.concatenate([x, u])), wanted, rtol=1e-9)
 
 
 def with_functions(kinds, shifts, slopes=(1.3, -0.7, 0.4)):

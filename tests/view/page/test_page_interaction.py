@@ -162,9 +162,11 @@ def test_the_start_is_chosen_by_the_rows_of_the_file(told):
     assert known["slider"] == ["2000", "2998", "2399"]
     assert known["note"] == "Row 2,399: the rows after it were not seen by the model."
     np.testing.assert_allclose(known["chosen"]["start"], states_of("lorenz-28")[2100], rtol=1e-6)
+    np.testing.assert_allclose(known["keyed"]["start"], states_of("lorenz-28")[2101], rtol=1e-6)
+    assert known["keyedRow"] == "2101"
     assert known["chosenNote"] == "Row 2,100: the rows after it trained the model."
-    assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,100.")
-    assert known["after"]["start"] == known["chosen"]["start"]
+    assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,101.")
+    assert known["after"]["start"] == known["keyed"]["start"]
     assert known["notes"] == ["Some rows were left out."]
 
 
@@ -181,7 +183,7 @@ def test_a_field_in_the_plane_is_painted_and_keeps_its_shape(told):
 
 
 @pytest.mark.parametrize("page", ["few", "field", "narrow"])
-def test_axe_finds_nothing_serious(told, page):
+def test_axe_finds_nothing(told, page):
     assert told[f"{page}Axe"] == []
 
 

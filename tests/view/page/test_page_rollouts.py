@@ -132,7 +132,10 @@ def test_the_equations_of_a_pendulum_in_degrees(tmp_path):
     file.write_text(page)
     told = drive(tmp_path, "rollouts", {"pages": [{"file": str(file), "hash": "", "rolls": []}]})[0]
     assert told["errors"] == []
-    assert told["equations"] == ["dangle/dt = rate", "drate/dt = − 9 sin(0.01745 angle) + 2 cos(0.01745 angle)"]
+    assert told["equations"] == [
+        "d\u00a0angle/dt = rate",
+        "d\u00a0rate/dt = − 9 sin(0.01745 angle) + 2 cos(0.01745 angle)",
+    ]
 
 
 def test_steps_of_logarithms_roll_out_as_in_python(tmp_path):

@@ -23,18 +23,18 @@ Terms = dict[Powers, Array]
 
 
 def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
-    """The equations of a step for the page; None if it has networks, a past, inputs, logarithms or many coordinates.
+    """The equations of a step for the page; None if it has networks, a past, logarithms or many coordinates.
 
     A flow is written as a differential equation, other closed forms as the change over one step. Each equation lists
     its terms, the largest first: the power of each coordinate and the weight in the units of the data. Behind the
-    coordinates stand functions of them, if the flow has any. Terms of less than a thousandth of the largest are left
-    out; sizes are compared at the root mean square of the training data.
-    `dt` is the time between rows in the unit that the page shows.
+    coordinates stand known inputs, then functions of both, if the flow has any. Terms of less than a thousandth of the
+    largest are left out; sizes are compared at the root mean square of the training data. `dt` is the time between rows
+    in the unit that the page shows.
     """
     if step.kind != "dense" or step.corrected:
         return None
     frame: Frame = step.frame
-    if frame.history > 1 or frame.inputs or frame.size > FEW or frame.logarithm is not None:
+    if frame.history > 1 or frame.size + frame.inputs > FEW or frame.logarithm is not None:
         return None
     discrete = bool(frame.matrix.any() or frame.offset.any()) or frame.polynomial is not None
     if discrete == (frame.flow is not None):
@@ -47,17 +47,22 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
         return None
     named, factors, sizes = ([], [], np.zeros(0)) if functions is None else _named(functions, frame)
     raw = _in_units(found, frame, factors)
-    typical = np.concatenate([np.sqrt(frame.mean**2 + frame.scale**2), sizes])
+    typical = np.concatenate([np.hypot(*_units(frame)), sizes])
     rows = [_listed(raw, i, typical) for i in range(frame.size)]
     return {"kind": "step" if frame.flow is None else "flow", "rows": rows, "functions": named}
 
 
+def _units(frame: Frame) -> tuple[Array, Array]:
+    """Mean and scale of the coordinates and of the known inputs behind them."""
+    return np.concatenate([frame.mean, frame.input_mean]), np.concatenate([frame.scale, frame.input_scale])
+
+
 def _named(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], list[float], Array]:
     """Functions in the units of the data with slopes above zero, what each must be multiplied by, and typical sizes."""
-    found, factors = [], []
+    found, factors, (means, scales) = [], [], _units(frame)
     for (place, kind), (slope, shift) in zip(functions.table.tolist(), functions.arguments.tolist(), strict=True):
-        scale = float(frame.scale[place])
-        moved, steep, name, factor = shift - slope * float(frame.mean[place]) / scale, slope / scale, _NAMES[kind], 1.0
+        mean, scale = float(means[place]), float(scales[place])
+        moved, steep, name, factor = shift - slope * mean / scale, slope / scale, _NAMES[kind], 1.0
         if name == "exp":  # exp(a + b) = exp(b) exp(a)
             moved, factor = 0.0, float(np.exp(moved))
         elif name in ("abs", "reciprocal"):  # of the distance from a place
@@ -82,22 +87,22 @@ def _named(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], li
 
 
 def _terms(frame: Frame, dt: float) -> Terms:
-    """Weights (n,) by the powers of the standardised coordinates: of a flow per unit of time, else of one step."""
+    """Weights (n,) by the powers of the standardised variables: of a flow per unit of time, else of one step."""
+    count = frame.size + frame.inputs
     if frame.flow is not None:
-        count = frame.size + (0 if frame.flow.functions is None else len(frame.flow.functions))
+        count += 0 if frame.flow.functions is None else len(frame.flow.functions)
         terms = _polynomial_terms(frame.flow.polynomial, count)
         _add(terms, (0,) * count, frame.flow.offset)
         return {powers: weights / dt for powers, weights in terms.items()}
-    nothing = (0,) * frame.size
-    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, frame.size)
-    for i in range(frame.size):
-        _add(terms, tuple(int(i == j) for j in range(frame.size)), frame.matrix[:, i])
-    _add(terms, nothing, frame.offset)
+    terms = {} if frame.polynomial is None else _polynomial_terms(frame.polynomial, count)
+    for i in range(count):
+        _add(terms, tuple(int(i == j) for j in range(count)), frame.matrix[:, i])
+    _add(terms, (0,) * count, frame.offset)
     return terms
 
 
 def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
-    """Weights (n,) by the powers of the `size` factors: standardised coordinates, and functions behind them."""
+    """Weights (n,) by the powers of the `size` factors: standardised variables, and functions behind them."""
     powers: list[Powers] = []
     terms: Terms = {}
     for index, (parent, factor) in enumerate(polynomial.table.tolist()):
@@ -108,20 +113,21 @@ def _polynomial_terms(polynomial: Polynomial, size: int) -> Terms:
 
 
 def _in_units(terms: Terms, frame: Frame, factors: list[float]) -> Terms:
-    """Replace each standardised coordinate by (x - mean) / scale and multiply out; functions have factors."""
+    """Replace each standardised variable by (x - mean) / scale and multiply out; functions have factors."""
     raw: Terms = {}
+    (mean, scale), count = _units(frame), frame.size + frame.inputs
     for powers, weights in terms.items():
         if not weights.any():
             continue
-        behind = powers[frame.size :]
-        product: dict[Powers, float] = {(0,) * frame.size + behind: float(np.prod(np.power(factors, behind)))}
-        for i, power in enumerate(powers[: frame.size]):
+        behind = powers[count:]
+        product: dict[Powers, float] = {(0,) * count + behind: float(np.prod(np.power(factors, behind)))}
+        for i, power in enumerate(powers[:count]):
             for _ in range(power):
                 grown: dict[Powers, float] = {}
                 for known, factor in product.items():
                     more = tuple(p + (i == j) for j, p in enumerate(known))
-                    grown[more] = grown.get(more, 0.0) + factor / frame.scale[i]
-                    grown[known] = grown.get(known, 0.0) - factor * frame.mean[i] / frame.scale[i]
+                    grown[more] = grown.get(more, 0.0) + factor / scale[i]
+                    grown[known] = grown.get(known, 0.0) - factor * mean[i] / scale[i]
                 product = grown
         for known, factor in product.items():
             _add(raw, known, factor * frame.scale * weights)

@@ -248,8 +248,7 @@ export class State {
     this.looked = this.sight();
     const step = Math.min(Math.floor(this.now), this.fresh);
     const window = this.path.slice(step * this.n, (step + this.history) * this.n);
-    const m = this.payload.frame.inputs;
-    const inputs = this.futureInputs()?.slice(step * m, (step + 1) * m) ?? null;
+    const inputs = this.payload.frame.inputs ? this.inputsAt(step) : null;
     void this.engine.look(window, inputs, { ...this.switches }, { ...this.focus }).then((trace) => {
       this.looking = false;
       this.trace = trace;
@@ -261,16 +260,19 @@ export class State {
     });
   }
 
-  /** Inputs for every step; behind the end of the data its last row is repeated. */
+  /** Known inputs at one step; behind the end of the data its last row is repeated. */
+  inputsAt(step: number): Float64Array {
+    const m = this.payload.frame.inputs;
+    const row = Math.min(this.row + step, this.data.rows - 1);
+    return this.data.inputs?.slice(row * m, (row + 1) * m) ?? new Float64Array(0);
+  }
+
+  /** Inputs for every step. */
   private futureInputs(): Float64Array | null {
     const m = this.payload.frame.inputs;
-    const given = this.data.inputs;
-    if (!m || !given) return null;
+    if (!m || !this.data.inputs) return null;
     const inputs = new Float64Array((this.steps + 1) * m);
-    for (let k = 0; k <= this.steps; k++) {
-      const row = Math.min(this.row + k, this.data.rows - 1);
-      inputs.set(given.subarray(row * m, (row + 1) * m), k * m);
-    }
+    for (let k = 0; k <= this.steps; k++) inputs.set(this.inputsAt(k), k * m);
     return inputs;
   }
 

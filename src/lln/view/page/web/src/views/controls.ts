@@ -81,8 +81,11 @@ export class Controls implements View {
         if (state.known < state.steps) parts.push(`The truth ends after ${state.known.toLocaleString("en")} steps.`);
       }
     } else if (state.moved) parts.push("The start was moved.");
-    if (state.diverged !== null) parts.push(`It diverged at step ${state.diverged}.`);
-    else if (state.left !== null) parts.push(`It left the region that training covered at step ${state.left}.`);
+    if (payload.frame.inputs && state.known < state.steps) {
+      parts.push(state.known ? "After the data, known inputs keep their last values." : "Known inputs keep one value.");
+    }
+    if (state.diverged !== null) parts.push(`The prediction diverged at step ${state.diverged}.`);
+    else if (state.left !== null) parts.push(`The prediction left the region that training covered at step ${state.left}.`);
     return parts.join(" ") || `${state.steps} steps predicted.`;
   }
 

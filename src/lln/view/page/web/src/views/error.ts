@@ -46,7 +46,10 @@ export class ErrorView implements View {
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.prediction, 2);
     });
-    rimmed(context, `threshold ${short(payload.threshold)}`, box.left + 6, limit - 3, "bottom", c["soft-ink"]);
+    const words = `threshold ${short(payload.threshold)}`;
+    const above = !(state.errors[many] > payload.threshold); // where the last error is not
+    const right = box.right - 6 - context.measureText(words).width;
+    rimmed(context, words, right, limit + (above ? -3 : 4), above ? "bottom" : "top", c["soft-ink"]);
     mark(surface, box, at(state.now), "", c["soft-ink"]);
     if (state.limit !== null) {
       mark(surface, box, at(state.limit), `valid for ${span(payload, state.limit)}`, c.highlight, [5, 4]);

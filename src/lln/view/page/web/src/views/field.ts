@@ -158,8 +158,11 @@ export class FieldView implements View {
       if (grid.flat) {
         const x = linear(0, state.steps, this.boxes[p].left, this.boxes[p].right);
         this.veil(this.boxes[p], x(state.now));
-        mark(surface, this.boxes[p], x(state.now), "", "#222");
-        if (state.limit !== null) mark(surface, this.boxes[p], x(state.limit), p > 0 ? "" : "valid until here", colours().highlight, [5, 4]);
+        const { highlight, ink, paper } = colours();
+        // A rim of paper keeps the present step in sight on pictures, and ink where there is none.
+        for (const side of [-1.25, 1.25]) mark(surface, this.boxes[p], x(state.now) + side, "", paper);
+        mark(surface, this.boxes[p], x(state.now), "", ink);
+        if (state.limit !== null) mark(surface, this.boxes[p], x(state.limit), p > 0 ? "" : "valid until here", highlight, [5, 4]);
       }
       const missing = this.missing(panel, p);
       if (missing) this.say(missing, this.boxes[p]);

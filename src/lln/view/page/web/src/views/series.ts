@@ -4,13 +4,12 @@ import { axes, clip, dot, handle, line, linear, mark, trail, type Box, type Scal
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
-import { ranges } from "./ranges";
+import { past, ranges } from "./ranges";
 import { dateWords, element, named, timeAxis, type View } from "./view";
 
 const ROW = 136;
 const TOUCH = 22;
 /** rows before the start are shown over at most this part of the steps after it */
-const PAST = 0.25;
 
 export class SeriesView implements View {
   private readonly surface: Surface;
@@ -38,8 +37,8 @@ export class SeriesView implements View {
     const c = colours();
     const { payload } = state;
     const all = ranges(state, Array.from({ length: state.n }, (_, i) => i));
-    const past = Math.min(state.row, Math.ceil(PAST * state.steps));
-    const times = [state.startTime - past * payload.dt, state.startTime + state.steps * payload.dt] as const;
+    const before = past(state);
+    const times = [state.startTime - before * payload.dt, state.startTime + state.steps * payload.dt] as const;
     this.rows = all.map(([low, high], i) => {
       const box = { left: 58, right: surface.width - 14, top: i * this.row + 24, bottom: (i + 1) * this.row - 6 };
       return { box, x: linear(...times, box.left + 12, box.right), y: linear(low, high, box.bottom, box.top) };
@@ -56,7 +55,7 @@ export class SeriesView implements View {
       const at = (k: number): number => x(state.startTime + k * payload.dt);
       clip(surface.context, { ...box, left: box.left - 14 }, () => {
         const { context } = surface;
-        line(context, past + 1, (k) => [at(k - past), y(state.before(past - k, i))], c.truth, 2);
+        line(context, before + 1, (k) => [at(k - before), y(state.before(before - k, i))], c.truth, 2);
         const dash = state.reference.kind === "analog" ? [7, 5] : [];
         if (state.known > 0) {
           trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);

@@ -22,7 +22,7 @@ export class TermsView implements View {
     private readonly equations: Equations,
   ) {
     this.most = equations.rows.map(() => 0);
-    const names = factorNames(equations, state.payload.names);
+    const names = factorNames(equations, [...state.payload.names, ...state.payload.inputNames]);
     for (const [i, terms] of equations.rows.entries()) {
       const line = make("p", `${left(equations.kind, names[i])} = ${sum(terms, names)}`, "equation");
       element("equations-list").append(line);
@@ -38,9 +38,9 @@ export class TermsView implements View {
     if (!surface.begin()) return;
     const c = colours();
     const { context } = surface;
-    const names = factorNames(equations, state.payload.names);
+    const names = factorNames(equations, [...state.payload.names, ...state.payload.inputNames]);
     const step = Math.min(Math.floor(state.now), state.fresh);
-    const present = state.payload.names.map((_, i) => state.predicted(step, i));
+    const present = [...state.payload.names.map((_, i) => state.predicted(step, i)), ...state.inputsAt(step)];
     const now = [...present, ...equations.functions.map((one) => valueOf(one, present))];
     const label = Math.min(170, surface.width * 0.3);
     let top = 6;
@@ -91,7 +91,7 @@ function valueOf(one: Named, state: number[]): number {
   return VALUES[one.kind](one.slope * state[one.coordinate] + one.shift);
 }
 
-/** What terms are products of: the coordinates, and functions of them. */
+/** What terms are products of: the coordinates, the known inputs, and functions of them. */
 function factorNames(equations: Equations, names: string[]): string[] {
   const functions = equations.functions.map(({ kind, coordinate, slope, shift }) => {
     const turned = short(Math.abs(slope)) === "1" ? names[coordinate] : `${short(Math.abs(slope))} ${names[coordinate]}`;
@@ -105,7 +105,7 @@ function factorNames(equations: Equations, names: string[]): string[] {
 }
 
 function left(kind: Equations["kind"], name: string): string {
-  return kind === "flow" ? `d${name}/dt` : `change of ${name} in a step`;
+  return kind === "flow" ? `d${name.length > 1 ? "\u00a0" : ""}${name}/dt` : `change of ${name} in a step`;
 }
 
 function sum(terms: Term[], names: string[]): string {
