@@ -231,6 +231,49 @@ def test_a_week_is_found_in_the_means_of_days():
     assert {24, 168} <= set(seasons(dataset(x)))
 
 
+def hump(season, rows):
+    """Half of each season lies flat, and half rises to a hump; its standard deviation is 1."""
+    values = np.maximum(0, np.sin(2 * np.pi * np.arange(rows) / season)) ** 2
+    return (values - values.mean()) / values.std()
+
+
+@pytest.mark.parametrize(("season", "rows"), [(24, 700), (48, 1200), (96, 2000), (144, 2500), (288, 4000)])
+def test_a_season_is_found_under_noise_that_hides_it_in_the_changes(season, rows):
+    for seed in range(3):
+        data = dataset(hump(season, rows) + 0.6 * noise(rows, seed) + np.arange(rows) / rows)
+        assert seasons(data)[:1] == [season]
+        assert slow_season(data) in ((season,) if season > 60 else (0,))
+
+
+def test_a_season_wins_over_its_neighbours():
+    for seed in range(6):
+        assert seasons(dataset(hump(48, 1200) + 0.1 * noise(1200, seed)))[:1] == [48]
+        assert seasons(dataset(hump(365.25 / 7, 313) + 0.1 * noise(313, seed)))[:1] == [52]
+
+
+def test_a_chance_season_of_seasons_comes_after_the_season():
+    for seed in range(6):
+        x = hump(24, 480) + 0.3 * noise(480, seed)
+        assert seasons(dataset(x))[:1] == [24]
+
+
+@pytest.mark.parametrize("rows", [250, 500, 2000])
+def test_noise_and_walks_have_no_season(rows):
+    for seed in range(5, 10):
+        e = noise(rows, seed)
+        decaying = [0.0]
+        for one in e:
+            decaying.append(0.95 * decaying[-1] + one)
+        for x in (
+            e,
+            np.asarray(decaying),
+            np.cumsum(e),
+            e + 0.1 * np.cumsum(noise(rows, seed + 50)),
+            e + np.arange(rows),
+        ):
+            assert seasons(dataset(x)) == []
+
+
 def daily(years, seed=0):
     """A year under weather that one day hands on to the next."""
     e, weather = noise(365 * years, seed), 0.0
