@@ -11,7 +11,7 @@ from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.choice.noise_and_seasons import seasons, slow_season
-from lln.fit.closed.linear import lags_of, spectral_radius
+from lln.fit.closed.linear import lag_weights, lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.dense import DenseStep
@@ -290,6 +290,34 @@ def test_a_smoothed_season_is_what_its_name_says():
     assert lags_of("smooth", 20, (3.0, 0.5)) == 24
     around = [x[40 + k - 3 : 40 + k + 4].mean() for k in (-1, 0)]
     np.testing.assert_allclose(rolled(x, season, 1), around[1] + 0.5 * (x[59] - around[0]), atol=1e-12)
+
+
+def test_several_smoothed_seasons_are_averaged():
+    single = [lag_weights("smooth", season, (3.0, 0.0))[: season + 3] for season in (20, 40)]
+    found = lag_weights("smooth", 20, (3.0, 0.0, 2.0))
+    np.testing.assert_allclose(found[:43], (np.pad(single[0], (0, 20)) + single[1]) / 2, atol=1e-15)
+    assert lag_weights("smooth", 20, (3.0, 0.5, 2.0)).sum() == pytest.approx(1.0)
+
+
+def test_the_difference_to_the_last_season_may_decay():
+    x = noise(60)
+    season = FrameChoice(21, None, None, naive="season", season=20, level=False, smoothing=(1.0, 0.5))
+    assert lags_of("season", 20, (1.0, 0.5)) == 21
+    np.testing.assert_allclose(rolled(x, season, 2), x[40:42] + (x[59] - x[39]) * np.array([0.5, 0.25]), atol=1e-12)
+
+
+def test_a_long_season_under_noise_that_lasts_is_forecast_about_as_well_as_by_the_last_season():
+    weeks, steps = np.arange(300), 53
+    lasting = [0.0]
+    for one in noise(299):
+        lasting.append(0.6 * lasting[-1] + one)
+    x = 3 * np.exp(-0.5 * ((weeks % 53 - 20) / 3) ** 2) + 0.2 * np.asarray(lasting)
+    model = LensForecaster(parts=("linear",)).fit(x[:225], dt=1.0)
+    starts = range(225, 300 - steps)
+    truth = np.stack([x[i : i + steps] for i in starts])
+    run = model.rollout(np.stack([x[i - model.history_ : i, None] for i in starts]), steps=steps).array[:, 1:, 0]
+    last = np.stack([x[i - 53 : i] for i in starts])
+    assert np.mean((run - truth) ** 2) < 1.1 * np.mean((last - truth) ** 2)
 
 
 def test_a_year_is_found_under_the_weather():
