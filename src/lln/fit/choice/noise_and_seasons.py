@@ -135,7 +135,7 @@ _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _WIDTHS, _SURE = 4, 4.0  # of the means that show a season, within it; standard errors by which it stands out
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
-_WIDTHS_OF_SEASON, _MULTIPLES, _SLACK = 8, 8, 40  # that tell a season from its neighbours; lag against their distance
+_MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
 _COLUMNS = 8  # that are looked at
@@ -276,7 +276,7 @@ def _repetition(column: Array, width: int) -> tuple[Array, float]:
 
 def _refined(column: Array, lag: int) -> int:
     """The lag about `lag` at whose multiples the states repeat best; itself if the rows hold no multiples."""
-    whole, _ = _repetition(column, max(1, lag // _WIDTHS_OF_SEASON))
+    whole, _ = _repetition(column, max(1, lag // _WIDTHS))
     slack = max(1, lag // _SLACK)
     near = np.arange(max(2, lag - slack), lag + slack + 1)
     count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))
