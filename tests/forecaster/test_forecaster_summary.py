@@ -48,6 +48,8 @@ def test_a_seasonal_model_says_which_seasons_it_repeats():
     assert "no network did better than this on held-out rollouts" in said
     assert "parameters 1 held out" in said
     assert "linear part alone" not in said
+    said = text(part="seasonal naive", structure=shape | {"smoothing": [1.0, 0.5]}, correction_weight=0.0)
+    assert "seasonal naive (seasons of 12 steps, and a decaying part of the last difference)" in said
 
 
 def test_a_linear_map_is_shown_once():

@@ -237,10 +237,13 @@ def _naive(report: FitReport) -> str:
     shape = report.structure
     if report.part != "seasonal naive" or not shape.get("season"):
         return report.part
-    count = shape["smoothing"][0] if shape.get("smoothing") and shape["naive"] in ("season", "change") else 1
+    constants = shape.get("smoothing") or [1]
+    count = constants[0] if shape["naive"] in ("season", "change") else 1
     mean = f", the mean of the last {count:g}" if count > 1 else ""
+    decays = shape["naive"] == "season" and len(constants) > 1
+    decaying = ", and a decaying part of the last difference" if decays else ""
     drift = ", with drift" if report.linear_parameters else ""
-    return f"seasonal naive (seasons of {shape['season']} steps{mean}{drift})"
+    return f"seasonal naive (seasons of {shape['season']} steps{mean}{decaying}{drift})"
 
 
 def _closed_form(report: FitReport, flow: Flow | None, *, degree: bool = False) -> str:

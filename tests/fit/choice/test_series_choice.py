@@ -11,7 +11,7 @@ from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
 from lln.fit.choice.noise_and_seasons import seasons, slow_season
-from lln.fit.closed.linear import lags_of, spectral_radius
+from lln.fit.closed.linear import lag_weights, lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.step import DenseStep
@@ -231,6 +231,49 @@ def test_a_week_is_found_in_the_means_of_days():
     assert {24, 168} <= set(seasons(dataset(x)))
 
 
+def hump(season, rows):
+    """Half of each season lies flat, and half rises to a hump; its standard deviation is 1."""
+    values = np.maximum(0, np.sin(2 * np.pi * np.arange(rows) / season)) ** 2
+    return (values - values.mean()) / values.std()
+
+
+@pytest.mark.parametrize(("season", "rows"), [(24, 700), (48, 1200), (96, 2000), (144, 2500), (288, 4000)])
+def test_a_season_is_found_under_noise_that_hides_it_in_the_changes(season, rows):
+    for seed in range(3):
+        data = dataset(hump(season, rows) + 0.6 * noise(rows, seed) + np.arange(rows) / rows)
+        assert seasons(data)[:1] == [season]
+        assert slow_season(data) in ((season,) if season > 60 else (0,))
+
+
+def test_a_season_wins_over_its_neighbours():
+    for seed in range(6):
+        assert seasons(dataset(hump(48, 1200) + 0.1 * noise(1200, seed)))[:1] == [48]
+        assert seasons(dataset(hump(365.25 / 7, 313) + 0.1 * noise(313, seed)))[:1] == [52]
+
+
+def test_a_chance_season_of_seasons_comes_after_the_season():
+    for seed in range(6):
+        x = hump(24, 480) + 0.3 * noise(480, seed)
+        assert seasons(dataset(x))[:1] == [24]
+
+
+@pytest.mark.parametrize("rows", [250, 500, 2000])
+def test_noise_and_walks_have_no_season(rows):
+    for seed in range(5, 10):
+        e = noise(rows, seed)
+        decaying = [0.0]
+        for one in e:
+            decaying.append(0.95 * decaying[-1] + one)
+        for x in (
+            e,
+            np.asarray(decaying),
+            np.cumsum(e),
+            e + 0.1 * np.cumsum(noise(rows, seed + 50)),
+            e + np.arange(rows),
+        ):
+            assert seasons(dataset(x)) == []
+
+
 def daily(years, seed=0):
     """A year under weather that one day hands on to the next."""
     e, weather = noise(365 * years, seed), 0.0
@@ -247,6 +290,34 @@ def test_a_smoothed_season_is_what_its_name_says():
     assert lags_of("smooth", 20, (3.0, 0.5)) == 24
     around = [x[40 + k - 3 : 40 + k + 4].mean() for k in (-1, 0)]
     np.testing.assert_allclose(rolled(x, season, 1), around[1] + 0.5 * (x[59] - around[0]), atol=1e-12)
+
+
+def test_several_smoothed_seasons_are_averaged():
+    single = [lag_weights("smooth", season, (3.0, 0.0))[: season + 3] for season in (20, 40)]
+    found = lag_weights("smooth", 20, (3.0, 0.0, 2.0))
+    np.testing.assert_allclose(found[:43], (np.pad(single[0], (0, 20)) + single[1]) / 2, atol=1e-15)
+    assert lag_weights("smooth", 20, (3.0, 0.5, 2.0)).sum() == pytest.approx(1.0)
+
+
+def test_the_difference_to_the_last_season_may_decay():
+    x = noise(60)
+    season = FrameChoice(21, None, None, naive="season", season=20, level=False, smoothing=(1.0, 0.5))
+    assert lags_of("season", 20, (1.0, 0.5)) == 21
+    np.testing.assert_allclose(rolled(x, season, 2), x[40:42] + (x[59] - x[39]) * np.array([0.5, 0.25]), atol=1e-12)
+
+
+def test_a_long_season_under_noise_that_lasts_is_forecast_about_as_well_as_by_the_last_season():
+    weeks, steps = np.arange(300), 53
+    lasting = [0.0]
+    for one in noise(299):
+        lasting.append(0.6 * lasting[-1] + one)
+    x = 3 * np.exp(-0.5 * ((weeks % 53 - 20) / 3) ** 2) + 0.2 * np.asarray(lasting)
+    model = LensForecaster(parts=("linear",)).fit(x[:225], dt=1.0)
+    starts = range(225, 300 - steps)
+    truth = np.stack([x[i : i + steps] for i in starts])
+    run = model.rollout(np.stack([x[i - model.history_ : i, None] for i in starts]), steps=steps).array[:, 1:, 0]
+    last = np.stack([x[i - 53 : i] for i in starts])
+    assert np.mean((run - truth) ** 2) < 1.1 * np.mean((last - truth) ** 2)
 
 
 def test_a_year_is_found_under_the_weather():

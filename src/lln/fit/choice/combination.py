@@ -40,11 +40,13 @@ _RIDGES = (1e-6, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 _LEVELS = (0.1, 0.2, 0.35, 0.5, 0.7)
 _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) for phi in (0.8, 0.95))
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
+_DECAYING = (0.3, 0.5, 0.7, 0.8)  # parts of the difference to the last season that one step keeps
 _LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
 _SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
 _SHARE_OF_SEASON = 0.5  # the same for the last season alone
 _SHARE_OF_SLOW_SEASON, _SLOWEST = 0.45, 500  # of the rows; steps that the forecast of a slow season may look back
 _SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: its smoothed part; what is kept in a step
+_SEASONS_AVERAGED = (2.0, 3.0, 5.0)
 
 
 def maps_of_noisy_data(
@@ -88,12 +90,15 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
     for season in seasons:
         if season > 1:
             smooth += [(kind, season, (count,)) for kind in ("season", "change") for count in (1.0, 2.0, 3.0)]
+            smooth += [("season", season, (1.0, rho)) for rho in _DECAYING]
             levels = _SEASONAL_LEVELS if season <= _LONG_SEASON else _LEVELS_OF_LONG_SEASONS
             smooth += [("level", season, constants) for constants in levels]
             found += _near_season(season, histories)
     most = min(_SHARE_OF_ROWS * rows, _MOST_LAGS)
     if slow:
         smooth += [("smooth", slow, (float(slow // side), rho)) for side in _SIDES for rho in _PARTS_KEPT]
+        several = [(rho, count) for rho in _PARTS_KEPT[::2] for count in _SEASONS_AVERAGED]
+        smooth += [("smooth", slow, (float(slow // side), *constants)) for side in _SIDES for constants in several]
     for naive, season, constants in smooth:
         lags = lags_of(naive, season, constants)
         allowed = most if naive != "smooth" else min(_SHARE_OF_SLOW_SEASON * rows, _SLOWEST)

@@ -133,6 +133,10 @@ _REPEATS = 0.3  # autocorrelation at a season
 _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of its multiple counts as it
 _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may be weaker than its multiple
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
+_WIDTHS, _SURE = 4, 4.0  # of the means that show a season, within it; standard errors by which it stands out
+_HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
+_MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
+_SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
 _COLUMNS = 8  # that are looked at
 SLOW = 60  # steps: a season beyond is sought in smoothed states as well, because changes hide it
@@ -175,12 +179,15 @@ def seasons(dataset: Dataset, most: int = 3) -> list[int]:
     """Lags at which the changes of the data repeat, the strongest first, and seasons of seasons, such as weeks."""
     found: dict[int, float] = {}
     for column in longest_stretch(dataset):
-        peaks = _peaks(np.diff(column))
+        peaks = [(_refined(column, lag), strength) for lag, strength in _seasons_of(column)]
         if peaks and len(column) >= _FEWEST_SEASONS * peaks[0][0]:
             # The means over whole seasons may have a season themselves.
             season = peaks[0][0]
             means = column[len(column) % season :].reshape(-1, season).mean(axis=1)
-            peaks += [(lag * season, strength) for lag, strength in _peaks(np.diff(means))[:1] if lag > 2]
+            for lag, strength in _peaks(np.diff(means))[:1]:
+                if lag > 2:
+                    sure = strength > _SURE_OF_SEASONS / math.sqrt(len(means))
+                    peaks.append((lag * season, strength if sure else min(strength, peaks[0][1] - 1e-9)))
         for lag, strength in peaks:
             found[lag] = max(strength, found.get(lag, 0.0))
     return sorted(found, key=lambda lag: -found[lag])[:most]
@@ -200,11 +207,12 @@ def slow_season(dataset: Dataset) -> int:
         below = np.flatnonzero(correlation < 0)
         if not len(below):
             continue
-        # Corrected for the shrinking overlap.
-        whole = correlation * len(smooth) / (len(smooth) - np.arange(len(correlation)))
-        lag = int(below[0] + np.argmax(whole[below[0] :]))
-        if SLOW < lag < longest and whole[lag] > strength:
-            strength, found = float(whole[lag]), lag
+        whole = _corrected(correlation, len(smooth))
+        tops = _maxima(whole)
+        tops = tops[(tops > below[0]) & (whole[tops] > strength)]
+        lag = _first(tops, whole[tops], _HIDDEN_MULTIPLE) if len(tops) else 0
+        if lag > SLOW:
+            strength, found = float(whole[lag]), _refined(column, lag)
     return found
 
 
@@ -218,6 +226,75 @@ def longest_stretch(dataset: Dataset) -> Array:
     return np.asarray(rows, dtype=np.float64)[:, :_COLUMNS].T
 
 
+def _seasons_of(column: Array) -> list[tuple[int, float]]:
+    """Seasons of the changes of one column, and the one that noise hides in them, with their strengths."""
+    peaks = _peaks(np.diff(column))
+    if not peaks:
+        return _hidden(column, len(column) // 4)
+    # Noise can make a multiple stand out where the season itself does not.
+    best, strength = peaks[0]
+    slack = max(1, best // _SLACK)
+    hidden = [lag for lag, _ in _hidden(column, best + slack) if lag <= best // 2]
+    parts = [lag for lag in hidden if min(best % lag, -best % lag) <= slack]
+    return [(lag, strength + 1e-9) for lag in parts] + peaks
+
+
+def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
+    """The season of at most `longest` steps that noise hides in changes of states, but not in those of their means.
+
+    It must repeat after two seasons as well. The fewest states whose means show a season decide; means of more, up to a
+    quarter of it, show it more clearly.
+    """
+    width, found, strength = 2, 0, 0.0
+    while _WIDTHS * width <= (found or longest):
+        whole, error = _repetition(column, width)
+        lags = np.arange(min(len(whole) // 2, longest + 2))
+        once, twice = whole[lags], whole[2 * lags]
+        mean = (once + twice) / 2
+        tops = _maxima(mean)
+        noticeable = np.minimum(once, twice)[tops] > max(_REPEATS, _SURE * error)
+        tops = tops[noticeable & (tops >= _WIDTHS * width)]
+        lag = _first(tops, mean[tops], _HIDDEN_MULTIPLE) if len(tops) else 0
+        if lag and (not found or (mean[lag] > strength and lag < 1.1 * found)):
+            found, strength = lag, float(mean[lag])
+        width *= 2
+    return [(found, strength)] if found else []
+
+
+def _repetition(column: Array, width: int) -> tuple[Array, float]:
+    """Autocorrelation of the changes from mean to mean of `width` states, up to half of the rows; its standard error.
+
+    Neither white noise nor a random walk has any beyond twice the width.
+    """
+    sums = np.cumsum(np.concatenate([[0.0], column - column.mean()]))
+    means = sums[width:] - sums[:-width]
+    change = means[width:] - means[:-width]
+    correlation = _autocorrelation(change)[: len(change) // 2]
+    error = math.sqrt((1 + 2 * float(np.sum(correlation[1 : 2 * width] ** 2))) / len(change))
+    return _corrected(correlation, len(change)), error
+
+
+def _refined(column: Array, lag: int) -> int:
+    """The lag about `lag` at whose multiples the states repeat best; itself if the rows hold no multiples."""
+    whole, _ = _repetition(column, max(1, lag // _WIDTHS))
+    slack = max(1, lag // _SLACK)
+    near = np.arange(max(2, lag - slack), lag + slack + 1)
+    count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))
+    if count < 2:
+        return lag
+    return int(near[np.argmax(whole[np.outer(near, np.arange(1, count + 1))].mean(axis=1))])
+
+
+def _corrected(correlation: Array, count: int) -> Array:
+    """Autocorrelations of `count` values, corrected for the overlap, which shrinks with the lag."""
+    return correlation * count / (count - np.arange(len(correlation)))
+
+
+def _maxima(values: Array) -> NDArray[np.intp]:
+    """Places of the local maxima."""
+    return 1 + np.flatnonzero((values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:]))
+
+
 def _peaks(change: Array) -> list[tuple[int, float]]:
     """The strongest noticeable maximum of the autocorrelation beyond its first zero, and the strongest before that."""
     count = len(change)
@@ -225,19 +302,19 @@ def _peaks(change: Array) -> list[tuple[int, float]]:
     below = np.flatnonzero(correlation < 0)
     if not len(below):
         return []
-    inner = correlation[1:-1]
-    maxima = np.flatnonzero((inner > correlation[:-2]) & (inner >= correlation[2:])) + 1
+    maxima = _maxima(correlation)
     maxima = maxima[maxima > below[0]]
     tops = maxima[correlation[maxima] > _REPEATS]
     if not len(tops):
         return []
     # Corrected for the shrinking overlap, so that a full year is not beaten by its neighbour; of multiples the first.
-    whole = correlation[tops] * count / (count - tops)
+    corrected = _corrected(correlation, count)
+    whole = corrected[tops]
     best = _first(tops, whole, _MULTIPLE)
     found = [(best, float(correlation[best]))]
     # Noise can make a multiple look stronger than the season itself: both are tried, the season first.
     least = max(whole[tops == best][0] - _DEVIATIONS / np.sqrt(count), _REPEATS / 2)
-    shorter = maxima[correlation[maxima] * count / (count - maxima) >= least]
+    shorter = maxima[corrected[maxima] >= least]
     parts = [int(lag) for lag in shorter if lag <= best // 2 and min(best % lag, -best % lag) <= 1]
     if parts:
         return [(parts[0], found[0][1]), (best, found[0][1] - 1e-9)]

@@ -362,15 +362,17 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
             smoothing), "trend" (exponential smoothing with a damped trend), "smooth" (the smoothed state one season
             before the next one, plus a part of what the last state differs from the one before it).
         season: in steps; "level" and a season smooth the difference to the season before.
-        smoothing: of "season" and "change" the number of seasons that are averaged, (count,); of "level" the weight of
-            the newest state and the number of seasons, (alpha,) or (alpha, count); of "trend" the weights of level and
-            trend and the factor of the trend at each step, (alpha, beta, phi); of "smooth" the steps on both sides that
-            are averaged and that part, (width, rho).
+        smoothing: of "season" and "change" the number of seasons that are averaged, (count,); of "season" also the part
+            of the last state's difference to the season before that the next one keeps, (count, rho); of "level" the
+            weight of the newest state and the number of seasons, (alpha,) or (alpha, count); of "trend" the weights of
+            level and trend and the factor of the trend at each step, (alpha, beta, phi); of "smooth" the steps on both
+            sides that are averaged, that part and the number of seasons, (width, rho) or (width, rho, count).
     """
     if naive == "mean":
         return np.zeros(1)
     if naive in ("season", "change"):
-        return _seasonal(np.ones(1) if naive == "change" else np.zeros(0), season, _count(smoothing))
+        kept = np.ones(1) if naive == "change" else np.asarray(smoothing[1:])
+        return _seasonal(kept, season, _count(smoothing))
     if naive == "level":
         level = _level(smoothing[0])
         return level if not season else _seasonal(level, season, _count(smoothing[1:]))
@@ -378,7 +380,7 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
         alpha, beta, phi = smoothing
         return _trend(alpha, beta, phi)
     if naive == "smooth":
-        return _smooth_season(season, int(smoothing[0]), smoothing[1])
+        return _smooth_season(season, int(smoothing[0]), smoothing[1], _count(smoothing[2:]))
     return np.ones(1)
 
 
@@ -418,11 +420,12 @@ def _trend(alpha: float, beta: float, phi: float) -> Array:
     return weights
 
 
-def _smooth_season(season: int, width: int, rho: float) -> Array:
-    """The mean of the states around one season ago, plus `rho` times the difference to the mean around that before."""
-    weights = np.zeros(season + width + 1)
-    part = 1.0 / (2 * width + 1)
-    weights[season - 1 - width : season + width] += part
-    weights[season - width : season + width + 1] -= rho * part
+def _smooth_season(season: int, width: int, rho: float, count: int) -> Array:
+    """The mean of the states around one to `count` seasons ago, plus `rho` times the difference to that before."""
+    weights = np.zeros(count * season + width + 1)
+    part = 1.0 / (2 * width + 1) / count
+    for place in range(season, count * season + 1, season):
+        weights[place - 1 - width : place + width] += part
+        weights[place - width : place + width + 1] -= rho * part
     weights[0] += rho
     return weights
