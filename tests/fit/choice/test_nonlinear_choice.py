@@ -40,7 +40,8 @@ def test_last_lead_times_decide_where_the_most_exact_loses_the_truth_first(last,
     scored = where_it_counts([exact, keeps], 64, noisy=False)
     assert [len(one.errors.leads) for one in scored] == [decide] * 2
     assert where_it_counts([exact, keeps], 64, noisy=True) == [exact, keeps]
-    assert best_forms([exact, keeps], 64, noisy=False) == [(exact if decide == 7 else keeps).choice]
+    first, second = (exact, keeps) if decide == 7 else (keeps, exact)
+    assert best_forms([exact, keeps], 64, noisy=False) == [first.choice, second.choice]
 
 
 @pytest.mark.parametrize(("lost", "part"), [(4, "lens"), (128, None)])

@@ -13,7 +13,7 @@ from lln.step.frame import Flow, Functions, Polynomial
         ([], "A polynomial vector field"),
         ([1], "A vector field with sines"),
         ([0], "A vector field with Gaussian lenses"),
-        ([0, 1], "A vector field with sines and Gaussian lenses"),
+        ([0, 1], "A vector field with Gaussian lenses and sines"),
     ],
 )
 def test_a_report_says_what_kind_of_vector_field_is_used(kinds, words):
