@@ -121,9 +121,10 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, default=HERE / "packages")
     parser.add_argument("--out", type=Path, default=HERE.parent / "results" / "accuracy-series.json")
     parser.add_argument("--only", default="", help="series whose names contain this")
+    parser.add_argument("--again", action="store_true", help="run what is stored, too")
     options = parser.parse_args()
     stored: dict[str, Any] = {"made": provenance("torch", "numpy", "scipy"), "rows": {}}
-    if options.out.exists():
+    if options.out.exists() and not options.again:
         stored = json.loads(options.out.read_text())
     for name, one in SERIES.items():
         if options.only in name and name not in stored["rows"]:

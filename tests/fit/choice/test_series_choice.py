@@ -370,3 +370,15 @@ def test_two_years_of_weekly_rows_show_their_season():
     # The peak of the third year is where it was before; a model without the season does not see it.
     assert np.argmax(year) == np.flatnonzero(weeks[117:] % 52 == 51)[0]
     assert np.mean((year - sales[117:]) ** 2) < 0.5 * np.var(sales[117:])
+
+
+@pytest.mark.parametrize(
+    ("seasons", "rows", "twice"),
+    [((52,), 120, True), ((38, 10), 86, False), ((19, 38), 86, False), ((24, 168), 400, True), ((12, 36), 80, False)],
+)
+def test_a_season_that_is_a_few_cycles_of_another_is_seen_more_than_twice(seasons, rows, twice):
+    """Cycles of an uneven length fit a multiple of it by chance."""
+    longest = max(seasons)
+    tried = candidates((1, 2), seasons, rows)
+    assert any(one.season == longest and one.smoothing == (1.0,) for one in tried) == twice
+    assert not any(one.season == longest and len(one.smoothing) > 1 for one in tried if one.naive == "season")

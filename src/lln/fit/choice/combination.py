@@ -44,6 +44,7 @@ _DECAYING = (0.3, 0.5, 0.7, 0.8)  # parts of the difference to the last season t
 _LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
 _SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
 _SHARE_OF_SEASON = 0.5  # the same for the last season alone
+_FEW_CYCLES = 6
 _SHARE_OF_SLOW_SEASON, _SLOWEST = 0.45, 500  # of the rows; steps that the forecast of a slow season may look back
 _SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: its smoothed part; what is kept in a step
 _SEASONS_AVERAGED = (2.0, 3.0, 5.0)
@@ -102,7 +103,8 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
     for naive, season, constants in smooth:
         lags = lags_of(naive, season, constants)
         allowed = most if naive != "smooth" else min(_SHARE_OF_SLOW_SEASON * rows, _SLOWEST)
-        if naive != "smooth" and season and lags <= season + 1:  # no more than the last season
+        # The last season alone may be seen twice, but not if it is a few cycles of another: they may just fit.
+        if constants == (1.0,) and season and not any(_few_cycles(season, one) for one in seasons):
             allowed = min(_SHARE_OF_SEASON * rows, _MOST_LAGS)
         if lags <= allowed:
             found += [
@@ -110,6 +112,12 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
                 for ridge in (None, math.inf)
             ]
     return found
+
+
+def _few_cycles(season: int, other: int) -> bool:
+    """Whether a season is two to six times another, which is known to half a step."""
+    times = round(season / other)
+    return 2 <= times <= _FEW_CYCLES and abs(season - times * other) <= times / 2
 
 
 def _near_season(season: int, histories: Sequence[int]) -> Iterator[FrameChoice]:
