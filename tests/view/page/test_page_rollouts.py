@@ -138,6 +138,28 @@ def test_the_equations_of_a_pendulum_in_degrees(tmp_path):
     ]
 
 
+def test_the_equations_of_functions_with_kinks(tmp_path):
+    functions = Functions(
+        np.array([[0, 2], [1, 6], [0, 5], [1, 4]]), np.array([[1.0, -1.5], [2.0, 0.0], [1.0, 3.0], [-0.5, 0.0]])
+    )
+    weights = 0.1 * np.array([[1.0, -2.0, 0.0, 0.0], [0.0, 0.0, 4.0, 3.0]])
+    field = Polynomial(np.array([[-1, 2], [-1, 3], [-1, 4], [-1, 5]]), weights)
+    none, two = np.zeros(0), np.zeros(2)
+    frame = Frame(
+        two, np.ones(2), 1, np.zeros((0, 2)), none, none, np.zeros((2, 2)), two, two,
+        flow=Flow(field, two, 1, functions),
+    )  # fmt: skip
+    file = tmp_path / "kinks.html"
+    file.write_text(build_page(DenseStep(frame), Layout(("x", "y"), 0.1), [Series(np.zeros((80, 2)))], title="K"))
+    told = drive(tmp_path, "rollouts", {"pages": [{"file": str(file), "hash": "", "rolls": []}]})[0]
+    assert told["errors"] == []
+    assert told["equations"] == [
+        "dx/dt = |x − 1.5| − 2 clip(2 y)",
+        "dy/dt = 3 exp(−0.5 y) + 4/(x + 3)",
+        "clip(a) is a, but −1 below −1 and 1 above 1.",
+    ]
+
+
 def test_steps_of_logarithms_roll_out_as_in_python(tmp_path):
     step = STEPS["everything, in logarithms"]()
     window, inputs = start_of(step, count=2)

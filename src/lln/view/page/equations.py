@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def _named(functions: Functions, frame: Frame) -> tuple[list[dict[str, Any]], li
                 rest = 0.0
             moved, name = rest, ("sin", "cos")[quarters % 2]
             factor = factor if quarters % 4 < 2 else -factor
+        if abs(moved) < NEGLIGIBLE * abs(steep) * math.hypot(mean, scale):
+            moved = 0.0
         found.append({"kind": name, "coordinate": place, "slope": steep, "shift": moved})
         factors.append(factor)
     # Training data has mean 0 and spread 1 here.

@@ -27,6 +27,9 @@ export class TermsView implements View {
       const line = make("p", `${left(equations.kind, names[i])} = ${sum(terms, names)}`, "equation");
       element("equations-list").append(line);
     }
+    if (equations.functions.some((one) => one.kind === "clip")) {
+      element("equations-list").append(make("p", "clip(a) is a, but −1 below −1 and 1 above 1.", "note"));
+    }
     const bars = equations.rows.reduce((count, terms) => count + Math.min(terms.length, MOST), 0);
     const canvas = element<HTMLCanvasElement>("terms");
     canvas.style.height = `${bars * ROW + equations.rows.length * GAP + 10}px`;
@@ -114,7 +117,8 @@ function sum(terms: Term[], names: string[]): string {
     .map(({ weight, powers }, k) => {
       const sign = weight < 0 ? "− " : k ? "+ " : "";
       const [size, factors] = [short(Math.abs(weight)), monomial(powers, names)];
-      return `${sign}${factors && size === "1" ? factors : `${size} ${factors}`.trim()}`;
+      const term = factors && size === "1" ? factors : `${size} ${factors}`.trim();
+      return sign + term.replaceAll(" 1/(", "/(");
     })
     .join(" ");
 }
