@@ -81,6 +81,17 @@ def test_truth_and_the_end_of_the_valid_prediction_are_drawn():
     assert len(run.plot(truth, coordinates=["z"]).axes) == 1
 
 
+@pytest.mark.parametrize("rows", [12, 39, 40, 41, 42, 90])
+@pytest.mark.parametrize("begin", [300, 301])
+def test_truth_of_any_length_begins_at_the_start_or_behind_it(rows, begin):
+    if (rows, begin) in ((40, 300), (41, 301)):  # their number says the contrary
+        return
+    drawn = lines(fitted().rollout(lorenz()[300], steps=40).plot(lorenz()[begin : begin + rows]).axes[0])["truth"]
+    known = np.isfinite(drawn.get_ydata())
+    np.testing.assert_allclose(drawn.get_ydata()[known], lorenz()[300 : 300 + known.sum(), 0])
+    assert known.sum() == min(41, rows + begin - 300)
+
+
 def test_an_interval_is_shaded_and_in_the_tables():
     class Bounded(type(fitted().rollout(steps=1))):
         lower = upper = level = None

@@ -153,7 +153,9 @@ def _truth(truth: Any, forecast: Forecast, times: Any, start: int) -> Array:
         rows = rows.reshape(len(rows), -1) if rows.ndim else rows
         if rows.ndim != 2 or rows.shape[1] != layout.size:
             raise InputError(f"the truth must have {layout.size} coordinates in each row, got shape {rows.shape}")
-        first = 1 if len(rows) == count - 1 else 0  # without the start itself
+        given = forecast.array.reshape(-1, count, layout.size)[start, 0]
+        whole = len(rows) == count or (len(rows) != count - 1 and np.allclose(rows[:1], given, equal_nan=True))
+        first = 0 if whole else 1  # without the start itself
     else:
         dataset = layout.read(truth)
         clock = real_times(dataset.times(), Layout.of(dataset))

@@ -154,8 +154,8 @@ class Forecast(Rollout):
         marks where the forecast stops being valid (with a truth) and where it leaves the region that training covered.
 
         Args:
-            truth: the true states: an array (steps, n) or (steps + 1, n), or data with times (a table, an xarray
-                object, a path), of which the rows at the forecast's times are taken.
+            truth: the true states: an array of the rows behind the start, or with the start in front, or data with
+                times (a table, an xarray object, a path), of which the rows at the forecast's times are taken.
             start: which of several starts to draw.
             coordinates: names of the coordinates (or of the field) to draw; the first eight by default.
             threshold: error, in standard deviations of the training data, up to which a prediction counts as valid.
