@@ -1,7 +1,7 @@
 """A circuit with a diode.
 
-Chua's circuit, sampled about 30 times in a Lyapunov time. Its diode has two kinks, which no polynomial meets. A fit also
-searches for functions of single variables: kinks, saturations, steps, exponentials and reciprocals. Here it finds the
+Chua's circuit, sampled about 30 times in a Lyapunov time. Its diode has two kinks, which no polynomial meets. A fit
+also tries functions of single variables: kinks, saturations, steps, exponentials and reciprocals. Here it finds the
 law with one saturation: ten numbers. The page of such a model shows its equations.
 """
 
