@@ -19,21 +19,17 @@ from lln.paper.report import Verdict, build_document, write_report
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, all_claims
 from lln.paper.report.compare import Evidence
 from lln.paper.report.document import to_markdown
+from lln.paper.report.identified import fingerprint_table, search_table, sensitivity_counts, sensitivity_table
 from lln.paper.report.names import as_printed, mean_and_deviation, plain_number, power, quotient
-from lln.paper.report.tables import (
+from lln.paper.report.other_tables import ablation_table, multi_trajectory_table
+from lln.paper.report.rollout_tables import (
     Cells,
-    ablation_table,
     all_depths_tables,
     cells_agreeing,
     depth40_table,
-    fingerprint_table,
     linear_wins,
-    multi_trajectory_table,
     ratio_texts,
     reference_table,
-    search_table,
-    sensitivity_counts,
-    sensitivity_table,
 )
 from lln.paper.theory.audit import audit_ratios
 

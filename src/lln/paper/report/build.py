@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from lln.core.safe_files import output_folder, whole_file
 from lln.core.table import Table
-from lln.paper.report import figures, tables
+from lln.paper.report import figures, identified
+from lln.paper.report import other_tables as other
+from lln.paper.report import rollout_tables as rollouts
 from lln.paper.report.claims import FAILS, HOLDS, IN_NOISE, NOT_RUN, OTHER_SIZE, Claim, all_claims, curves_of
 from lln.paper.report.compare import GRADIENT_RULE, INTERVAL_RULE, ROLLOUTS, RULE, Evidence, Verdict
 from lln.paper.report.document import Compared, Document, Picture, Section, to_latex, to_markdown, write_pictures
@@ -64,12 +66,12 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
 
     `folder` holds the stored search and the batch-64 table; None leaves them out.
     """
-    counted = tables.ratio_texts(ratios)
-    main = tables.depth40_table(evidence, counted)
-    depths = tables.all_depths_tables(evidence, counted)
-    gradients = tables.gradient_table(evidence)
-    several = tables.multi_trajectory_table(evidence)
-    variants = tables.ablation_table(evidence)
+    counted = rollouts.ratio_texts(ratios)
+    main = rollouts.depth40_table(evidence, counted)
+    depths = rollouts.all_depths_tables(evidence, counted)
+    gradients = other.gradient_table(evidence)
+    several = other.multi_trajectory_table(evidence)
+    variants = other.ablation_table(evidence)
     compared = {
         "Depth-40 table": [main],
         "All-depth table": depths,
@@ -95,9 +97,9 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
         "intervals. A curve ends where a run diverged.",
         figures.rollout_curve_figure({system: curves_of(evidence, system) for system in figures.CURVE_SYSTEMS}),
     )
-    references = tables.reference_table(evidence, *ROLLOUTS)
+    references = rollouts.reference_table(evidence, *ROLLOUTS)
     home = Path() if folder is None else folder
-    known = [tables.protocol_table(), tables.fingerprint_table(evidence), *tables.search_table(home)]
+    known = [identified.protocol_table(), identified.fingerprint_table(evidence), *identified.search_table(home)]
     claims = all_claims(evidence)
     outcomes = [[claim.text, claim.outcome, claim.here, claim.printed, claim.difference] for claim in claims]
     heads = ("Claim of the paper", "Outcome", "here", "printed", "What differs")
@@ -105,18 +107,18 @@ def build_document(evidence: Evidence, ratios: Sequence[Ratio] = (), folder: Pat
     sections = [
         _summary(evidence, compared, claims, home),
         Section("What is identified", (), (), known),
-        Section("Depth-40 rollouts", (), RULE, [main, references, tables.deployment_table()]),
+        Section("Depth-40 rollouts", (), RULE, [main, references, other.deployment_table()]),
         Section("All depths", (), (), [*depths, references], [sweep]),
         Section("Gradient transport", (GRADIENT_RULE,), (), [gradients], [transport]),
         Section("Structure ablation", (), (), [variants, references]),
-        Section("Several trajectories", (INTERVAL_RULE,), (), [several, tables.reference_table(evidence, "MT")]),
-        Section("Rollout curves", tables.missing_note(evidence, "C0"), (), (), [curves]),
-        Section("Optical case study", (), (), [tables.case_table(evidence)], _case_pictures(evidence)),
+        Section("Several trajectories", (INTERVAL_RULE,), (), [several, rollouts.reference_table(evidence, "MT")]),
+        Section("Rollout curves", rollouts.missing_note(evidence, "C0"), (), (), [curves]),
+        Section("Optical case study", (), (), [other.case_table(evidence)], _case_pictures(evidence)),
         Section("The paper's claims", (), (), [Compared(said)]),
-        Section("Sensitivity to the batch size", (), (), tables.sensitivity_table(evidence, home)),
-        Section("One-step error", (), (), [tables.one_step_table(evidence)]),
+        Section("Sensitivity to the batch size", (), (), identified.sensitivity_table(evidence, home)),
+        Section("One-step error", (), (), [rollouts.one_step_table(evidence)]),
         Section("Architecture and hyperparameter profiles", ("The paper describes these without a table.",), (),
-                [tables.factorial_table(evidence), *tables.profile_tables(evidence)]),
+                [other.factorial_table(evidence), *other.profile_tables(evidence)]),
         Section("Protocols and time", (), (), [_protocol_table(evidence)]),
     ]  # fmt: skip
     return Document("The paper's evidence, run again", sections)
@@ -134,14 +136,14 @@ def _summary(
     return Section(
         "Summary",
         [TRIAL] if evidence.trial else [],
-        [*tables.lorenz_lines(evidence), *_overall_lines(evidence, claims), *_meaning_lines(evidence, home)],
+        [*identified.lorenz_lines(evidence), *_overall_lines(evidence, claims), *_meaning_lines(evidence, home)],
         [Compared(verdicts)],
     )
 
 
 def _overall_lines(evidence: Evidence, claims: Sequence[Claim]) -> list[str]:
     """What reproduces and what does not, in counts."""
-    cells = tables.cells_agreeing(evidence)
+    cells = rollouts.cells_agreeing(evidence)
     held = Counter(claim.outcome for claim in claims)
     return [
         f"All ten systems: {cells.agree} of {cells.run} scores of the all-depth table agree, {cells.digits} of them in "
@@ -155,8 +157,8 @@ def _overall_lines(evidence: Evidence, claims: Sequence[Claim]) -> list[str]:
 
 def _meaning_lines(evidence: Evidence, home: Path) -> list[str]:
     """What that says about lens networks."""
-    wins, known = tables.linear_wins(evidence)
-    ahead = tables.sensitivity_counts(home)
+    wins, known = rollouts.linear_wins(evidence)
+    ahead = identified.sensitivity_counts(home)
     lines = [
         "The protocol trains every network for 18 optimizer steps (Lorenz-28: 60). LLN's printed lead at D = 40 is a "
         "lead in its first 18 steps, when deep comparators still predict a constant."

@@ -20,14 +20,8 @@ from lln.paper import printed_values as paper
 from lln.paper.printed_values import MeanAndDeviation
 from lln.paper.report.compare import Evidence, decided, side, table_of
 from lln.paper.report.names import MISSING, MODEL_NAMES, SYSTEM_NAMES, VARIANT_NAMES, diverged, mean_number
-from lln.paper.report.tables import (
-    DEPTHS,
-    ablation_scores,
-    gradient_scores,
-    interval_text,
-    multi_trajectory_scores,
-    pair_of,
-)
+from lln.paper.report.other_tables import ablation_scores, gradient_scores, interval_text, multi_trajectory_scores
+from lln.paper.report.rollout_tables import DEPTHS, pair_of
 
 HOLDS, IN_NOISE, OTHER_SIZE = "holds", "holds within noise", "order holds, size differs"
 FAILS, NOT_RUN = "fails", "not run"

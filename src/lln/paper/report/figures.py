@@ -15,7 +15,8 @@ from lln.core.statistics import geometric_band
 from lln.paper.printed_values import all_depths
 from lln.paper.report.compare import Evidence, table_of
 from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, diverged
-from lln.paper.report.tables import DEPTHS, GRADIENT_MODELS
+from lln.paper.report.other_tables import GRADIENT_MODELS
+from lln.paper.report.rollout_tables import DEPTHS
 from lln.plots.forecasts import colour_bar
 from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, colour, house_style, look
 
