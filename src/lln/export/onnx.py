@@ -33,7 +33,7 @@ from lln.export.parts import (
     stacks,
 )
 from lln.step.field_frame import FieldFrame, free
-from lln.step.frame import Array, FlowPart, Frame, FunctionsPart, PolynomialPart
+from lln.step.frame import Array, FlowPart, Frame, FunctionKind, FunctionsPart, PolynomialPart
 from lln.step.step import AnyStep, DenseStep
 
 Index = NDArray[np.int64]
@@ -163,10 +163,10 @@ def _functions(nodes: Nodes, functions: FunctionsPart, variables: str) -> str:
 
 def _function(nodes: Nodes, kind: int, argument: str) -> str:
     """One kind of function of every argument."""
-    if kind == 0:
+    if kind == FunctionKind.GAUSSIAN:
         half = nodes.keep("function_half", np.array(-0.5), np.float64)
         return nodes.add("Exp", nodes.add("Mul", nodes.add("Mul", argument, argument), half))
-    if kind == 6:
+    if kind == FunctionKind.SATURATION:
         low, high = (nodes.keep(f"function_end_{k}", np.array(end), np.float64) for k, end in enumerate((-1.0, 1.0)))
         return nodes.add("Clip", argument, low, high)
     return nodes.add(("", "Sin", "Abs", "Tanh", "Exp", "Reciprocal")[kind], argument)

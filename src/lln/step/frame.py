@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import combinations_with_replacement
 from typing import Any, Self
 
@@ -55,7 +56,19 @@ def monomial_table(factors: Sequence[int], degree: int) -> Table:
     return np.asarray(rows, dtype=np.int64).reshape(-1, 2)
 
 
-KINDS = ("Gaussian lenses", "sines", "kinks", "steps", "exponentials", "reciprocals", "saturations")
+class FunctionKind(IntEnum):
+    """Kinds of functions in a vector field, as model files number them."""
+
+    GAUSSIAN = 0
+    SINE = 1
+    KINK = 2
+    STEP = 3
+    EXPONENTIAL = 4
+    RECIPROCAL = 5
+    SATURATION = 6
+
+
+_WORDS = ("Gaussian lenses", "sines", "kinks", "steps", "exponentials", "reciprocals", "saturations")
 _FORMULAS: tuple[tuple[Any, Any, Any], ...] = (  # each kind of function, its derivative, and the same in torch
     (lambda a: np.exp(-0.5 * a * a), lambda a: -a * np.exp(-0.5 * a * a), lambda a: torch.exp(-0.5 * a * a)),
     (np.sin, np.cos, torch.sin),
@@ -71,10 +84,10 @@ _FORMULAS: tuple[tuple[Any, Any, Any], ...] = (  # each kind of function, its de
 class Functions:
     """Functions of single variables, of a = slope * variable + shift.
 
-    In the order of `KINDS`: exp(-a^2 / 2), sin(a), abs(a), tanh(a), exp(a), 1 / a, and a clipped to -1 and 1.
+    In the order of `FunctionKind`: exp(-a^2 / 2), sin(a), abs(a), tanh(a), exp(a), 1 / a, and a clipped to -1 and 1.
     """
 
-    table: Table  #: (L, 2), the variable of each function and its kind, an index into `KINDS`.
+    table: Table  #: (L, 2), the variable of each function and its kind, a `FunctionKind`.
     arguments: Array  #: (L, 2), slope and shift of each function.
 
     def __len__(self) -> int:
@@ -120,7 +133,7 @@ class Flow:
         """What it is, in words, on request with its degree."""
         kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1]).tolist()
         of = f" of degree {PolynomialPart(self.polynomial).degrees}" if degree else ""
-        names = [KINDS[kind] for kind in kinds]
+        names = [_WORDS[kind] for kind in kinds]
         functions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         return f"vector field{of} with {functions}" if functions else f"polynomial vector field{of}"
 
@@ -133,9 +146,11 @@ class Flow:
         for parent, factor in table.tolist():
             factors.append({factor} | (factors[parent] if parent >= 0 else set()))
         weighty = np.flatnonzero(self.polynomial.weights.any(axis=0)).tolist()
-        of, sine = self.functions.table.T
-        plain = {factor for monomial in weighty for factor in factors[monomial]} | set(of[sine != 1].tolist())
-        return np.isin(np.arange(n), sorted(set(of[sine == 1].tolist()) - plain))
+        of, kind = self.functions.table.T
+        plain = {factor for monomial in weighty for factor in factors[monomial]} | set(
+            of[kind != FunctionKind.SINE].tolist()
+        )
+        return np.isin(np.arange(n), sorted(set(of[kind == FunctionKind.SINE].tolist()) - plain))
 
     def __call__(self, z: Array, inputs: Array | None = None) -> Array:
         """The increments over one step: (..., n) and (..., m) -> (..., n)."""
@@ -479,6 +494,6 @@ def _stored_functions(arrays: Arrays, variables: int) -> Functions:
     """Functions of variables that exist."""
     count = len(arrays["frame.flow_function_table"])
     table = stored_array("flow_function_table", arrays, (count, 2), np.int64)
-    if not count or not ((table >= 0) & (table < (variables, len(KINDS)))).all():
+    if not count or not ((table >= 0) & (table < (variables, len(FunctionKind)))).all():
         raise ValueError("frame.flow_function_table names a variable or a function that does not exist")
     return Functions(table, stored_array("flow_function_arguments", arrays, (count, 2)))

@@ -22,9 +22,9 @@ from lln.fit.closed.vector_fields import (
     squared_error,
 )
 from lln.step.frame import Array, Functions
+from lln.step.frame import FunctionKind as Kind
 
-_GAUSSIAN, _SINE, _KINK, _STEP, _EXPONENTIAL, _RECIPROCAL, _SATURATION = range(7)
-BROKEN, SMOOTH = (_KINK, _SATURATION), (_GAUSSIAN, _SINE, _STEP, _EXPONENTIAL, _RECIPROCAL)
+BROKEN, SMOOTH = (Kind.KINK, Kind.SATURATION), (Kind.GAUSSIAN, Kind.SINE, Kind.STEP, Kind.EXPONENTIAL, Kind.RECIPROCAL)
 _MOST = 6  # functions
 _BETTER = 0.5  # of the squared error: what a function must gain
 _RANK = 1e-7  # of singular values, against the largest
@@ -95,21 +95,21 @@ def _candidates(place: int, values: Array) -> Iterator[Candidate]:
     if not high > low:
         return
     for centre in np.quantile(values, _PLACES).tolist():
-        yield place, _KINK, 1.0, -centre
+        yield place, Kind.KINK, 1.0, -centre
     for centre in np.quantile(values, _PLACES[::2]).tolist():
-        yield from ((place, _STEP, rate, -rate * centre) for rate in _RATES)
-        yield from ((place, _GAUSSIAN, 1 / spread, -centre / spread) for spread in _SPREADS)
+        yield from ((place, Kind.STEP, rate, -rate * centre) for rate in _RATES)
+        yield from ((place, Kind.GAUSSIAN, 1 / spread, -centre / spread) for spread in _SPREADS)
     for rate in _GROWTHS:
-        yield place, _EXPONENTIAL, rate, -rate * high
-        yield place, _EXPONENTIAL, -rate, rate * low
+        yield place, Kind.EXPONENTIAL, rate, -rate * high
+        yield place, Kind.EXPONENTIAL, -rate, rate * low
     for frequency in _FREQUENCIES:
-        yield from ((place, _SINE, frequency, phase) for phase in (0.0, np.pi / 2))
+        yield from ((place, Kind.SINE, frequency, phase) for phase in (0.0, np.pi / 2))
     for far in _POLES:
-        yield place, _RECIPROCAL, 1.0, far - low
-        yield place, _RECIPROCAL, 1.0, -far - high
+        yield place, Kind.RECIPROCAL, 1.0, far - low
+        yield place, Kind.RECIPROCAL, 1.0, -far - high
     knots = np.unique(np.quantile(values, _KNOTS)).tolist()
     for index, first in enumerate(knots):
-        yield from ((place, _SATURATION, 2 / (k - first), -(k + first) / (k - first)) for k in knots[index + 1 :])
+        yield from ((place, Kind.SATURATION, 2 / (k - first), -(k + first) / (k - first)) for k in knots[index + 1 :])
 
 
 def _extended(field: VectorField, more: list[Candidate], inputs: int, products: bool) -> VectorField:

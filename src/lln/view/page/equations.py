@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from lln.step.frame import Array, Frame, Functions, Polynomial, monomial_table
+from lln.step.frame import Array, Frame, FunctionKind, Functions, Polynomial, monomial_table
 from lln.step.step import AnyStep
 from lln.systems import SpectralField, System
 
@@ -41,7 +41,9 @@ def equations_of(step: AnyStep, dt: float) -> dict[str, Any] | None:
     if discrete == (frame.flow is not None):
         return None
     functions = None if frame.flow is None else frame.flow.functions
-    if functions is not None and np.sum(functions.table[:, 1] == 0) > FEW:  # Gaussians that overlap say little
+    if (
+        functions is not None and np.sum(functions.table[:, 1] == FunctionKind.GAUSSIAN) > FEW
+    ):  # Gaussians that overlap say little
         return None
     found = _terms(frame, dt)
     if len(found) > MOST_TERMS:
