@@ -169,7 +169,7 @@ class DenseFitting:
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
         self.tried: list[dict[str, Any]] = []
-        self.least = math.inf  # log error of the closed form that does best over all lead times
+        self.least = math.inf  # log error of the linear map or closed form that does best over all lead times
         self.picked: dict[FrameChoice, list[int]] = {}
 
     @cached_property
@@ -299,11 +299,13 @@ class DenseFitting:
         self.tried += [{**choice.record(), "nmse": math.exp(error)} for choice, error in every.items()]
         if not scored:
             return alone
-        self.least, whole = min(every.values()), {one.choice: one.errors for one in scored}
+        self.least, whole = min(alone.error, *every.values()), {one.choice: one.errors for one in scored}
         for best in best_forms(scored, steps, noisy=noisy):
             gain, error = better_by(whole[best], plain, noisy=noisy)
             sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
-            sure |= not noisy and whole[best].valid_steps() >= _LASTS * plain.valid_steps()
+            if not noisy:  # finely sampled rows favour long histories in the first steps, which tell little about later
+                gain, error = better_by(whole[best].late(steps), plain.late(steps))
+                sure |= gain > max(ALIKE, error) or whole[best].valid_steps() >= _LASTS * plain.valid_steps()
             if self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure:
                 return Choice(FrameChoice(best.history, None, None), None, every[best], best)
         return alone

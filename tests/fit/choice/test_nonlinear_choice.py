@@ -5,7 +5,7 @@ import pytest
 
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import RolloutErrors, folds
-from lln.fit.choice.models import Choice, best_forms, where_it_counts
+from lln.fit.choice.models import Choice, best_forms
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
@@ -29,23 +29,27 @@ def test_folds_with_few_rows_do_not_judge_a_nonlinear_part(monkeypatch):
         fitting._steadily_better(lens, linear, 1.0, sure=True)
 
 
-@pytest.mark.parametrize(("last", "decide"), [(0.2, 7), (2.0, 4)])
-def test_last_lead_times_decide_where_the_most_exact_loses_the_truth_first(last, decide):
+def test_the_last_lead_times_decide_among_closed_forms_of_clean_data():
     def rolled(kind, values):
         errors = RolloutErrors(tuple(2**k for k in range(7)), np.array([values] * 2))
         return Scored(ClosedChoice(kind, 1, 1e-6), errors)
 
-    exact = rolled("polynomial", [1e-9, 1e-8, 1e-6, 1e-4, 1e-2, 0.2, last])
+    exact = rolled("polynomial", [1e-9, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.2])
     keeps = rolled("lens", [1e-5, 1e-5, 1e-4, 1e-3, 5e-3, 2e-2, 0.1])
-    scored = where_it_counts([exact, keeps], 64, noisy=False)
-    assert [len(one.errors.leads) for one in scored] == [decide] * 2
-    assert where_it_counts([exact, keeps], 64, noisy=True) == [exact, keeps]
-    first, second = (exact, keeps) if decide == 7 else (keeps, exact)
-    assert best_forms([exact, keeps], 64, noisy=False) == [first.choice, second.choice]
+    assert best_forms([exact, keeps], 64, noisy=False) == [keeps.choice, exact.choice]
+    assert best_forms([exact, keeps], 64, noisy=True) == [exact.choice, keeps.choice]
 
 
-@pytest.mark.parametrize(("lost", "part"), [(4, "lens"), (128, None)])
-def test_a_closed_form_of_clean_data_that_is_right_for_much_longer_is_used(lost, part, monkeypatch):
+@pytest.mark.parametrize(
+    ("plain", "part"),
+    [
+        ([1e-9, 1e-9, 1.0, 1.0, 1.0, 1.0, 1.0], "lens"),  # lost early
+        ([1e-9, 1e-8, 1e-7, 1e-6, 0.25, 0.25, 0.25], None),  # worse at the end, far better on the way there
+        ([1e-9, 1e-9, 1e-9, 0.2, 0.25, 0.25, 0.25], "lens"),  # better in the first steps alone
+        ([1e-9] * 7, None),
+    ],
+)
+def test_a_closed_form_of_clean_data_that_is_better_at_late_lead_times_is_used(plain, part, monkeypatch):
     states = np.sin(np.arange(600) / 5)[:, None]
     fitting = DenseFitting(
         Dataset((Series(states),), dt=1.0), Recipe(), (0,), lambda _: None, Checkpoint(None, ""), None
@@ -53,8 +57,8 @@ def test_a_closed_form_of_clean_data_that_is_right_for_much_longer_is_used(lost,
     fitting.noise = replace(fitting.noise, found=False)
     fitting.fold = replace(fitting.fold, steps=64)
     leads = tuple(2**k for k in range(7))
-    lens, plain = np.full((5, 7), 0.2), np.where(np.array(leads) < lost, 1e-9, 1.0) * np.ones((5, 1))
+    lens = np.full((5, 7), 0.2)
     monkeypatch.setattr(fitting, "_alone", lambda _: Choice(FrameChoice(1, None, 1e-6), None, 0.0))
-    monkeypatch.setattr(fitting, "_linear_errors", lambda *_: RolloutErrors(leads, plain))
+    monkeypatch.setattr(fitting, "_linear_errors", lambda *_: RolloutErrors(leads, np.array([plain] * 5)))
     chosen = fitting._simple(None, [Scored(ClosedChoice("lens", 1, 1e-6, width=9), RolloutErrors(leads, lens))])
     assert (None if chosen.closed is None else chosen.closed.kind) == part

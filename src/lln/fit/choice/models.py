@@ -259,31 +259,20 @@ def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float
     return float(np.mean([other.errors.score(noisy=noisy) for other in near]))
 
 
-def where_it_counts(scored: list[Scored], steps: int, *, noisy: bool) -> list[Scored]:
-    """Closed forms at the lead times that decide among them.
-
-    All lead times, unless the best over all loses the truth earlier than another: what is most exact in its first steps
-    is then not what is right for longest, and the last lead times tell.
-    """
-    best = min(scored, key=lambda one: steady_score(one, scored, noisy=noisy))
-    if noisy or best.errors.valid_steps() == max(one.errors.valid_steps() for one in scored):
-        return scored
-    return [Scored(one.choice, one.errors.late(steps)) for one in scored]
-
-
 def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedChoice]:
     """The best closed form, or, of those that do about as well, the one with fewer numbers; then those of other kinds.
 
-    In clean data a vector field near the law stands in front of it even if it errs a little more: beyond the held-out
-    rollouts it is right for longer as a rule.
+    In clean data the last lead times decide: what is most exact in its first steps need not be right for longest. A
+    vector field near the law stands in front of the best even if it errs a little more: beyond the held-out rollouts it
+    is right for longer as a rule.
     """
-    scored = where_it_counts(scored, steps, noisy=noisy)
+    law = {one.choice for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < _NEAR_LAW}
+    scored = scored if noisy else [Scored(one.choice, one.errors.late(steps)) for one in scored]
     scores = {one: steady_score(one, scored, noisy=noisy) for one in scored}
     best = min(scored, key=scores.__getitem__)
     fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
     found = [min(fewer, key=lambda one: one.choice.size, default=best)]
-    near = [one for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < _NEAR_LAW]
-    field = min(near, key=scores.__getitem__, default=None)
+    field = min((one for one in scored if one.choice in law), key=scores.__getitem__, default=None)
     if field is not None and not noisy and scores[field] < scores[best] + _FIELD:
         found.insert(0, field)
     for one in sorted(scored, key=scores.__getitem__):
