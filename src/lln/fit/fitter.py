@@ -59,6 +59,7 @@ _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
 _FEW, _FAR_OF_FEW = 200, math.log(3.0)  # pairs; with less and noise, what bends is better by less than this by luck
 _TAUGHT = 0.7  # of the rows that train in the last fold: with less, a law that bends is not learned yet
+_AS_MANY = 0.95  # of the same, with which a law is learned about as well
 _LASTS = 2  # times as long as a linear map a closed form of clean data must be right to be better for sure
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
@@ -170,6 +171,7 @@ class DenseFitting:
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
         self.tried: list[dict[str, Any]] = []
         self.least = math.inf  # log error of the linear map or closed form that does best over all lead times
+        self.late = math.inf  # log error, at the last lead times, of the one that is used
         self.picked: dict[FrameChoice, list[int]] = {}
 
     @cached_property
@@ -291,6 +293,7 @@ class DenseFitting:
         alone = self._alone(linear)
         noisy, steps = self.noise.matters, self.fold.steps
         plain = self._linear_errors(alone.candidate, self.fold).until(steps)
+        self.late = plain.late(steps).score(noisy=noisy)
         scored = [Scored(one.choice, one.errors.until(steps)) for one in closed]
         scored = sorted(scored, key=lambda one: one.errors.score(noisy=noisy))
         if any(one.errors.leads != plain.leads for one in scored):
@@ -307,15 +310,19 @@ class DenseFitting:
                 gain, error = better_by(whole[best].late(steps), plain.late(steps))
                 sure |= gain > max(ALIKE, error) or whole[best].valid_steps() >= _LASTS * plain.valid_steps()
             if self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure:
+                self.late = whole[best].late(steps).score(noisy=noisy)
                 return Choice(FrameChoice(best.history, None, None), None, every[best], best)
         return alone
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
-        """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck."""
+        """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck.
+
+        Fewer rows teach less of a law that bends: it is enough to be far better on all folds with about as many rows.
+        """
         few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
         if not ((sure and gain > _FAR_OF_FEW) if few else (sure or gain > _FAR)):
             return False
-        gains = []
+        gains, latest = [], []
         for fold in takewhile(lambda _: not self.limit.passed(_CLOSED_BY), self.origins or self.ways[:-1]):
             taught = fold.training_rows >= _TAUGHT * self.fold.training_rows
             if not (taught and self.preparer.transitions(fold.held_out, closed.history)):
@@ -323,8 +330,10 @@ class DenseFitting:
             fold = replace(fold, steps=min(fold.steps, self.fold.steps))
             plain, bent = self._linear_errors(linear, fold), self._forms(fold).judge(closed, fold.steps).errors
             gains.append(plain.score(noisy=True) - bent.score(noisy=True))
+            latest += gains[-1:] if fold.training_rows >= _AS_MANY * self.fold.training_rows else []
         every = np.array([gain, *gains])
         far = len(every) > _OTHERS and every.mean() - 2.0 * every.std(ddof=1) / math.sqrt(len(every)) > _FAR
+        far |= len(latest) >= _OTHERS and min(gain, *latest) > _FAR
         return far or (sure and min(gains, default=0.0 if few else 1.0) > 0)
 
     def _networks(self, linear: LinearChoice, simple: Choice) -> list[Choice]:
@@ -356,7 +365,7 @@ class DenseFitting:
                 setting, error = found.best(place)
                 row = {**candidate.record(), **asdict(setting), "nmse": math.exp(error), "seed": self.seeds[group]}
                 self.tried.append(row)
-                if error < least - MARGIN:
+                if error < least - MARGIN and (self.fold.noisy or found.late[setting][place] < self.late):
                     decisions[group] = Choice(candidate, setting, error)
         return decisions
 

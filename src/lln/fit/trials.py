@@ -172,12 +172,20 @@ class Trials:
 
     def _known(self, name: str) -> Judgement | None:
         kept = self.kept.get(f"{name} judged")
-        return None if kept is None else Judgement({NetworkChoice(*row[0]): np.asarray(row[1]) for row in kept[0]})
+        if kept is None:
+            return None
+        settings = [NetworkChoice(*row[0]) for row in kept[0]]
+        # Of checkpoints of earlier versions, what is known of all lead times serves for the last.
+        errors, late = ([np.asarray(row[at]) for row in kept[0]] for at in (1, -1))
+        return Judgement(dict(zip(settings, errors, strict=True)), dict(zip(settings, late, strict=True)))
 
     def _keep(self, name: str, found: Judgement) -> None:
         """Write a judgement to the checkpoint."""
         if self.kept.get(f"{name} judged") is None:
-            rows = [[[s.stop, s.readout, s.correction_weight], errors.tolist()] for s, errors in found.errors.items()]
+            rows = [
+                [[s.stop, s.readout, s.correction_weight], errors.tolist(), found.late[s].tolist()]
+                for s, errors in found.errors.items()
+            ]
             self.kept.put(f"{name} judged", rows)
 
     def judge(self, fold: Fold, candidate: FrameChoice, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:

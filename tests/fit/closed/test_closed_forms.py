@@ -52,17 +52,17 @@ def test_closed_forms_forecast_a_chaotic_system_for_several_lyapunov_times(parts
 
 
 class ScaleMatters(ClosedForms):
-    """Rollouts whose errors are least for lenses of scale 0.8 over lags."""
+    """Rollouts whose errors are least for lenses of scale 0.8 over lags of five states."""
 
     def __init__(self):
-        self.noisy, self.limit, self.rolled = False, TimeLimit(), []
+        self.noisy, self.limit, self.rolled, self._histories = False, TimeLimit(), [], []
 
     def _ridges(self, _):
         return [1e-6]
 
     def _roll(self, choice, *_):
         self.rolled.append((choice.scale, choice.lags))
-        worse = abs(np.log2(choice.scale / 0.8)) + 2 * (not choice.lags)
+        worse = abs(np.log2(choice.scale / 0.8)) + 2 * (not choice.lags) + abs(choice.history - 5)
         return [Scored(choice, RolloutErrors((1, 2, 4), np.full((2, 3), 1e-6 * 2**worse)))]
 
 
@@ -70,8 +70,17 @@ def test_lenses_are_sought_from_one_to_the_next_that_rolls_out_better():
     forms = ScaleMatters()
     first = forms._roll(ClosedChoice("lens", 2, 1e-6, scale=0.4, width=10), [1e-6], 4)
     found = forms._climb(first, [], 4)
-    assert forms.rolled == [(0.4, False), (0.8, False), (1.6, False), (0.8, True), (1.6, True)]
+    assert forms.rolled == [(0.4, False), (0.8, False), (1.6, False), (0.8, True), (1.6, True), (0.4, True)]
     assert forms.ranked([*first, *found])[0].choice == ClosedChoice("lens", 2, 0.0, scale=0.8, width=10, lags=True)
+
+
+def test_histories_of_lenses_are_sought_from_one_to_the_next_that_rolls_out_better():
+    forms = ScaleMatters()
+    forms._histories = [1, 2, 3, 5, 8]
+    first = forms._roll(ClosedChoice("lens", 2, 1e-6, scale=0.8, width=10, lags=True), [1e-6], 4)
+    found = forms._climb(first, [], 4)
+    assert [one.choice.history for one in found] == [3, 5, 8, 5, 5, 5]
+    assert forms.ranked([*first, *found])[0].choice.history == 5
 
 
 def test_lenses_far_behind_another_kind_are_not_sought_further():

@@ -209,11 +209,11 @@ class Windows:
         """The errors of rollouts (W, steps, n) at lead times of 1, 2, 4, ... steps."""
         return RolloutErrors.of(predicted, self.truth, self.scale, lead_times(self.truth.shape[1]))
 
-    def log_error(self, predicted: Array) -> Array:
-        """The score of many models' rollouts: (..., W, steps, n) -> (...)."""
-        lead = predicted.shape[:-3]
-        flat = predicted.reshape(-1, *predicted.shape[-3:])
-        return np.reshape([self.errors(one).score(noisy=self.noisy) for one in flat], lead)
+    def log_error(self, predicted: Array, *, late: bool = False) -> Array:
+        """The score of many models' rollouts, or that at the last lead times: (..., W, steps, n) -> (...)."""
+        lead, steps = predicted.shape[:-3], predicted.shape[-2]
+        errors = map(self.errors, predicted.reshape(-1, *predicted.shape[-3:]))
+        return np.reshape([(one.late(steps) if late else one).score(noisy=self.noisy) for one in errors], lead)
 
 
 def folds(dataset: Dataset, validation: float, history: int = MOST_HISTORY) -> list[Fold]:

@@ -30,6 +30,7 @@ RADII = (1, 2, 3)
 _LEAST_POINTS = 12
 _FIELD = math.log(3.0)  # of the squared error, by which a vector field may be worse than a map
 _NEAR_LAW = 1e-6  # squared error of one step, below which a vector field is near the law
+_AS_NEAR = 1.5  # or so many times that of the best closed form: noise may be what is left
 ALIKE = math.log(1.05)  # of errors that differ by less, the simpler model's counts as lower
 _LONG = 100  # history above which ridges that need an exact decomposition are left out: they take most of the time
 _LOCAL_HISTORY = 3  # longest history of a map that looks at neighbours only
@@ -266,11 +267,13 @@ def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedC
     vector field near the law stands in front of the best even if it errs a little more: beyond the held-out rollouts it
     is right for longer as a rule.
     """
-    law = {one.choice for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < _NEAR_LAW}
+    near = max(_NEAR_LAW, _AS_NEAR * min(one.errors.by_lead()[0] for one in scored))
+    law = {one.choice for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < near}
     scored = scored if noisy else [Scored(one.choice, one.errors.late(steps)) for one in scored]
     scores = {one: steady_score(one, scored, noisy=noisy) for one in scored}
     best = min(scored, key=scores.__getitem__)
-    fewer = [one for one in scored if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
+    steady = [one for one in scored if scores[one] < scores[best] + ALIKE]
+    fewer = [one for one in steady if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
     found = [min(fewer, key=lambda one: one.choice.size, default=best)]
     field = min((one for one in scored if one.choice in law), key=scores.__getitem__, default=None)
     if field is not None and not noisy and scores[field] < scores[best] + _FIELD:
@@ -293,9 +296,11 @@ class Judgement:
 
     Attributes:
         errors: log error of each setting, (G,).
+        late: the same at the last lead times.
     """
 
     errors: dict[NetworkChoice, Array]
+    late: dict[NetworkChoice, Array]
 
     def best(self, group: int) -> tuple[NetworkChoice, float]:
         """The best setting of one group, and its log error.
@@ -353,13 +358,15 @@ class Work:
                 states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         # All of them go through one rollout side by side: its length, not its width, is what takes time.
         rolled = roll_groups(join(model, states), self.frame, windows, len(uses) * groups, weights)
-        errors = windows.log_error(rolled).reshape(len(uses), groups, len(weights))
-        found = {
-            NetworkChoice(stop, readout, correction_weight): errors[index, :, place]
+        errors, late = (
+            windows.log_error(rolled, late=late).reshape(len(uses), groups, len(weights)) for late in (False, True)
+        )
+        places = {
+            NetworkChoice(stop, readout, correction_weight): (index, slice(None), place)
             for index, (stop, readout) in enumerate(uses)
             for place, correction_weight in enumerate(weights)
         }
-        return Judgement(found)
+        return Judgement(*({one: each[at] for one, at in places.items()} for each in (errors, late)))
 
     def step(self, setting: NetworkChoice, groups: Sequence[int], group: int) -> DenseStep:
         """The step of one of the groups that were trained, with the networks as `setting` uses them."""

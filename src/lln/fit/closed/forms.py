@@ -13,7 +13,7 @@ import torch
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, horizon_of, load
-from lln.fit.choice.noise_and_seasons import typical_square
+from lln.fit.choice.noise_and_seasons import nonlinear_histories, typical_square
 from lln.fit.closed.bases import (
     MOST_ROWS,
     RAYS,
@@ -58,7 +58,7 @@ _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps
 _HISTORIES = 3  # for which all settings are screened, where more are tried
 _PRECISE = 1e-7  # one-step error, squared against the change of one step, below which rounding of sums counts
 _SETTINGS = 3  # of each kind that go on to rollouts
-_CLIMB = 4  # lenses that are rolled out near the best one
+_CLIMB = 6  # lenses that are rolled out near the best one
 _BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
 _ROUNDED = 1e-13  # error of one step below which lenses are not trained: rounding is most of it
 _LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
@@ -89,6 +89,7 @@ class ClosedForms:
         """Start without any results."""
         self._rows: dict[tuple[tuple[Part, ...] | None, int], FeatureRows] = {}
         self._best: ClosedChoice | None = None
+        self._histories: list[int] = []  # of lenses near the best that are rolled out
         self._exact = True  # whether rounding of sums of products counts
         self._at_noise = False  # whether noise is most of what screened settings left over
         self._steps: dict[ClosedChoice, DenseStep] = {}
@@ -107,6 +108,9 @@ class ClosedForms:
                 linear maps are not rolled out.
         """
         found: list[Scored] = []
+        if len(histories) > 1:
+            further = nonlinear_histories(self.preparer.dataset, noisy=True)
+            self._histories = [one for one in further if one in histories or one <= max(linear, default=0)]
         screened = self._screen(histories, kinds)
         if linear and self._at_noise:
             least = _NEARLY * min(map(self._linear_one_step, linear))
@@ -146,13 +150,21 @@ class ClosedForms:
             lens = next((one for one in self.ranked(every, _BEHIND) if one.choice.kind == "lens"), None)
             if lens is None or self.limit.passed(_ROLLED_BY):
                 break
-            ahead = [one for one in ahead or _near(replace(lens.choice, ridge=0.0)) if one not in known]
+            ahead = [one for one in ahead or self._near(replace(lens.choice, ridge=0.0)) if one not in known]
             if not ahead:
                 break
             known.add(ahead[0])
             every += self._roll(ahead[0], self._ridges(ahead[0]), steps)
             ahead = [one for one in ahead[1:] if one in starts]
         return every[len(found) :]
+
+    def _near(self, lens: ClosedChoice) -> list[ClosedChoice]:
+        """Drawn lenses that differ in one setting."""
+        others = [replace(lens, scale=factor * lens.scale) for factor in (2.0, 0.5)]
+        others += [replace(lens, lags=not lens.lags)] if lens.history > 1 else []
+        longer = [h for h in self._histories if h > lens.history][:1]
+        shorter = [h for h in self._histories if h < lens.history][-1:]
+        return [*(replace(lens, history=h, lags=lens.lags and h > 1) for h in (*longer, *shorter)), *others]
 
     def _trained(self, found: Sequence[Scored], steps: int) -> list[Scored]:
         """Rollouts of the best lenses after training, unless another kind is far ahead or noise or rounding is left."""
@@ -467,12 +479,6 @@ def _around(ridge: float) -> list[float]:
 def _lowest(scores: Sequence[float] | Array) -> int:
     """Index of the lowest finite score; the first if there is none."""
     return int(np.argmin(np.where(np.isfinite(scores), scores, np.inf)))
-
-
-def _near(lens: ClosedChoice) -> list[ClosedChoice]:
-    """Drawn lenses that differ in one setting."""
-    scales = [replace(lens, scale=factor * lens.scale) for factor in (2.0, 0.5)]
-    return [*scales, replace(lens, lags=not lens.lags)] if lens.history > 1 else scales
 
 
 def replace_seed(forms: ClosedForms, seed: int) -> ClosedForms:
