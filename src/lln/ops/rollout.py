@@ -31,6 +31,7 @@ from torch import Tensor
 from lln.core.errors import SMALL, InputError, check_int, check_memory, choice
 from lln.ops.backends import Call, resolve
 from lln.ops.cpu import backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.cpu.backend import checked_threads
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
@@ -124,7 +125,7 @@ def rollout(
         serves = resolve(networks.backend, call)
         if serves == "cpu" and isinstance(call.grid, Grid):
             threads = torch.get_num_threads()
-            return backend.rollout(networks, starts, steps, call.grid, increments, scaling, threads)
+            return cpu_networks.rollout(networks, starts, steps, call.grid, increments, scaling, threads)
         if serves == "triton":
             return _as_graph(step, starts, steps)
         return _one_by_one(step, starts, steps)
