@@ -78,14 +78,12 @@ class Backend(ABC):
     """An implementation of the transport for contiguous rays (S, B, h) and coefficients (S, D, h, K).
 
     S, B, h, D and K are at least one. Results are new tensors.
-
-    Attributes:
-        rank: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
-        any_shape: whether the backend also takes rays (..., h) with coefficients (D, h, K), and rays (S, ..., h) with
-            coefficients (S, D, h, K), and returns these shapes; it is then called without the views that fold them.
     """
 
+    #: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
     rank: ClassVar[int]
+    #: whether the backend also takes rays (..., h) with coefficients (D, h, K), and rays (S, ..., h) with coefficients
+    #: (S, D, h, K), and returns these shapes; it is then called without the views that fold them.
     any_shape: ClassVar[bool] = False
 
     @abstractmethod
