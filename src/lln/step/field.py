@@ -18,7 +18,7 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.models.convolution import convolve
 from lln.models.field import FieldEnsemble, FieldLensNetwork
-from lln.step.field_frame import FieldFrame, divergence, held, point_features
+from lln.step.field_frame import FieldFrame, as_fields, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
 from lln.step.repeat import roll
 from lln.step.step import Step, network_record, read_members
@@ -73,14 +73,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
 
     def fields(self, flat: Tensor) -> Tensor:
         """Flat states (..., n) as fields (..., *space, C)."""
-        channels, size = self.frame.channels, self.frame.channels * math.prod(self.space)
-        if flat.shape[-1] != size:
-            raise InputError(
-                f"a grid of {' x '.join(map(str, self.space))} points and {channels} channels needs {size} numbers per "
-                f"state, got {flat.shape[-1]}"
-            )
-        grid: Tensor = flat.unflatten(-1, (channels, *self.space))
-        return grid.movedim(-1 - len(self.space), -1)
+        return as_fields(flat, self.frame.channels, self.space)
 
     def flat(self, fields: Tensor) -> Tensor:
         """Fields (..., *space, C) as flat states (..., n)."""
