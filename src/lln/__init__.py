@@ -64,24 +64,7 @@ _PACKAGES = frozenset(
     ]
 )
 
-__all__ = [
-    "Dataset",
-    "InputError",
-    "LensForecaster",
-    "LensNetwork",
-    "LensRegressor",
-    "Trajectory",
-    "__version__",
-    "as_dataset",
-    "compare",
-    "lens_transport",
-    "load",
-    "preset",
-    "save",
-    "search",
-    "simulate",
-    "simulated",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -263,15 +263,11 @@ class StepProgram:
 
     def __post_init__(self) -> None:
         n, features, past = self.size, self.features, max(self.history - 1, 0)
-        _check(self, "scale", (n,))
         _check(self, "matrix", (n, features))
-        _check(self, "offset", (n,))
         _check(self, "difference_scale", (past, n), needed=past > 0)
         _check(self, "input_scale", (self.inputs,), needed=self.inputs > 0)
-        _check(self, "low", (n,))
-        _check(self, "high", (n,))
-        _check(self, "watch_low", (n,))
-        _check(self, "watch_high", (n,))
+        for name in ("scale", "offset", "low", "high", "watch_low", "watch_high"):
+            _check(self, name, (n,))
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
         behind = 0 if self.flow is None else self.flow.function_count
