@@ -20,7 +20,8 @@ from lln.models.convolution import sides
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
-from lln.step.step import DenseStep, roll
+from lln.step.repeat import roll
+from lln.step.step import DenseStep
 
 if TYPE_CHECKING:
     from lln import LensForecaster

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from lln.data.trajectory import simulate as simulate
     from lln.data.trajectory import simulated as simulated
     from lln.forecaster.comparison.compare import compare as compare
+    from lln.forecaster.file import load as load
+    from lln.forecaster.file import save as save
     from lln.forecaster.forecaster import LensForecaster as LensForecaster
-    from lln.forecaster.forecaster import load as load
-    from lln.forecaster.forecaster import save as save
     from lln.forecaster.regressor import LensRegressor as LensRegressor
     from lln.models import LensNetwork as LensNetwork
     from lln.ops import lens_transport as lens_transport
@@ -37,9 +37,9 @@ _HOME = {
     "as_dataset": "lln.data.read.formats",
     "compare": "lln.forecaster.comparison.compare",
     "lens_transport": "lln.ops",
-    "load": "lln.forecaster.forecaster",
+    "load": "lln.forecaster.file",
     "preset": "lln.systems",
-    "save": "lln.forecaster.forecaster",
+    "save": "lln.forecaster.file",
     "search": "lln.tuning.search",
     "simulate": "lln.data.trajectory",
     "simulated": "lln.data.trajectory",
@@ -64,24 +64,7 @@ _PACKAGES = frozenset(
     ]
 )
 
-__all__ = [
-    "Dataset",
-    "InputError",
-    "LensForecaster",
-    "LensNetwork",
-    "LensRegressor",
-    "Trajectory",
-    "__version__",
-    "as_dataset",
-    "compare",
-    "lens_transport",
-    "load",
-    "preset",
-    "save",
-    "search",
-    "simulate",
-    "simulated",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lln.cli.console import recipe_choices
-from lln.forecaster.forecaster import load
+from lln.forecaster.file import load
 from lln.systems import preset, simulate
 
 CHEAP = ("--set", "epochs=2", "--set", "members=1", "--set", "history=1", "--set", "depth=2")

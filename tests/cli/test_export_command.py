@@ -10,7 +10,7 @@ from lln import InputError
 from lln.cli.app import app
 from lln.data.read.formats import as_dataset, write
 from lln.export.c.export import compiler
-from lln.forecaster.forecaster import save
+from lln.forecaster.file import save
 from lln.step.step import DenseStep
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from lln.forecaster.forecaster import load
+from lln.forecaster.file import load
 from lln.systems import preset, simulate
 
 QUICK = ("--members", "1", "--history", "1", "--depth", "2", "--width", "16", "--epochs", "3")

@@ -6,7 +6,8 @@ import pytest
 
 from lln import __version__
 from lln.data.read.formats import as_dataset, read
-from lln.forecaster.forecaster import LensForecaster, load
+from lln.forecaster.file import load
+from lln.forecaster.forecaster import LensForecaster
 from lln.systems import perturbed_start, preset, simulate
 
 QUICK = {"members": 2, "history": 1, "depth": 2, "width": 16, "epochs": 2}

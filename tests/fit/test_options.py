@@ -3,7 +3,7 @@ import pytest
 from lln import LensForecaster
 from lln.core.errors import RenamedWarning
 from lln.fit.options import FitReport, Recipe
-from lln.forecaster.forecaster import keyword_options
+from lln.forecaster.comparison.compare import keyword_options
 
 
 def test_a_stored_report_with_the_former_names_is_read():

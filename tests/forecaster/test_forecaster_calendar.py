@@ -10,7 +10,7 @@ import lln
 from lln.core.errors import InputError
 from lln.data import as_dataset
 from lln.data.read.formats import write
-from lln.forecaster.forecaster import load
+from lln.forecaster.file import load
 from lln.forecaster.layout import Layout
 
 QUICK = {"members": 1, "epochs": 1, "history": 1, "width": 8, "depth": 2, "basis": 6}

@@ -13,7 +13,7 @@ from forecasters import convolved, field, fitted, forced, lorenz, wave
 
 import lln
 from lln import InputError
-from lln.forecaster.forecaster import describe, load, save
+from lln.forecaster.file import describe, load, save
 from lln.step.frame import Flow, Polynomial, monomial_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"

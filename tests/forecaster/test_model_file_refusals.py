@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lln import InputError
-from lln.forecaster.forecaster import load, save
+from lln.forecaster.file import load, save
 from lln.models import build, save_model
 
 

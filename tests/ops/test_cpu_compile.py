@@ -10,6 +10,7 @@ import pytest
 
 from lln.core.errors import InputError
 from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.grid import even_grid
 
 if cpu_backend.unavailable():
@@ -21,12 +22,12 @@ from lln.ops.cpu.simd import cache
 
 RUN = """
 import numpy as np
-from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.grid import even_grid
 y = np.ones((1, 2, 3), np.float32)
 out = np.empty_like(y), np.empty_like(y)
 lenses = np.ones((1, 1, 3, 2), np.float32)
-cpu_backend.transport("forward", (y, y, lenses), out, even_grid((-1.0, 1.0), 1.0), 0.5, 0.5, 1)
+cpu_networks.transport("forward", (y, y, lenses), out, even_grid((-1.0, 1.0), 1.0), 0.5, 0.5, 1)
 print(float(out[1].sum()))
 """
 
@@ -146,7 +147,7 @@ def test_llvm_is_not_imported_before_it_is_needed():
 def test_scratch_stays_small_at_great_depth():
     grid = even_grid(tuple(np.linspace(-3.0, 3.0, 12)), 6.0 / 11.0)
     assert not isinstance(grid, str)
-    plan = cpu_backend._plan("backward", 64, 64, 10_000, grid, 1e-4, 1e-4, "float32", None)
+    plan = cpu_networks._plan("backward", 64, 64, 10_000, grid, 1e-4, 1e-4, "float32", None)
     assert 2 * plan.scratch < 40 * 2**20  # two threads
 
 

@@ -7,7 +7,7 @@ from torch.nn.functional import linear
 
 from lln.ops import reference
 from lln.ops.cpu import backend as cpu_backend
-from lln.ops.cpu.backend import rollout
+from lln.ops.cpu.networks import rollout
 from lln.ops.grid import even_grid
 from lln.ops.rollout import Networks, Scaling
 

@@ -11,6 +11,7 @@ import torch
 
 from lln.ops import reference
 from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.grid import even_grid
 
 if cpu_backend.unavailable():
@@ -119,7 +120,7 @@ def test_inverse_backward_agrees_where_it_does_not_drift():
 
 
 def test_deep_stacks_keep_positions_only():
-    deep = Case(B=5, h=17, D=cpu_backend.KEPT_DEPTH + 1, K=5, length=1e-3, scale=1e-3)
+    deep = Case(B=5, h=17, D=cpu_networks.KEPT_DEPTH + 1, K=5, length=1e-3, scale=1e-3)
     check(deep)
 
 

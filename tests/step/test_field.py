@@ -66,7 +66,7 @@ def test_flat_states_are_channels_then_space():
     fields = built.fields(flat)
     assert fields.shape == (3, 4, 2)
     assert fields[1, 2].tolist() == [6.0, 18.0]
-    assert np.array_equal(built.flat(fields), flat)
+    assert np.array_equal(FieldStep(built).flat(fields), flat)
     assert np.array_equal(built.mean, np.repeat(built.channel_mean, 12))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lln.ops.cpu.backend import transport
+from lln.ops.cpu.networks import transport
 
 
 def forward(y, theta, coefficients, grid, length, scale, threads=1, out=None):

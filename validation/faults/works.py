@@ -101,7 +101,7 @@ def model(path: Path) -> str | None:
         return None
     from safetensors.numpy import load_file
 
-    from lln.forecaster.forecaster import load
+    from lln.forecaster.file import load
 
     hasher = hashlib.sha256(load(path).rollout(steps=5).array.tobytes())
     for name, tensor in sorted(load_file(path).items()):

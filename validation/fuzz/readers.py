@@ -48,7 +48,7 @@ def _data(path: Path) -> None:
 
 
 def _model(path: Path) -> None:
-    from lln.forecaster.forecaster import describe, load
+    from lln.forecaster.file import describe, load
 
     describe(path)
     model = load(path)
@@ -108,9 +108,7 @@ READERS = {
         Reader("HDF5", ".h5", _data, _STORE, data_files.hdf5),
         Reader("NetCDF", ".nc", _data, _STORE, data_files.netcdf),
         Reader("Zarr", ".zarr", _data, _STORE),
-        Reader(
-            "model", ".lln", _model, ("lln.forecaster.forecaster:Layout.from_record",), bent=stored_files.safetensors
-        ),
+        Reader("model", ".lln", _model, ("lln.forecaster.file:Layout.from_record",), bent=stored_files.safetensors),
         Reader("network", ".net", _network, ("lln.models.files:check_config_size",), bent=stored_files.safetensors),
         Reader("checkpoint", ".checkpoint", _checkpoint, ("lln.train.loop:_checked",), bent=stored_files.safetensors),
         Reader("study", ".toml", _study, ("lln.paper.spec:_listed",), bent=_bent_study),

@@ -46,13 +46,11 @@ KERNELS: tuple[tuple[str, tuple[str, ...] | None, str], ...] = (
     ),
     ("src/lln/ops/cpu/loop.py", ("_Writer",), "the body of the CPU kernel of closed loops"),
     (
-        "src/lln/ops/cpu/step_kernel.py",
-        (
-            *("gaussian", "sine", "write_functions", "_features", "_FARTHEST", "_PI", "_SINE", "_ROUNDING", "_WIDEST"),
-            "StepWriter",
-        ),
-        "the body of the CPU kernel of whole steps, with Gaussians and sines",
+        "src/lln/ops/cpu/step_parts.py",
+        ("gaussian", "sine", "write_functions", "_features", "_FARTHEST", "_PI", "_SINE", "_ROUNDING", "_WIDEST"),
+        "Gaussians and sines in the CPU kernel of whole steps",
     ),
+    ("src/lln/ops/cpu/step_kernel.py", ("StepWriter",), "the body of the CPU kernel of whole steps"),
     ("src/lln/ops/rollout.py", ("_as_graph", "_GRAPH_STEPS"), "CUDA graphs; they run, and are tested, on a GPU only"),
 )
 

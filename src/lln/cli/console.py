@@ -419,7 +419,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
 def read_model(path: Path) -> LensForecaster:
     """The forecaster in `path`."""
     from lln.core.safe_files import refuse_missing
-    from lln.forecaster.forecaster import load
+    from lln.forecaster.file import load
 
     refuse_missing(path)
     return load(path)

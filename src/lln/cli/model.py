@@ -189,7 +189,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
 
 def describe(forecaster: LensForecaster, path: Path) -> dict[str, Any]:
     """Everything about a model file as plain values."""
-    from lln.forecaster.forecaster import describe as header_of
+    from lln.forecaster.file import describe as header_of
 
     header = header_of(path)
     training = header.pop("training")
@@ -232,7 +232,7 @@ def export(
     An export contains everything: scaling, history, inputs, closed-form parts and networks. C comes as one source file,
     one header and a self-test, without dependencies or allocation.
     """
-    from lln.forecaster.forecaster import export_format
+    from lln.export.parts import export_format
 
     kind = export_format(out, format)
     if rollout and kind == "torch":

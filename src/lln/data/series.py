@@ -40,21 +40,15 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One trajectory of a `Dataset`: a row for each time, a column for each coordinate.
+    """One trajectory of a `Dataset`: a row for each time, a column for each coordinate."""
 
-    Args:
-        states: (time, n); NaN marks a gap. An array, or `Rows` that stay on the disk until they are asked for.
-        inputs: known forcing or parameters at each time, (time, m).
-        weights: how much each row counts, (time,), zero or more; a pair of states counts as its lightest row.
-        name: what it is called in messages.
-        start: time of the first row.
-    """
-
+    #: (time, n); NaN marks a gap. An array, or `Rows` that stay on the disk until they are asked for.
     states: Array | Rows
-    inputs: Array | Rows | None = None
+    inputs: Array | Rows | None = None  #: known forcing or parameters at each time, (time, m).
+    #: how much each row counts, (time,), zero or more; a pair of states counts as its lightest row.
     weights: Array | None = None
-    name: str = "trajectory"
-    start: float = 0.0
+    name: str = "trajectory"  #: what it is called in messages.
+    start: float = 0.0  #: time of the first row.
 
     def __post_init__(self) -> None:
         """Check everything, and say where the first fault is."""

@@ -28,19 +28,12 @@ BLOCKS = 10
 
 @dataclass(frozen=True, eq=False)
 class LyapunovSpectrum:
-    """Exponents of a map or a flow.
+    """Exponents of a map or a flow."""
 
-    Attributes:
-        exponents: (count,), the largest first, per unit of time; NaN if the orbit diverged.
-        error: standard error of each, (count,), from the scatter between orbits, or between stretches of a few.
-        time: units of time that were averaged over, all starts together.
-        diverged: the first step at which a state was not finite; None if none was.
-    """
-
-    exponents: Array
-    error: Array
-    time: float
-    diverged: int | None = None
+    exponents: Array  #: (count,), the largest first, per unit of time; NaN if the orbit diverged.
+    error: Array  #: standard error of each, (count,), from the scatter between orbits, or between stretches of a few.
+    time: float  #: units of time that were averaged over, all starts together.
+    diverged: int | None = None  #: the first step at which a state was not finite; None if none was.
 
     @property
     def largest(self) -> float:

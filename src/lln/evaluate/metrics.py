@@ -164,18 +164,13 @@ Invariant = Callable[[Array], ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """How far an invariant went from its value at the start.
+    """How far an invariant went from its value at the start."""
 
-    Attributes:
-        values: the invariant along the rollout, (..., time).
-        drift: its difference from the value at the start in units of `scale`, (..., time); infinite where the rollout
-            is not finite.
-        scale: what counts as one.
-    """
-
-    values: Array
+    values: Array  #: the invariant along the rollout, (..., time).
+    #: its difference from the value at the start in units of `scale`, (..., time); infinite where the rollout is not
+    #: finite.
     drift: Array
-    scale: float
+    scale: float  #: what counts as one.
 
     @property
     def largest(self) -> float:
@@ -219,21 +214,17 @@ def invariant_drift(states: ArrayLike, invariant: Invariant, *, scale: float | N
 
 @dataclass(frozen=True, eq=False)
 class SpreadSkill:
-    """Spread and error of an ensemble by step, over all starts and coordinates, in units of the scale.
+    """Spread and error of an ensemble by step, over all starts and coordinates, in units of the scale."""
 
-    Attributes:
-        spread: root of the mean variance between members, (steps,), corrected for their number: it equals `error` on
-            average when the truth could have been one more member.
-        error: root mean square error of the members' mean, (steps,).
-        crps: continuous ranked probability score, (steps,): the error of the whole ensemble as a distribution, in the
-            form that is fair to small ensembles. Lower is better; for one certain answer it is the absolute error.
-        ranks: how often the truth lay below all members, between each two neighbours, above all: shares, (S + 1,).
-            Even if the ensemble is honest; high at the ends if it is too sure of itself.
-    """
-
+    #: root of the mean variance between members, (steps,), corrected for their number: it equals `error` on average
+    #: when the truth could have been one more member.
     spread: Array
-    error: Array
+    error: Array  #: root mean square error of the members' mean, (steps,).
+    #: continuous ranked probability score, (steps,): the error of the whole ensemble as a distribution, in the form
+    #: that is fair to small ensembles. Lower is better; for one certain answer it is the absolute error.
     crps: Array
+    #: how often the truth lay below all members, between each two neighbours, above all: shares, (S + 1,). Even if the
+    #: ensemble is honest; high at the ends if it is too sure of itself.
     ranks: Array
 
     @property
@@ -320,15 +311,10 @@ SEGMENTS = 8
 
 @dataclass(frozen=True, eq=False)
 class PowerSpectrum:
-    """Power by frequency.
+    """Power by frequency."""
 
-    Attributes:
-        frequencies: (bins,), in cycles for each unit of time, zero left out.
-        density: (bins, n), power for each unit of frequency, averaged over segments and trajectories.
-    """
-
-    frequencies: Array
-    density: Array
+    frequencies: Array  #: (bins,), in cycles for each unit of time, zero left out.
+    density: Array  #: (bins, n), power for each unit of frequency, averaged over segments and trajectories.
 
 
 def power_spectrum(states: ArrayLike, dt: float = 1.0, *, segment: int | None = None) -> PowerSpectrum:

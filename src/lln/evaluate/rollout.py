@@ -35,18 +35,15 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one rollout, as a value.
+    """The end of one rollout, as a value."""
 
-    Attributes:
-        ending: finished, diverged, or ran to the end but outside the region that was asked about.
-        step: the first step whose state was not finite or beyond the limit, or the first outside the region (the start
-            is step 0); None if it finished.
-        left: the first step outside the region, also of a rollout that diverged later; None if it stayed inside, or if
-            no region was given.
-    """
-
+    #: finished, diverged, or ran to the end but outside the region that was asked about.
     ending: Ending = Ending.FINISHED
+    #: the first step whose state was not finite or beyond the limit, or the first outside the region (the start is step
+    #: 0); None if it finished.
     step: int | None = None
+    #: the first step outside the region, also of a rollout that diverged later; None if it stayed inside, or if no
+    #: region was given.
     left: int | None = None
 
     def __str__(self) -> str:
@@ -58,15 +55,10 @@ _FINISHED = Outcome()
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A box in state space.
+    """A box in state space."""
 
-    Attributes:
-        low: smallest value of each coordinate, (n,).
-        high: largest, (n,).
-    """
-
-    low: Array
-    high: Array
+    low: Array  #: smallest value of each coordinate, (n,).
+    high: Array  #: largest, (n,).
 
     def __post_init__(self) -> None:
         """Check that it is a box."""
@@ -89,15 +81,10 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """The states that a step visited.
+    """The states that a step visited."""
 
-    Attributes:
-        states: (..., steps + 1, n), the start first; rows from the divergence on are NaN.
-        outcomes: one for each start, in the order of the flattened leading dimensions.
-    """
-
-    states: Array
-    outcomes: tuple[Outcome, ...]
+    states: Array  #: (..., steps + 1, n), the start first; rows from the divergence on are NaN.
+    outcomes: tuple[Outcome, ...]  #: one for each start, in the order of the flattened leading dimensions.
 
     @property
     def predicted(self) -> Array:

@@ -8,15 +8,17 @@ and every state by one unit.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lln.core.errors import InputError
+from lln.core.errors import InputError, choice
 from lln.models import (
     FIELD_MODELS,
     MODELS,
@@ -29,7 +31,8 @@ from lln.models import (
 )
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.step.frame import Array, Frame
-from lln.step.step import AnyStep, roll
+from lln.step.repeat import roll
+from lln.step.step import AnyStep
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4
@@ -190,22 +193,15 @@ def check_exportable(step: AnyStep) -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far an export is from the float64 rollout, in standard deviations of the state.
+    """How far an export is from the float64 rollout, in standard deviations of the state."""
 
-    Attributes:
-        what: the export, as its reader knows it.
-        steps: length of the rollouts compared.
-        export: largest difference of the export.
-        torch: largest difference of PyTorch in float32; of a step that is float64 throughout, the largest one that
-            rounding may cause (see `rounded_rollout`).
-        double: whether the step is float64 throughout.
-    """
-
-    what: str
-    steps: int
-    export: float
+    what: str  #: the export, as its reader knows it.
+    steps: int  #: length of the rollouts compared.
+    export: float  #: largest difference of the export.
+    #: largest difference of PyTorch in float32; of a step that is float64 throughout, the largest one that rounding may
+    #: cause (see `rounded_rollout`).
     torch: float
-    double: bool = False
+    double: bool = False  #: whether the step is float64 throughout.
 
     def __str__(self) -> str:
         usual = "rounding in float64" if self.double else "PyTorch in float32"
@@ -310,3 +306,37 @@ def _network(network: Any, moved: Callable[[Array], Array]) -> Any:
             values: Tensor = torch.from_numpy(moved(parameter.double().numpy()))
             parameter.copy_(values)
     return network
+
+
+EXPORTS = ("onnx", "c", "torch")
+_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
+
+
+def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """The format of an export: the given one, or that of the ending of `path`."""
+    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
+    if kind is None:
+        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
+    return kind
+
+
+def export_step(
+    step: AnyStep,
+    path: str | os.PathLike[str],
+    format: str | None,  # noqa: A002
+    names: dict[str, Any],
+    **options: Any,
+) -> Any:
+    """Write a step in the format that `export_format` finds; `names` are the words of ONNX and C for columns."""
+    kind = export_format(path, format)
+    if kind == "torch":
+        from lln.export.torch import export_torch
+
+        return export_torch(step, path, **options)
+    if kind == "onnx":
+        from lln.export.onnx import export_onnx
+
+        return export_onnx(step, path, **names, **options)
+    from lln.export.c.export import export_c
+
+    return export_c(step, path, **names, **options)

@@ -1,9 +1,4 @@
-"""The estimator: it learns one step of a system from trajectories, rolls it out, scores itself, and has a file.
-
-A file is one safetensors file: tensors, and everything else as JSON in its header. Nothing is pickled, so that opening
-a file never runs code. A file appears whole or not at all. Before any tensor is read, the header's sizes are held
-against the length of the file and against the configuration, so that a damaged or hostile file costs a sentence and no
-memory.
+"""The estimator: it learns one step of a system from trajectories, rolls it out, and scores itself.
 
 What scikit-learn asks of an estimator is here without an import of scikit-learn, which takes longer than many fits.
 """
@@ -12,20 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import math
 import os
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 
-from lln import __version__
-from lln.core.errors import InputError, check_int, choice, did_you_mean, reason
-from lln.core.safe_files import BLANK, BROKEN, KEY, broken, sealed, whole_file
+from lln.core.errors import InputError, check_int, did_you_mean
 from lln.core.workers.mapping import one_thread
 from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
@@ -44,7 +34,6 @@ from lln.forecaster.summary import LINEAR, WIDTH, progress_for, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.lens import renamed_length
 from lln.step.frame import Array
-from lln.step.step import step_of
 from lln.systems import System
 
 if TYPE_CHECKING:
@@ -61,8 +50,6 @@ if TYPE_CHECKING:
 WINDOWS = 64
 # Rollouts from which the Lyapunov exponent is estimated: their number, and values of all states together.
 _ORBITS, _ORBIT_VALUES = 16, 20_000
-EXPORTS = ("onnx", "c", "torch")
-_SUFFIXES = {".onnx": "onnx", ".pt2": "torch", "": "c"}
 
 
 class Estimator:
@@ -440,21 +427,11 @@ class LensForecaster(Estimator):
             format: "onnx", "torch" or "c"; None goes by the ending of `path`.
             **options: `rollout` for ONNX; `precision`, `name` and `check` for C.
         """
+        from lln.export.parts import export_step
+
         self._fitted()
-        kind = export_format(path, format)
-        options["window"] = self.last_window_
-        if kind == "torch":
-            from lln.export.torch import export_torch
-
-            return export_torch(self.surrogate_, path, **options)
-        options |= {"names": self.names_, "input_names": self.input_columns_}
-        if kind == "onnx":
-            from lln.export.onnx import export_onnx
-
-            return export_onnx(self.surrogate_, path, **options)
-        from lln.export.c.export import export_c
-
-        return export_c(self.surrogate_, path, **options)
+        names = {"names": self.names_, "input_names": self.input_columns_}
+        return export_step(self.surrogate_, path, format, names, window=self.last_window_, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -568,6 +545,8 @@ class LensForecaster(Estimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `lln.load` reads."""
+        from lln.forecaster.file import save
+
         save(self, path)
 
     def plot(self, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
@@ -612,204 +591,3 @@ def _refuse_other_arrays(values: Any) -> None:
     if 0 in values.shape:
         what = "sample(s)" if values.shape[0] == 0 else "feature(s)"
         raise InputError(f"0 {what} (shape={values.shape}) while a minimum of 1 is required; give states (time, n)")
-
-
-_OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}
-
-
-def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The keyword arguments of `LensForecaster` that differ from its defaults.
-
-    Args:
-        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
-            other names for `random_state` and `optical_length`.
-    """
-    defaults = LensForecaster._parameters()
-    if given is None:
-        return {}
-    if isinstance(given, LensForecaster):
-        given = {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
-    if not isinstance(given, Mapping):
-        raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
-    options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
-    for old, name in _OTHER_NAMES.items():
-        if old in given and name in given:
-            raise InputError(f"{old} is another name of {name}; give one of the two")
-    for name in options:
-        if name not in defaults:
-            raise InputError(
-                f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
-            )
-    return options
-
-
-def export_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
-    """The format of an export: the given one, or that of the ending of `path`."""
-    kind = _SUFFIXES.get(Path(path).suffix.lower()) if format is None else choice("format", format, EXPORTS)
-    if kind is None:
-        raise InputError(f"{path}: unknown ending; use .onnx, .pt2 or, for C, a folder, or give a format")
-    return kind
-
-
-FORMAT = 2  # 2 adds polynomials, flow and bounds
-KIND = "forecaster"
-_HEADER_BYTES = 64 << 20
-Tensors = dict[str, np.ndarray[Any, Any]]
-Entry = tuple[str, tuple[int, ...], int, int]  # of a tensor: its dtype, shape, first and last byte
-_DTYPES = {name: np.dtype(kind) for name, kind in {"F64": "<f8", "F32": "<f4", "U64": "<u8", "I64": "<i8"}.items()}
-
-
-def save(forecaster: LensForecaster, path: str | os.PathLike[str]) -> Path:
-    """Write a fitted forecaster to `path`."""
-    from safetensors.numpy import save as as_bytes
-
-    forecaster._fitted()
-    surrogate = forecaster.surrogate_
-    target = Path(path)
-    header = {
-        "format": FORMAT,
-        "kind": KIND,
-        "lln": __version__,
-        "versions": {"torch": str(torch.__version__), "numpy": np.__version__},
-        "parameters": forecaster.get_params(),
-        "recipe": forecaster.recipe_.record(),
-        **surrogate.record(),
-        "data": forecaster.layout_.record(),
-        "training": forecaster.training_.record(),
-        "last_time": forecaster.last_time_,
-        "report": forecaster.report_.record(),
-    }
-    training = forecaster.training_
-    tensors = {**surrogate.arrays(), "last_window": forecaster.last_window_, "training.marks": training.marks}
-    if training.choosing is not None:
-        tensors["training.choosing"] = training.choosing.marks
-    content = as_bytes(
-        {name: np.ascontiguousarray(value) for name, value in tensors.items()},
-        metadata={"lln": json.dumps(header, allow_nan=False, default=_plain), KEY: BLANK},
-    )
-    with whole_file(target) as partial:
-        partial.write_bytes(sealed(content))
-    return target
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers, which people hand over as parameters, as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise InputError(
-        f"a parameter of type {type(value).__name__} cannot be written to a model file; give plain numbers"
-    )
-
-
-def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LensForecaster:
-    """The forecaster that `save` wrote to `path`, ready to use, its networks on `device`."""
-    place, tensors = Path(path), Tensors()
-    header, listing, begin = _head(place)
-    with place.open("rb") as file:
-        for name, (dtype, shape, first, last) in listing.items():
-            file.seek(begin + first)
-            # Sizes were held against the file's length, so this reads no more than there is.
-            tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
-    try:
-        return _forecaster(header, tensors, torch.device(device))
-    except InputError as error:
-        raise InputError(f"{place}: {error}", topic=error.topic) from error
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-        raise InputError(
-            f"{place}: its parts do not fit together ({type(error).__name__}: {reason(error)}); save the model again"
-        ) from error
-
-
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The header of a model file as plain values, without reading its tensors."""
-    return _head(Path(path))[0]
-
-
-def _head(path: Path) -> tuple[dict[str, Any], dict[str, Entry], int]:
-    """The lln header, every tensor's place, and where tensors begin."""
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
-        raise InputError(f"{path}: {what}; expected a model written by lln fit or lln.save")
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= length <= min(size - 8, _HEADER_BYTES):
-            raise _not_a_model(path, "not a whole model file; it was cut short, or it is something else")
-        text = file.read(length)
-    try:
-        outer = json.loads(text)
-        listing = {name: _entry(entry, size - 8 - length) for name, entry in outer.items() if name != "__metadata__"}
-        metadata = outer.get("__metadata__") or {}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        why = f"not a whole model file ({reason(error)}); it was cut short, or it is something else"
-        raise _not_a_model(path, why) from error
-    if not isinstance(metadata, dict) or "lln" not in metadata:
-        raise _not_a_model(path, "a safetensors file, but not one that lln wrote; it holds no lln configuration")
-    spans = sorted((first, last) for _, _, first, last in listing.values())
-    if [first for first, _ in spans] != [0, *(last for _, last in spans[:-1])] or spans[-1][1] != size - 8 - length:
-        why = "not a whole model file; its tensors and its length do not agree, was it cut short?"
-        raise _not_a_model(path, why)
-    header = _checked(path, metadata["lln"])  # first, since a newer format may be sealed in another way
-    if broken(path, metadata, "lln"):
-        raise _not_a_model(path, f"not a whole model file; {BROKEN}, so save the model again")
-    return header, listing, 8 + length
-
-
-def _not_a_model(path: Path, why: str) -> InputError:
-    return InputError(f"{path}: {why}", topic="not-a-model")
-
-
-def _entry(entry: Any, room: int) -> Entry:
-    """One tensor's dtype, shape, first and last byte, if they agree with each other and with the file's length."""
-    dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-    if dtype not in _DTYPES:
-        raise ValueError(f"a tensor of kind {dtype!r}")
-    if not all(type(number) is int and number >= 0 for number in (*shape, first, last)):
-        raise ValueError("a tensor's size is not a whole number")
-    if last > room or last - first != math.prod(shape) * _DTYPES[dtype].itemsize:
-        raise ValueError("a tensor is longer than the file")
-    return dtype, shape, first, last
-
-
-def _checked(path: Path, text: Any) -> dict[str, Any]:
-    """The lln header as data of a format that this version reads."""
-    try:
-        header: dict[str, Any] = json.loads(text)
-        number, writer = int(header["format"]), str(header["lln"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path}: its lln configuration is damaged ({reason(error)}); save the model again") from error
-    if header.get("kind") != KIND:
-        raise InputError(f"{path}: it holds a network alone, not a forecaster; open it with lln.models.load_model")
-    if number > FORMAT:
-        raise InputError(
-            f"{path}: written by lln {writer} in format {number}, this lln {__version__} reads up to format {FORMAT}; "
-            "update lln",
-            topic="newer",
-        )
-    if number < 1:
-        raise InputError(f"{path}: its lln configuration is damaged (format {number}); save the model again")
-    return header
-
-
-def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) -> LensForecaster:
-    """Formats 1 and 2."""
-    layout = Layout.from_record(header["data"])
-    if layout.space and layout.size != len(layout.channels) * math.prod(layout.space):
-        raise ValueError(f"{layout.size} coordinates do not fill a grid of {layout.space}")
-    surrogate = step_of(header, tensors, device)
-    report = FitReport.from_record(header["report"])
-    sizes = (surrogate.frame.size, surrogate.frame.inputs)
-    if sizes != (layout.size, len(layout.input_names) * (1 + report.input_lags)) or report.input_lags < 0:
-        raise ValueError(f"a step of {sizes[0]} coordinates and {sizes[1]} inputs does not fit the data")
-    if getattr(surrogate.frame, "space", layout.space) != layout.space:
-        raise ValueError(f"a step on a grid of {surrogate.frame.space} for data on a grid of {layout.space}")
-    given = dict(header["parameters"])
-    given["optical_length"] = given.pop("horizon", None) or given.get("optical_length")  # files up to November 2026
-    forecaster = LensForecaster(**{**given, "device": str(device)})
-    window = tensors["last_window"]
-    if window.shape != (surrogate.frame.history, layout.size):
-        raise ValueError(f"last_window has shape {window.shape}")
-    marks = (tensors["training.marks"], tensors.get("training.choosing"))
-    training = TrainingFingerprint.from_record(header["training"], *marks)
-    recipe = Recipe.from_record(header["recipe"])
-    return forecaster.assemble(surrogate, recipe, report, layout, training, window, float(header["last_time"]))

@@ -14,21 +14,13 @@ from lln.core.errors import InputError
 
 
 class StateNetwork(nn.Module, ABC):
-    """A deep network whose states after every repeated layer can be looked at.
+    """A deep network whose states after every repeated layer can be looked at."""
 
-    Attributes:
-        n_in: size of the last dimension of the input.
-        n_out: size of the last dimension of the output.
-        width: hidden width h.
-        depth: number of repeated layers D.
-        readout: the linear map from the last state to the output.
-    """
-
-    n_in: int
-    n_out: int
-    width: int
-    depth: int
-    readout: nn.Linear
+    n_in: int  #: size of the last dimension of the input.
+    n_out: int  #: size of the last dimension of the output.
+    width: int  #: hidden width h.
+    depth: int  #: number of repeated layers D.
+    readout: nn.Linear  #: the linear map from the last state to the output.
 
     @abstractmethod
     def states(self, x: Tensor) -> Sequence[Any]:

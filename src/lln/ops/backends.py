@@ -18,6 +18,7 @@ from lln.core.errors import InputError, choice
 from lln.core.registry import Registry
 from lln.ops import factored, reference
 from lln.ops.cpu import backend as cpu_backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.grid import Grid, even_grid
 from lln.ops.triton import backend as triton_backend
 
@@ -77,14 +78,12 @@ class Backend(ABC):
     """An implementation of the transport for contiguous rays (S, B, h) and coefficients (S, D, h, K).
 
     S, B, h, D and K are at least one. Results are new tensors.
-
-    Attributes:
-        rank: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
-        any_shape: whether the backend also takes rays (..., h) with coefficients (D, h, K), and rays (S, ..., h) with
-            coefficients (S, D, h, K), and returns these shapes; it is then called without the views that fold them.
     """
 
+    #: "auto" takes the backend of lowest rank that serves; lln's own have 10 (triton) to 40 (reference).
     rank: ClassVar[int]
+    #: whether the backend also takes rays (..., h) with coefficients (D, h, K), and rays (S, ..., h) with coefficients
+    #: (S, D, h, K), and returns these shapes; it is then called without the views that fold them.
     any_shape: ClassVar[bool] = False
 
     @abstractmethod
@@ -196,14 +195,14 @@ class Cpu(Factored):
     def forward(self, rays: Pair, coefficients: Tensor, optics: Optics) -> Pair:
         """See `Backend.forward`."""
         out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]))
-        cpu_backend.transport("forward", (*rays, coefficients), out, *optics.factored(), torch.get_num_threads())
+        cpu_networks.transport("forward", (*rays, coefficients), out, *optics.factored(), torch.get_num_threads())
         return out
 
     def backward(self, rays: Pair, grads: Pair, coefficients: Tensor, optics: Optics, from_outputs: bool) -> Gradients:
         """See `Backend.backward`."""
         out = (torch.empty_like(rays[0]), torch.empty_like(rays[1]), torch.empty_like(coefficients))
         kind, given = "inverse" if from_outputs else "backward", (*rays, *grads, coefficients)
-        cpu_backend.transport(kind, given, out, *optics.factored(), torch.get_num_threads())
+        cpu_networks.transport(kind, given, out, *optics.factored(), torch.get_num_threads())
         return out
 
 

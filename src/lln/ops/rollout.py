@@ -31,6 +31,7 @@ from torch import Tensor
 from lln.core.errors import SMALL, InputError, check_int, check_memory, choice
 from lln.ops.backends import Call, resolve
 from lln.ops.cpu import backend
+from lln.ops.cpu import networks as cpu_networks
 from lln.ops.cpu.backend import checked_threads
 from lln.ops.grid import Grid
 from lln.ops.transport import lens_transport
@@ -124,7 +125,7 @@ def rollout(
         serves = resolve(networks.backend, call)
         if serves == "cpu" and isinstance(call.grid, Grid):
             threads = torch.get_num_threads()
-            return backend.rollout(networks, starts, steps, call.grid, increments, scaling, threads)
+            return cpu_networks.rollout(networks, starts, steps, call.grid, increments, scaling, threads)
         if serves == "triton":
             return _as_graph(step, starts, steps)
         return _one_by_one(step, starts, steps)
@@ -262,15 +263,11 @@ class StepProgram:
 
     def __post_init__(self) -> None:
         n, features, past = self.size, self.features, max(self.history - 1, 0)
-        _check(self, "scale", (n,))
         _check(self, "matrix", (n, features))
-        _check(self, "offset", (n,))
         _check(self, "difference_scale", (past, n), needed=past > 0)
         _check(self, "input_scale", (self.inputs,), needed=self.inputs > 0)
-        _check(self, "low", (n,))
-        _check(self, "high", (n,))
-        _check(self, "watch_low", (n,))
-        _check(self, "watch_high", (n,))
+        for name in ("scale", "offset", "low", "high", "watch_low", "watch_high"):
+            _check(self, name, (n,))
         if self.history < 1:
             raise InputError(f"history must be at least 1, got {self.history}")
         behind = 0 if self.flow is None else self.flow.function_count

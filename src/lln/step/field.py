@@ -18,9 +18,10 @@ from torch import Tensor
 from lln.core.errors import InputError
 from lln.models.convolution import convolve
 from lln.models.field import FieldEnsemble, FieldLensNetwork
-from lln.step.field_frame import FieldFrame, divergence, held, point_features
+from lln.step.field_frame import FieldFrame, as_fields, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
-from lln.step.step import Step, network_record, read_members, roll
+from lln.step.repeat import roll
+from lln.step.step import Step, network_record, read_members
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 _GROUP = 8192  # points of all starts that a CPU rolls out together: their rays stay in its caches
@@ -72,14 +73,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
 
     def fields(self, flat: Tensor) -> Tensor:
         """Flat states (..., n) as fields (..., *space, C)."""
-        channels, size = self.frame.channels, self.frame.channels * math.prod(self.space)
-        if flat.shape[-1] != size:
-            raise InputError(
-                f"a grid of {' x '.join(map(str, self.space))} points and {channels} channels needs {size} numbers per "
-                f"state, got {flat.shape[-1]}"
-            )
-        grid: Tensor = flat.unflatten(-1, (channels, *self.space))
-        return grid.movedim(-1 - len(self.space), -1)
+        return as_fields(flat, self.frame.channels, self.space)
 
     def flat(self, fields: Tensor) -> Tensor:
         """Fields (..., *space, C) as flat states (..., n)."""

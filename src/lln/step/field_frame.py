@@ -116,21 +116,9 @@ class FieldFrame:
         spans = zip(space, self.space, self.boundary, strict=True)
         return tuple(a / b if pair[0] == "periodic" else (a - 1) / (b - 1) for a, b, pair in spans)
 
-    def fields(self, flat: NDArray[Any], space: Sequence[int] | None = None) -> Tensor:
+    def fields(self, flat: NDArray[Any]) -> Tensor:
         """Flat states (..., n) as fields, channels last: (..., *space, C)."""
-        shape = self.space if space is None else tuple(space)
-        if flat.shape[-1] != self.channels * math.prod(shape):
-            raise InputError(
-                f"a grid of {' x '.join(map(str, shape))} points and {self.channels} channels needs "
-                f"{self.channels * math.prod(shape)} numbers per state, got {flat.shape[-1]}"
-            )
-        grid = np.asarray(flat, dtype=np.float64).reshape(*flat.shape[:-1], self.channels, *shape)
-        return torch.from_numpy(np.array(np.moveaxis(grid, -1 - len(shape), -1), order="C"))
-
-    def flat(self, fields: Tensor) -> Array:
-        """Fields as flat states, the inverse of `fields`."""
-        moved = np.moveaxis(fields.numpy(), -1, -1 - len(self.space))
-        return np.ascontiguousarray(moved).reshape(*fields.shape[: -len(self.space) - 1], -1)
+        return as_fields(torch.tensor(flat, dtype=torch.float64), self.channels, self.space).contiguous()
 
     def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:
         """Features of flat windows: (..., H, n) and (..., m) -> (..., *space, C H + m)."""
@@ -182,6 +170,18 @@ class FieldFrame:
         found = stored_arrays(given, arrays, shapes)
         boundary = sides(record["boundary"], len(space))
         return cls(space, boundary, kernel, history, conserve=conserve, polynomial=polynomial, **found)
+
+
+def as_fields(flat: Tensor, channels: int, space: tuple[int, ...]) -> Tensor:
+    """Flat states (..., n) as fields, channels last: (..., *space, C)."""
+    size = channels * math.prod(space)
+    if flat.shape[-1] != size:
+        raise InputError(
+            f"a grid of {' x '.join(map(str, space))} points and {channels} channels needs {size} numbers per state, "
+            f"got {flat.shape[-1]}"
+        )
+    grid: Tensor = flat.unflatten(-1, (channels, *space))
+    return grid.movedim(-1 - len(space), -1)
 
 
 def point_features(

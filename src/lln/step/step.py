@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -29,20 +29,14 @@ from lln.ops.cpu.backend import serves
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Arrays, FlowPart, Frame, PolynomialPart, as_tensor, delay_features
 from lln.step.parts import part_name
+from lln.step.repeat import newton, roll
 
 # Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
 ROLLOUT_COPIES = 3
-# In standard deviations. The solve is in float64, where a residual this small is rounding.
-TOLERANCE = 1e-9
-_ITERATIONS = 50
-_HALVINGS = 12
-_PROBE = 1e-6
 _LARGEST = 2048
 
 FrameT = TypeVar("FrameT", Frame, FieldFrame)
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
-_EAGER = 2  # steps before a capture, in which kernels compile and caches fill
-_LOOK = 16  # steps between two looks at whether anything is still finite
 
 
 class Box(Protocol):
@@ -214,7 +208,7 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         ahead = double.rollout(window, 1, None if inputs is None else inputs[None])[0]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and refused in words
             first = 2 * window[0] - (window[1] if len(window) > 1 else ahead)
-            return _newton(residual, first if np.isfinite(first).all() else window[0], scale)
+            return newton(residual, first if np.isfinite(first).all() else window[0], scale)
 
     def replace(self, frame: FrameT | None = None, members: Iterable[NetworkT] | None = None) -> Self:
         """The same step with another frame or other members."""
@@ -299,89 +293,6 @@ def step_of(record: Mapping[str, Any], arrays: Mapping[str, Any], device: torch.
 
     steps: dict[str, type[AnyStep]] = {kind.kind: kind for kind in (DenseStep, FieldStep)}
     return steps[choice("surrogate", str(record["surrogate"]), steps)].from_arrays(record, arrays, device)
-
-
-class Advances(Protocol):
-    """What a rollout repeats."""
-
-    def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
-        """(..., H, n) and (..., m) -> (..., n)."""
-
-
-def roll(step: Advances, window: Tensor, steps: int, inputs: Tensor | None = None) -> Tensor:
-    """The states after windows (..., H, n) with inputs (..., steps, m): (..., steps, n), without gradients.
-
-    Once no start has a finite state left, the rest is NaN.
-    """
-    window = window.clone(memory_format=torch.contiguous_format)
-    states = window.new_full((steps, *window.shape[:-2], window.shape[-1]), torch.nan)
-    known = None if inputs is None else inputs.movedim(-2, 0)
-    now = None if known is None or not steps else known[0].clone()
-
-    def go() -> None:
-        after = step.advance(window, now)
-        if window.shape[-2] > 1:
-            window[..., :-1, :] = window[..., 1:, :].clone()
-        window[..., -1, :] = after
-
-    with torch.no_grad():
-        replay = go
-        for k in range(steps):
-            if now is not None and known is not None:
-                now.copy_(known[k])
-            if k == _EAGER and window.is_cuda:
-                replay = _captured(go)
-            replay()
-            states[k] = window[..., -1, :]
-            if k % _LOOK == _LOOK - 1 and not torch.isfinite(states[k]).all(dim=-1).any():
-                break
-        _lost(states)
-    return states.movedim(0, -2)
-
-
-def _captured(go: Callable[[], None]) -> Callable[[], None]:
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        go()
-    return graph.replay
-
-
-def _lost(states: Tensor) -> None:
-    """Set to NaN what follows the first step after which no start is finite."""
-    if not states.numel():
-        return
-    alive = torch.isfinite(states).all(dim=-1).reshape(len(states), -1).any(dim=1)
-    if not alive.all():
-        states[int(alive.logical_not().int().argmax()) + 1 :] = torch.nan
-
-
-def _newton(residual: Callable[[Array], Array], start: Array, scale: Array) -> Array:
-    point, miss = start, residual(start[None])[0]
-    for _ in range(_ITERATIONS):
-        size = float(np.abs(miss).max())
-        if size <= TOLERANCE:
-            return point
-        if not np.isfinite(size):
-            break
-        probes = point + _PROBE * np.diag(scale)
-        jacobian = (residual(probes) - miss).T / _PROBE
-        try:
-            change = np.linalg.solve(jacobian, -miss)
-        except np.linalg.LinAlgError:
-            break
-        lengths = 0.5 ** np.arange(_HALVINGS)
-        trials = point + lengths[:, None] * change * scale
-        misses = residual(trials)
-        sizes = np.where(np.isfinite(misses).all(axis=1), np.abs(misses).max(axis=1), np.inf)
-        best = int(np.argmax(sizes < size)) if (sizes < size).any() else int(sizes.argmin())
-        if not sizes[best] < size:
-            break
-        point, miss = trials[best], misses[best]
-    raise InputError(
-        "no state was found whose successor under this model is the given one "
-        f"(Newton's method stopped {np.abs(miss).max():.1e} standard deviations away); a learned step is not "
-        "invertible everywhere, so start from a state near the training data"
-    )
 
 
 class DenseStep(Step[Frame, Any]):

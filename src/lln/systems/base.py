@@ -22,18 +22,13 @@ class System(ABC):
 
     A subclass is final: it states one equation. Its right-hand side works on any (..., n) array and keeps the array's
     dtype, so that many trajectories advance together and float32 stays float32.
-
-    Attributes:
-        family: short name of the equation.
-        linear: whether f is linear; then the solution is known in closed form and the tests compare with it.
-        conserves_mean: whether the mean over all coordinates stays the same.
-        dt: time step of one transition.
     """
 
-    family: ClassVar[str]
+    family: ClassVar[str]  #: short name of the equation.
+    #: whether f is linear; then the solution is known in closed form and the tests compare with it.
     linear: ClassVar[bool] = False
-    conserves_mean: ClassVar[bool] = False
-    dt: float
+    conserves_mean: ClassVar[bool] = False  #: whether the mean over all coordinates stays the same.
+    dt: float  #: time step of one transition.
 
     @property
     @abstractmethod

@@ -25,22 +25,16 @@ class Lorenz(System):
     from (1, 1, 1) the state winds around one fixed point in slowly growing loops for 35 units and then visits both.
 
     When it breaks: RK4 stays on the attractor up to dt of about 0.12; at 0.15 it blows up within a few steps.
-
-    Args:
-        rho: reduced Rayleigh number.
-        sigma: Prandtl number.
-        beta: aspect ratio of the convection cell.
-        dt: time step.
     """
 
     family = "lorenz"
     size = 3
     coordinates = ("x", "y", "z")
 
-    rho: float = 28.0
-    sigma: float = 10.0
-    beta: float = 8.0 / 3.0
-    dt: float = 0.01
+    rho: float = 28.0  #: reduced Rayleigh number.
+    sigma: float = 10.0  #: Prandtl number.
+    beta: float = 8.0 / 3.0  #: aspect ratio of the convection cell.
+    dt: float = 0.01  #: time step.
 
     def __post_init__(self) -> None:
         """Check the constants."""

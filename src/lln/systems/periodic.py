@@ -80,10 +80,6 @@ class AdvectionDiffusion(PeriodicField):
     four times as fast as the long one. It is linear, and the mean of u is conserved.
 
     When it breaks: RK4 needs dt below about min(2.8 dx / c, 0.7 dx^2 / nu).
-
-    Args:
-        c: velocity.
-        nu: diffusivity.
     """
 
     family = "advecdiff"
@@ -91,8 +87,8 @@ class AdvectionDiffusion(PeriodicField):
     linear = True
 
     points: int = 48
-    c: float = 0.1
-    nu: float = 0.05
+    c: float = 0.1  #: velocity.
+    nu: float = 0.05  #: diffusivity.
     dt: float = 0.01
 
     def rhs(self, state: Array) -> Array:
@@ -121,15 +117,12 @@ class ReactionDiffusion(PeriodicField):
     then hardly move, and every state between -1 and 1 stays there.
 
     When it breaks: walls need a few points each, dx below sqrt(2 nu); RK4 needs dt below about 0.7 dx^2 / nu and 1.
-
-    Args:
-        nu: diffusivity.
     """
 
     family = "reactiondiff"
 
     points: int = 48
-    nu: float = 0.05
+    nu: float = 0.05  #: diffusivity.
     dt: float = 0.002
 
     def rhs(self, state: Array) -> Array:
@@ -165,16 +158,13 @@ class Burgers(PeriodicField):
     When it breaks: fronts thinner than dx (cell Reynolds number |u| dx / nu above 2) ring on the grid: at nu = 0.02 the
     presets with 32 and 48 points are under-resolved and the ringing is part of the system to be learned; the true
     front needs about 512 points. RK4 needs dt below about min(2.8 dx / |u|, 0.7 dx^2 / nu).
-
-    Args:
-        nu: viscosity.
     """
 
     family = "burgers"
     conserves_mean = True
 
     points: int = 48
-    nu: float = 0.02
+    nu: float = 0.02  #: viscosity.
     dt: float = 0.001
 
     def rhs(self, state: Array) -> Array:

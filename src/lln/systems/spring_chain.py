@@ -26,17 +26,13 @@ class SpringChain(System):
     known, and a linear map is all that a model has to learn.
 
     When it breaks: RK4 is stable for dt below sqrt(2) (2.83 over the highest frequency, 2).
-
-    Args:
-        masses: number of masses n.
-        dt: time step.
     """
 
     family = "springchain"
     linear = True
 
-    masses: int = 32
-    dt: float = 0.02
+    masses: int = 32  #: number of masses n.
+    dt: float = 0.02  #: time step.
 
     def __post_init__(self) -> None:
         """Check the constants."""

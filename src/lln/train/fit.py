@@ -17,37 +17,25 @@ from lln.train.loop import Schedule, Trainer, UpdateOptions
 
 
 class Recipe(BaseModel):
-    """What every training recipe states, checked and frozen.
-
-    Attributes:
-        epochs: passes over the training pairs.
-        batch_size: pairs in one update; the last batch of an epoch takes what is left.
-        learning_rate: at the start.
-        optimizer: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
-        weight_decay: its strength.
-        clip: largest norm of the whole gradient; None leaves it as it is.
-    """
+    """What every training recipe states, checked and frozen."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
-    epochs: int = Field(6, ge=1)
-    batch_size: int = Field(64, ge=1)
-    learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(6, ge=1)  #: passes over the training pairs.
+    batch_size: int = Field(64, ge=1)  #: pairs in one update; the last batch of an epoch takes what is left.
+    learning_rate: float = Field(1e-3, gt=0)  #: at the start.
+    #: "adam", whose weight decay adds to the gradient, or "adamw", whose weight decay shrinks weights.
     optimizer: Literal["adam", "adamw"] = "adam"
-    weight_decay: float = Field(0.0, ge=0)
-    clip: float | None = Field(None, gt=0)
+    weight_decay: float = Field(0.0, ge=0)  #: its strength.
+    clip: float | None = Field(None, gt=0)  #: largest norm of the whole gradient; None leaves it as it is.
 
 
 class TrainConfig(Recipe):
-    """One training recipe; the defaults are the paper's six-epoch Adam runs of the lens network.
+    """One training recipe; the defaults are the paper's six-epoch Adam runs of the lens network."""
 
-    Attributes:
-        schedule: "constant", or "cosine" from `learning_rate` down to zero over all updates.
-        seed: of the order in which pairs are visited.
-    """
-
+    #: "constant", or "cosine" from `learning_rate` down to zero over all updates.
     schedule: Literal["constant", "cosine"] = "constant"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0)  #: of the order in which pairs are visited.
 
     def __init__(self, **options: Any) -> None:
         """Check the options; the first fault is reported in one sentence."""

@@ -27,7 +27,8 @@ from lln.data.series import Dataset
 from lln.fit.learn import learn
 from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
-from lln.forecaster.forecaster import LensForecaster, keyword_options
+from lln.forecaster.comparison.compare import keyword_options
+from lln.forecaster.forecaster import LensForecaster
 from lln.train.batches import subseed
 from lln.tuning import storage as store
 

@@ -237,17 +237,11 @@ FAST = ("-O3", "-march=native")
 
 @dataclass(frozen=True)
 class CExport:
-    """What was written, and how it compares.
+    """What was written, and how it compares."""
 
-    Attributes:
-        files: source, header, self-test.
-        difference: against the float64 rollout; None where no compiler was found to try it with.
-        command: how to compile and run the self-test.
-    """
-
-    files: tuple[Path, ...]
-    difference: Difference | None
-    command: str
+    files: tuple[Path, ...]  #: source, header, self-test.
+    difference: Difference | None  #: against the float64 rollout; None where no compiler was found to try it with.
+    command: str  #: how to compile and run the self-test.
 
 
 def export_c(

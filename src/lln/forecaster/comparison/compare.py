@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lln import __version__
-from lln.core.errors import InputError, check_int, choice, finite, positive
+from lln.core.errors import InputError, check_int, choice, did_you_mean, finite, positive
 from lln.core.safe_files import whole_file
 from lln.core.workers.mapping import one_thread
 from lln.data.read.formats import as_dataset
@@ -36,7 +36,7 @@ from lln.forecaster.comparison.competitors import (
     too_large,
 )
 from lln.forecaster.comparison.result import Comparison, Score
-from lln.forecaster.forecaster import LensForecaster, keyword_options
+from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import TrainingFingerprint
 from lln.forecaster.references import REFERENCES
 from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, unmarked
@@ -326,3 +326,32 @@ class StoredScores:
             ) from error
         except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return {}
+
+
+_OTHER_NAMES = {"seed": "random_state", "horizon": "optical_length"}
+
+
+def keyword_options(given: LensForecaster | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keyword arguments of `LensForecaster` that differ from its defaults.
+
+    Args:
+        given: an estimator, a mapping of keyword arguments, or None for the defaults. `seed` and `horizon` are
+            other names for `random_state` and `optical_length`.
+    """
+    defaults = LensForecaster._parameters()
+    if given is None:
+        return {}
+    if isinstance(given, LensForecaster):
+        given = {name: value for name, value in given.get_params(deep=False).items() if value != defaults[name]}
+    if not isinstance(given, Mapping):
+        raise InputError(f"options are keyword arguments of LensForecaster or an estimator, got {type(given).__name__}")
+    options = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    for old, name in _OTHER_NAMES.items():
+        if old in given and name in given:
+            raise InputError(f"{old} is another name of {name}; give one of the two")
+    for name in options:
+        if name not in defaults:
+            raise InputError(
+                f"LensForecaster has no option {name!r}{did_you_mean(str(name), defaults)}", topic="unknown-name"
+            )
+    return options

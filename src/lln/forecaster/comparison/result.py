@@ -25,30 +25,19 @@ _SURE = 2.0  # standard errors by which two models must differ
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How one model did.
+    """How one model did."""
 
-    Attributes:
-        name: of the model.
-        errors: normalised squared error of every rollout at every step, (seeds, windows, steps); infinite from where a
-            rollout diverged.
-        valid: valid prediction steps of every rollout, (seeds, windows).
-        history: states that one step looks at.
-        parameters: values that the fit chose, the largest over seeds; None where it is not known.
-        seconds: of one fit, the mean over seeds.
-        note: what the fit decided, in a few words.
-        noisy: whether the fit found noise that matters.
-        parts: the kind of part that forecasts, for each seed; () for references.
-    """
-
-    name: str
+    name: str  #: of the model.
+    #: normalised squared error of every rollout at every step, (seeds, windows, steps); infinite from where a rollout
+    #: diverged.
     errors: Array
-    valid: NDArray[np.int64]
-    history: int
-    parameters: int | None
-    seconds: float
-    note: str = ""
-    noisy: bool = False
-    parts: tuple[str, ...] = ()
+    valid: NDArray[np.int64]  #: valid prediction steps of every rollout, (seeds, windows).
+    history: int  #: states that one step looks at.
+    parameters: int | None  #: values that the fit chose, the largest over seeds; None where it is not known.
+    seconds: float  #: of one fit, the mean over seeds.
+    note: str = ""  #: what the fit decided, in a few words.
+    noisy: bool = False  #: whether the fit found noise that matters.
+    parts: tuple[str, ...] = ()  #: the kind of part that forecasts, for each seed; () for references.
 
     @property
     def label(self) -> str:
@@ -100,34 +89,20 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Models side by side.
+    """Models side by side."""
 
-    Attributes:
-        scores: one for each model, the best first.
-        references: names of the simple methods.
-        steps: length of the rollouts.
-        windows: number of rollouts, which may overlap.
-        seeds: of the networks.
-        dt: time step.
-        threshold: error that ends a valid prediction.
-        exponent: largest Lyapunov exponent of the true system, if it was given.
-        scored: what was scored on.
-        rows: rows that were predicted; 0 where that is not known.
-        time_unit: unit of dt, "" if it is not known.
-        left_out: models of the default choice that were not fitted, with the reason.
-    """
-
-    scores: tuple[Score, ...]
-    references: tuple[str, ...]
-    steps: int
-    windows: int
-    seeds: tuple[int, ...]
-    dt: float
-    threshold: float
-    exponent: float | None
-    scored: str
-    rows: int = 0
-    time_unit: str = ""
+    scores: tuple[Score, ...]  #: one for each model, the best first.
+    references: tuple[str, ...]  #: names of the simple methods.
+    steps: int  #: length of the rollouts.
+    windows: int  #: number of rollouts, which may overlap.
+    seeds: tuple[int, ...]  #: of the networks.
+    dt: float  #: time step.
+    threshold: float  #: error that ends a valid prediction.
+    exponent: float | None  #: largest Lyapunov exponent of the true system, if it was given.
+    scored: str  #: what was scored on.
+    rows: int = 0  #: rows that were predicted; 0 where that is not known.
+    time_unit: str = ""  #: unit of dt, "" if it is not known.
+    #: models of the default choice that were not fitted, with the reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property

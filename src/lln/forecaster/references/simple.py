@@ -27,17 +27,11 @@ HELD_OUT = 0.2
 
 
 class Reference(ABC):
-    """A forecast that is fitted to trajectories and rolled out from a window of states.
+    """A forecast that is fitted to trajectories and rolled out from a window of states."""
 
-    Attributes:
-        history: number of states H that a rollout has to start from; more may be given.
-        parameters: number of values that the fit keeps.
-        note: what the fit decided, in a few words.
-    """
-
-    history: int = 1
-    parameters: int = 0
-    note: str = ""
+    history: int = 1  #: number of states H that a rollout has to start from; more may be given.
+    parameters: int = 0  #: number of values that the fit keeps.
+    note: str = ""  #: what the fit decided, in a few words.
 
     @abstractmethod
     def fit(self, dataset: Dataset) -> Self:

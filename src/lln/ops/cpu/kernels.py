@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from lln.ops.cpu.simd import INT32, Code, Target, Tile, Variable, written
 from lln.ops.grid import LOG2E, Grid
@@ -546,3 +548,26 @@ def _transpose(code: Code, rows: Sequence[ir.Value]) -> list[ir.Value]:
     front, back = (0, 1, 4, 5), (2, 3, 6, 7)
     pairs = ((low_ab, low_cd), (high_ab, high_cd))
     return [mix(x, y, order) for x, y in pairs for order in (front, back)]
+
+
+@lru_cache(maxsize=256)
+def constants(grid: Grid, length: float, scale: float, precision: str = "float32") -> NDArray[np.floating[Any]]:
+    """The numbers that a kernel reads, in the order that `SCALARS` describes."""
+    limit = min(grid.clamp / grid.kappa, float(np.finfo(precision).max))
+    twist = 2.0 * grid.kappa * math.log(2.0)
+    index = 2.0 / (grid.gamma * math.log(2.0)) if grid.gamma else 0.0
+    scalars = (length, grid.kappa, grid.gamma, grid.gamma_low, grid.offset, limit, twist, index)
+    weights = [scale * weight for group in grid.groups for weight in group.weights]
+    anchors = [group.anchor for group in grid.groups]
+    rounded = [_rounded(anchor, grid, precision) for anchor in anchors]
+    shifts = [grid.kappa * (r - anchor) for r, anchor in zip(rounded, anchors, strict=True)]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.array([*scalars, *weights, *rounded, *shifts], np.float64).astype(precision)
+
+
+def _rounded(anchor: float, grid: Grid, precision: str) -> float:
+    """An anchor with no more binary places than positions at the end of the grid have: their difference is exact."""
+    groups = (grid.groups[0], grid.groups[-1])
+    ends = [g.anchor + i * grid.spacing for g, i in zip(groups, (-groups[0].below, groups[1].above), strict=True)]
+    place = float(np.spacing(np.dtype(precision).type(max(map(abs, ends)))))
+    return round(anchor / place) * place

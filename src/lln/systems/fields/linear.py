@@ -24,9 +24,6 @@ class Advection(SpectralField):
     When it breaks: never; modes that the grid cannot hold are not there.
 
     Good values: c dt / dx should not be a whole number, or one step is a mere renumbering of the points.
-
-    Args:
-        c: speed.
     """
 
     family = "advection"
@@ -34,7 +31,7 @@ class Advection(SpectralField):
     linear = True
 
     points: int = 128
-    c: float = 1.0
+    c: float = 1.0  #: speed.
     length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
@@ -67,9 +64,6 @@ class Diffusion(SpectralField):
     When it breaks: never forward in time for nu > 0.
 
     Good values: a trajectory of about (L / 2 pi)^2 / nu; beyond it there is little left to predict.
-
-    Args:
-        nu: diffusivity.
     """
 
     family = "diffusion"
@@ -78,7 +72,7 @@ class Diffusion(SpectralField):
     modes = 8
 
     points: int = 128
-    nu: float = 0.05
+    nu: float = 0.05  #: diffusivity.
     length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
@@ -108,9 +102,6 @@ class Wave(SpectralField):
     When it breaks: never; a mean velocity other than zero lets the mean of u grow without bound.
 
     Good values: c dt / dx should not be a whole number, or one step is a mere renumbering of the points.
-
-    Args:
-        c: speed.
     """
 
     family = "wave"
@@ -118,7 +109,7 @@ class Wave(SpectralField):
     linear = True
 
     points: int = 128
-    c: float = 1.0
+    c: float = 1.0  #: speed.
     length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
@@ -181,10 +172,6 @@ class AdvectionDiffusion2D(SpectralField):
     When it breaks: never forward in time for nu > 0.
 
     Good values: as the preset; a trajectory of (L / 2 pi)^2 / nu at most, beyond which little is left to predict.
-
-    Args:
-        wind: (c_x, c_y).
-        nu: diffusivity.
     """
 
     family = "advecdiff-2d"
@@ -193,8 +180,8 @@ class AdvectionDiffusion2D(SpectralField):
     linear = True
 
     points: int | tuple[int, ...] = 64
-    wind: tuple[float, float] = (1.0, 0.4)
-    nu: float = 0.02
+    wind: tuple[float, float] = (1.0, 0.4)  #: (c_x, c_y).
+    nu: float = 0.02  #: diffusivity.
     length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.04
     substeps: int = 1

@@ -27,9 +27,6 @@ class Burgers1D(SpectralField):
     steps below about 2 / (k |u|) with that k, and beyond where viscosity damps the high modes.
 
     Good values: nu of 0.05 and above on 128 points, 0.02 on 512.
-
-    Args:
-        nu: viscosity.
     """
 
     family = "burgers-1d"
@@ -38,7 +35,7 @@ class Burgers1D(SpectralField):
     rms = 0.7
 
     points: int = 128
-    nu: float = 0.1
+    nu: float = 0.1  #: viscosity.
     length: float = TWO_PI
     dt: float = 0.02
     substeps: int = 1
@@ -182,10 +179,6 @@ class FisherKPP(SpectralField):
     u below zero runs away to minus infinity.
 
     Good values: r L / sqrt(D r) of 40 and more, for fronts that have room to run.
-
-    Args:
-        diffusivity: D.
-        rate: growth rate r.
     """
 
     family = "fisher-kpp"
@@ -193,8 +186,8 @@ class FisherKPP(SpectralField):
     letters = ("D", "r")
 
     points: int = 128
-    diffusivity: float = 1.0
-    rate: float = 1.0
+    diffusivity: float = 1.0  #: D.
+    rate: float = 1.0  #: growth rate r.
     length: float = 60.0
     dt: float = 0.05
     substeps: int = 1

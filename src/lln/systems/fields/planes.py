@@ -26,9 +26,6 @@ class Burgers2D(SpectralField):
     the highest mode kept, k = (2 pi / L) n / 3. ETDRK4 is safe with steps below about 2 / (k |u|).
 
     Good values: nu of 0.08 and above on 64 x 64 points and |u| of about 1.
-
-    Args:
-        nu: viscosity.
     """
 
     family = "burgers-2d"
@@ -39,7 +36,7 @@ class Burgers2D(SpectralField):
     rms = 0.7
 
     points: int | tuple[int, ...] = 64
-    nu: float = 0.1
+    nu: float = 0.1  #: viscosity.
     length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.04
     substeps: int = 1
@@ -82,9 +79,6 @@ class DecayingTurbulence(SpectralField):
 
     Good values: nu of 0.008 on 64 x 64 and 0.002 on 128 x 128, for a root mean square of w of 2 at the start; while
     filaments form, at t of 1 to 4, the highest modes kept then hold about 2 % of the largest.
-
-    Args:
-        nu: viscosity.
     """
 
     family = "turbulence"
@@ -95,7 +89,7 @@ class DecayingTurbulence(SpectralField):
     rms = 2.0
 
     points: int | tuple[int, ...] = 64
-    nu: float = 0.008
+    nu: float = 0.008  #: viscosity.
     length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.1
     substeps: int = 2
@@ -155,9 +149,6 @@ class AllenCahn(SpectralField):
     k = (2 pi / L) n / 3.
 
     Good values: nu of 0.03 and above on 64 x 64 points with L = 2 pi.
-
-    Args:
-        nu: diffusivity.
     """
 
     family = "allen-cahn"
@@ -165,7 +156,7 @@ class AllenCahn(SpectralField):
     steps = 200
 
     points: int | tuple[int, ...] = 64
-    nu: float = 0.03
+    nu: float = 0.03  #: diffusivity.
     length: float | tuple[float, ...] = TWO_PI
     dt: float = 0.1
     substeps: int = 1
@@ -215,12 +206,6 @@ class GrayScott(SpectralField):
     is right to a few percent. The reaction is slow, so that ETDRK4 is stable at steps of several units.
 
     Good values: as above, steps of ETDRK4 of 2.5, and 1000 to 5000 units of time for a pattern to form.
-
-    Args:
-        feed: F.
-        kill: k.
-        diffusivity_u: D_u.
-        diffusivity_v: D_v.
     """
 
     family = "gray-scott"
@@ -229,10 +214,10 @@ class GrayScott(SpectralField):
     letters = ("F", "k", "D_u", "D_v")
 
     points: int | tuple[int, ...] = 64
-    feed: float = 0.037
-    kill: float = 0.060
-    diffusivity_u: float = 0.16
-    diffusivity_v: float = 0.08
+    feed: float = 0.037  #: F.
+    kill: float = 0.060  #: k.
+    diffusivity_u: float = 0.16  #: D_u.
+    diffusivity_v: float = 0.08  #: D_v.
     length: float | tuple[float, ...] = 52.0
     dt: float = 5.0
     substeps: int = 2
