@@ -147,7 +147,7 @@ def measure_skill(
     scale: Array,
     model: Step[Any, Any],
     linear: Step[Any, Any] | None = None,
-    earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
+    others: Sequence[tuple[Fold, Step[Any, Any]]] = (),
     seconds: float = math.inf,
     final: Step[Any, Any] | None = None,
 ) -> Skill:
@@ -159,7 +159,7 @@ def measure_skill(
         scale: standard deviations, (n,).
         model: trained without the held-out rows.
         linear: the best linear map, as a reference.
-        earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
+        others: other folds, with the model trained without their held-out rows; their errors inform the intervals.
         seconds: that the rollouts of the model may take; fewer windows are rolled out, down to a few, and then over
             fewer steps.
         final: the model that learned from all rows, whose intervals these are; None if it is `model`.
@@ -182,8 +182,8 @@ def measure_skill(
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
     held = [_Rolled(model, windows, many, predicted)]
-    for other, step in earlier:
-        more = rolling(dataset, other, longest, steps, count)
+    for other, step in others:
+        more = rolling(dataset, other, longest, steps, max(_FEW_WINDOWS, count // len(others)))
         if more.steps == steps:
             held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
     intervals, covered = _intervals(dataset, held, final)
