@@ -1,10 +1,11 @@
 """Prediction intervals from rollouts, without any assumption on the distribution of their errors.
 
-The half width at a level and a lead time is a quantile of the errors of all windows. Windows overlap, so it rests on few
-independent errors; Student's t widens the intervals accordingly.
+The half width at a level and a lead time is a quantile of the errors of all windows. Windows overlap, so it rests on
+few independent errors; Student's t widens the intervals accordingly.
 
-Held-out rows are few, and may be calmer or wilder than the rest. So the rows of other folds count, too, with models that
-did not learn from them; and errors on the rows that trained, made as large as they would be elsewhere (`as_elsewhere`).
+Held-out rows are few, and may be calmer or wilder than the rest. So the rows of other folds count as well, with models
+that did not learn from them, and so do errors on rows that always trained, made as large as they would be on rows that
+did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear

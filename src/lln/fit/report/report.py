@@ -183,7 +183,7 @@ def measure_skill(
         errors["the last season"] = windows.errors(repeated)
     held = [_Rolled(model, windows, many, predicted)]
     for other, step in others:
-        more = rolling(dataset, other, longest, steps, max(_FEW_WINDOWS, count // len(others)))
+        more = rolling(dataset, other, longest, steps, count)
         if more.steps == steps:
             held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
     intervals, covered = _intervals(dataset, held, final)
@@ -236,7 +236,9 @@ def _intervals(
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
     intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
-    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, fold.steps, count)
+    apart = {part for one in held for part in one.fold.held_out}
+    always = tuple(part for part in fold.train if part not in apart)
+    trained = rolling(dataset, replace(fold, held_out=always, windows=()), longest, fold.steps, count)
     # Without noise errors depend on where the state is. Where nothing along them says how, the latest rows do.
     if final is None or not trained.windows or not (fold.noisy or intervals.follow):
         return intervals, covered
