@@ -486,11 +486,11 @@ class DenseFitting:
             return []
         begin = {index: first for index, first, _ in self.fold.held_out}
         taught = [fold for fold in self.ways[:-1] if fold.training_rows >= _TAUGHT * self.fold.training_rows]
-        others = (
-            fold for fold in (*taught, *self.origins)
+        others = takewhile(lambda _: not self.limit.passed(_TRAINED_FROM), (*taught, *self.origins))
+        return [
+            (fold, self._learned(fold.train, decision, group)) for fold in others
             if all(first < begin.get(index, math.inf) for index, first, _ in fold.held_out)
-        )  # fmt: skip
-        return [(fold, self._learned(fold.train, decision, group)) for fold in others if not self.limit.passed()]
+        ]  # fmt: skip
 
     def _learned(self, train: tuple[Part, ...], decision: Choice, group: int) -> DenseStep:
         """The chosen model without a trained network, from some parts of the data."""

@@ -6,6 +6,7 @@ from scipy.special import ndtri, stdtrit
 
 import lln
 from lln.data.series import Dataset, Series
+from lln.fit.fitter import DenseFitting
 from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 
 RNG = np.random.default_rng(3)
@@ -159,3 +160,16 @@ def test_every_trajectory_counts_and_not_just_the_last() -> None:
     found = model.rollout(truth[:500:20], steps=50, level=0.9)
     ahead = np.stack([truth[row : row + 51] for row in range(0, 500, 20)])
     assert np.mean((ahead >= found.lower) & (ahead <= found.upper)) > 0.85  # the small swing alone would say 0.5
+
+
+def test_a_fold_that_leaves_far_fewer_rows_to_train_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, learned = [], DenseFitting._learned
+
+    def counting(fitting, train, *rest):
+        trained.append(sum(last - first for _, first, last in train))
+        return learned(fitting, train, *rest)
+
+    monkeypatch.setattr(DenseFitting, "_learned", counting)
+    trajectories = [swing(1.0), *(swing(start)[:60] for start in (1.1, 1.2, 1.3))]  # without the first, 180 rows train
+    lln.LensForecaster(parts=["linear"], history=1).fit(Dataset(tuple(map(Series, trajectories)), dt=0.1))
+    assert sorted(trained) == [721, 721, 721]
