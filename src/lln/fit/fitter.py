@@ -478,9 +478,9 @@ class DenseFitting:
         # Only the model as it was before the held-out rows trained it can be judged by them.
         learned = seen.step(self._choosing_step(decision, group) if self.recipe.refit else surrogate)
         plain = seen.step(DenseStep(self.preparer.linear(self.fold.train, linear.best)))
-        earlier = [(other, seen.step(step)) for other, step in self._earlier(decision, group)]
+        others = [(other, seen.step(step)) for other, step in self._others(decision, group)]
         final = None if fit.report.held_out_rows else fit.surrogate
-        skill = measure_skill(seen.given, fold, seen.scale(self.scale), learned, plain, earlier, final=final)
+        skill = measure_skill(seen.given, fold, seen.scale(self.scale), learned, plain, others, final=final)
         report = seen.errors(skill.into(fit.report, noisy=self.noise.matters), skill, self.fold.steps)
         notes = (*report.notes, *self.limit.notes())
         return replace(fit, report=replace(report, notes=notes, seconds=time.perf_counter() - self.began))
@@ -491,13 +491,17 @@ class DenseFitting:
             return self._learned(self.fold.train, decision, group)
         return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
 
-    def _earlier(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:
-        """The chosen model trained on the rows before each earlier block of origins, unless it is a network."""
+    def _others(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:
+        """The chosen model trained for other folds whose held-out rows trained before, unless it is a network."""
         if decision.setting is not None:
             return []
         begin = {index: first for index, first, _ in self.fold.held_out}
-        blocks = [fold for fold in self.origins if all(part[1] < begin.get(part[0], 0) for part in fold.held_out)]
-        return [(fold, self._learned(fold.train, decision, group)) for fold in blocks]
+        taught = [fold for fold in self.ways[:-1] if fold.training_rows >= _TAUGHT * self.fold.training_rows]
+        others = takewhile(lambda _: not self.limit.passed(_TRAINED_FROM), (*taught, *self.origins))
+        return [
+            (fold, self._learned(fold.train, decision, group)) for fold in others
+            if all(first < begin.get(index, math.inf) for index, first, _ in fold.held_out)
+        ]  # fmt: skip
 
     def _learned(self, train: tuple[Part, ...], decision: Choice, group: int) -> DenseStep:
         """The chosen model without a trained network, from some parts of the data."""

@@ -5,6 +5,8 @@ import pytest
 from scipy.special import ndtri, stdtrit
 
 import lln
+from lln.data.series import Dataset, Series
+from lln.fit.fitter import DenseFitting
 from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
 
 RNG = np.random.default_rng(3)
@@ -19,6 +21,16 @@ def rollouts(windows, steps=20, n=2):
 def test_new_rollouts_are_covered_as_often_as_the_level_says(level):
     intervals = Intervals.of(*rollouts(400), np.ones(2))
     assert intervals.covered(*rollouts(400), level) == pytest.approx(level, abs=0.04)
+
+
+def test_each_lead_time_has_the_quantiles_of_its_own_errors() -> None:
+    rng = np.random.default_rng(4)
+    truth = np.zeros((2000, 2, 1))
+    rare = np.stack([rng.standard_normal(2000) ** 5, 5.0 * rng.choice([-1.0, 1.0], 2000)], axis=1)[..., None]
+    intervals = Intervals.of(rare, truth, np.ones(1))
+    inside = np.abs(rare) <= intervals.at(0.8, 2)
+    assert inside[:, 0].mean() == pytest.approx(0.8, abs=0.01)
+    assert intervals.at(0.8, 2)[1] == pytest.approx([5.0 * stdtrit(2000, 0.9) / ndtri(0.9)])
 
 
 def test_intervals_grow_ahead_and_differ_by_coordinate():
@@ -128,3 +140,36 @@ def test_intervals_of_noisy_data_know_what_happened_before_the_held_out_rows() -
     assert model.report_.noisy
     found = model.rollout(steps=3, level=0.9)
     assert (found.upper[1:] - found.array[1:] > 0.5).all()  # held-out errors alone would say 0.2
+
+
+def swing(start: float) -> np.ndarray:
+    """A pendulum that is let go."""
+    found = [np.array([start, 0.0])]
+    for _ in range(600):
+        angle, speed = found[-1]
+        speed -= 0.1 * np.sin(angle)
+        found.append(np.array([angle + 0.1 * speed, speed]))
+    return np.stack(found)
+
+
+def test_every_trajectory_counts_and_not_just_the_last() -> None:
+    data = Dataset(tuple(Series(swing(start)) for start in (1.2, 1.3, 1.4, 0.1)), dt=0.1)
+    model = lln.LensForecaster(parts=["linear"], history=1).fit(data)
+    assert not model.report_.noisy
+    truth = swing(1.25)
+    found = model.rollout(truth[:500:20], steps=50, level=0.9)
+    ahead = np.stack([truth[row : row + 51] for row in range(0, 500, 20)])
+    assert np.mean((ahead >= found.lower) & (ahead <= found.upper)) > 0.85  # the small swing alone would say 0.5
+
+
+def test_a_fold_that_leaves_far_fewer_rows_to_train_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, learned = [], DenseFitting._learned
+
+    def counting(fitting, train, *rest):
+        trained.append(sum(last - first for _, first, last in train))
+        return learned(fitting, train, *rest)
+
+    monkeypatch.setattr(DenseFitting, "_learned", counting)
+    trajectories = [swing(1.0), *(swing(start)[:60] for start in (1.1, 1.2, 1.3))]  # without the first, 180 rows train
+    lln.LensForecaster(parts=["linear"], history=1).fit(Dataset(tuple(map(Series, trajectories)), dt=0.1))
+    assert sorted(trained) == [721, 721, 721]

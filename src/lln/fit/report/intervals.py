@@ -1,11 +1,11 @@
 """Prediction intervals from rollouts, without any assumption on the distribution of their errors.
 
-Errors are divided by their root mean square at each lead time. The half width at a level is a quantile of these ratios,
-taken over all windows and neighbouring lead times, times that root mean square. Windows overlap, so the root mean
-square rests on few independent errors; Student's t widens the intervals accordingly.
+The half width at a level and a lead time is a quantile of the errors of all windows. Windows overlap, so it rests on
+few independent errors; Student's t widens the intervals accordingly.
 
-Held-out rows are few, and may be calmer or wilder than the rest. So errors on the rows that trained count as well, made
-as large as they would be on rows that did not train (`as_elsewhere`).
+Held-out rows are few, and may be calmer or wilder than the rest. So the rows of other folds count as well, with models
+that did not learn from them, and so do errors on rows that always trained, made as large as they would be on rows that
+did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
@@ -92,7 +92,6 @@ _POINTS = 24  # lead times at which widths are kept
 _LOST = 1e3  # standard deviations: larger errors count as this
 _FEWEST = 2.0  # independent errors that are assumed at least
 _INDEPENDENT = 1.5  # squared errors of a random walk that count as independent, per window that does not overlap
-_NEAR = 2.0  # lead times within this factor share the quantiles of their ratios
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _LESS_LIKELY = 0.1  # log-likelihood that one error may lose by a spread, which also says what was not seen yet
@@ -159,15 +158,10 @@ class Intervals:
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
                 error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
-        size = np.maximum(np.sqrt(np.mean(error**2, axis=0)), np.finfo(np.float64).tiny)
-        size = size if follows else np.maximum.accumulate(size, axis=0)
         independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
         wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2)
-        quantiles = np.stack([
-            np.quantile(_pooled(error / size, leads, lead), LEVELS, axis=0, method="higher") for lead in leads
-        ], axis=1)  # fmt: skip
-        widths = quantiles * size * wider[..., None]
+        widths = np.quantile(error, LEVELS, axis=0, method="higher") * wider[..., None]
         # An interval never becomes narrower further ahead, unless its spread does: few windows would make it jitter.
         widths = widths if follows else np.maximum.accumulate(widths, axis=1)
         return cls(tuple(leads.tolist()), LEVELS, widths, scale, None if spread is None else kick, pace)
@@ -326,12 +320,6 @@ def measured_coverage(
             there = spread[~one]
         found.append(intervals.covered(predicted[~one], truth[~one], level, there))
     return float(np.mean(found))
-
-
-def _pooled(ratios: Array, leads: NDArray[np.int64], lead: int) -> Array:
-    """The ratios (windows, leads, n) at lead times near `lead`, (windows x leads, n)."""
-    near = (leads <= _NEAR * lead) & (leads >= lead / _NEAR)
-    return ratios[:, near].reshape(-1, ratios.shape[2])
 
 
 MOST = 16  # numbers in a window: the covariance has its square

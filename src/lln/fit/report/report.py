@@ -147,7 +147,7 @@ def measure_skill(
     scale: Array,
     model: Step[Any, Any],
     linear: Step[Any, Any] | None = None,
-    earlier: Sequence[tuple[Fold, Step[Any, Any]]] = (),
+    others: Sequence[tuple[Fold, Step[Any, Any]]] = (),
     seconds: float = math.inf,
     final: Step[Any, Any] | None = None,
 ) -> Skill:
@@ -159,7 +159,7 @@ def measure_skill(
         scale: standard deviations, (n,).
         model: trained without the held-out rows.
         linear: the best linear map, as a reference.
-        earlier: other folds, with the model trained without their held-out rows; their errors inform the intervals.
+        others: other folds, with the model trained without their held-out rows; their errors inform the intervals.
         seconds: that the rollouts of the model may take; fewer windows are rolled out, down to a few, and then over
             fewer steps.
         final: the model that learned from all rows, whose intervals these are; None if it is `model`.
@@ -182,7 +182,7 @@ def measure_skill(
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
     held = [_Rolled(model, windows, many, predicted)]
-    for other, step in earlier:
+    for other, step in others:
         more = rolling(dataset, other, longest, steps, count)
         if more.steps == steps:
             held.insert(0, _Rolled.of(step, load(dataset, more, longest, scale), more))
@@ -236,7 +236,9 @@ def _intervals(
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
     intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
-    trained = rolling(dataset, replace(fold, held_out=fold.train, windows=()), longest, fold.steps, count)
+    apart = {part for one in held for part in one.fold.held_out}
+    always = tuple(part for part in fold.train if part not in apart)
+    trained = rolling(dataset, replace(fold, held_out=always, windows=()), longest, fold.steps, count)
     # Without noise errors depend on where the state is. Where nothing along them says how, the latest rows do.
     if final is None or not trained.windows or not (fold.noisy or intervals.follow):
         return intervals, covered
