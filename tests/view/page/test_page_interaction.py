@@ -152,7 +152,7 @@ def test_a_moved_start_of_a_known_system_is_compared_with_its_simulation(told):
     known = told["known"]
     right = simulate(preset("lorenz-28"), 100, starts=np.array(known["moved"]["start"]), dtype="float64")
     np.testing.assert_allclose(known["truth"], right[-1], rtol=1e-6)
-    assert "against the simulated truth the prediction is valid" in known["status"]
+    assert "against the simulated truth the forecast is valid" in known["status"]
     assert "Lyapunov times" in known["status"]
     assert known["key"] == "simulation of lorenz-28"
 

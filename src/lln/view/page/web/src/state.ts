@@ -34,7 +34,7 @@ export class State {
   readonly scale: Float64Array;
   readonly series: Series[];
   readonly hasTruth: boolean;
-  /** window rows, then predictions; the start is row history - 1 */
+  /** window rows, then the forecast; the start is row history - 1 */
   readonly path: Float64Array;
   readonly errors: Float64Array;
   /** errors of persistence, the simplest forecast: the start stays as it is */
