@@ -154,7 +154,7 @@ def _stage(figure: Figure, scene: Scene) -> Update:
 
 
 def _look(index: int, count: int) -> dict[str, Any]:
-    """Of run `index` out of `count`: the truth in black beneath, the forecast in colour over it; one alone in colour."""
+    """Of run `index` out of `count`: the truth in black, the forecast in colour over it; one alone in colour."""
     if count == 1:
         return {"color": BLUE, "linewidth": 1.8}
     colours = (BLACK, BLUE, VERMILION)

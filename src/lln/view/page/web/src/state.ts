@@ -106,6 +106,10 @@ export class State {
     return this.series[this.chosen];
   }
 
+  get hasInputs(): boolean {
+    return this.data.inputs !== null;
+  }
+
   /** How many steps behind the start are known. */
   get known(): number {
     return this.reference.steps;
@@ -248,7 +252,7 @@ export class State {
     this.looked = this.sight();
     const step = Math.min(Math.floor(this.now), this.fresh);
     const window = this.path.slice(step * this.n, (step + this.history) * this.n);
-    const inputs = this.payload.frame.inputs ? this.inputsAt(step) : null;
+    const inputs = this.payload.frame.inputs ? this.inputsAt(step).slice() : null;
     void this.engine.look(window, inputs, { ...this.switches }, { ...this.focus }).then((trace) => {
       this.looking = false;
       this.trace = trace;
@@ -260,11 +264,11 @@ export class State {
     });
   }
 
-  /** Known inputs at one step; behind the end of the data its last row is repeated. */
+  /** Known inputs at one step, which may lie before the start; behind the end of the data its last row is repeated. */
   inputsAt(step: number): Float64Array {
     const m = this.payload.frame.inputs;
     const row = Math.min(this.row + step, this.data.rows - 1);
-    return this.data.inputs?.slice(row * m, (row + 1) * m) ?? new Float64Array(0);
+    return this.data.inputs?.subarray(row * m, (row + 1) * m) ?? new Float64Array(0);
   }
 
   /** Inputs for every step. */
