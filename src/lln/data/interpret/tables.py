@@ -249,6 +249,11 @@ class _Columns:
         parts = []
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
+            if clock is not None and _newest_first(clock[mine]):
+                mine = mine[::-1]
+                self.notes.append(
+                    f"{name}: the newest row comes first, so the rows are read from the last to the first"
+                )
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
             context = self._context(time[0], mine, times) if time else TimeContext()
             parts.append(Part(name, times, values[mine], given, weight, context=context))
@@ -487,6 +492,11 @@ class _Columns:
         """Where a cell is and what it holds, for a message."""
         cell = str(self.table[name].iloc[int(row)])[:40]
         return f"{self.source}: row {int(row) + self.first_row}, column {name!r}: {cell!r}"
+
+
+def _newest_first(times: NDArray[Any]) -> bool:
+    """Whether dates only go back."""
+    return times.dtype.kind == "M" and len(times) > 2 and bool((times[1:] < times[:-1]).all())
 
 
 def _grouped(column: Any) -> Any:
