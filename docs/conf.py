@@ -4,6 +4,9 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx.ext.napoleon import GoogleDocstring
+
 from lln import __version__
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -24,6 +27,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+autodoc_type_aliases = {"Array": "numpy.ndarray", "ArrayLike": "numpy.typing.ArrayLike"}
 napoleon_use_ivar = True  # an attribute with a default is described once
 autodoc_default_options = {
     "members": True,
@@ -50,10 +54,27 @@ STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 
 
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
-    """Docstrings write |x| for a magnitude and (time, *space) for a shape; reStructuredText has other uses for both."""
-    lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|")) for line in lines]
+    """Docstrings write |x|, (time, *space) and np.bool_, each of which means something else in reStructuredText."""
+    lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|").replace("np.bool_", "np.bool")) for line in lines]
+
+
+def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001
+    """A class says what its attributes are; a second list of the same names, with types alone, says nothing."""
+    if objtype != "class":
+        return
+    for fields in content.findall(nodes.field_list):
+        told = {one[0].astext().split()[-1] for one in fields if one[0].astext()[:6] == "param " and one[1].astext()}
+        for one in list(fields):
+            kind, *name = one[0].astext().split()
+            if kind in ("param", "type") and name and name[-1] not in told:
+                fields.remove(one)
+
+
+# Sphinx would take the words before a colon for the type of a property.
+GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
 
 
 def setup(app):  # noqa: ANN001, ANN201
     """Called by Sphinx."""
+    app.connect("object-description-transform", _once, priority=600)
     app.connect("autodoc-process-docstring", _plain_marks)

@@ -4,7 +4,7 @@
 
 Two systems: the Lorenz attractor, over a stretch on which the state visits both wings, and a front that moves
 (Fisher-KPP). The rollouts start from rows that the model has not seen. Beside the forecaster are the methods to try
-first: persistence, the training mean, a linear map and the nearest analog.
+first: persistence, the mean, a linear map and the nearest analog.
 """
 
 from __future__ import annotations

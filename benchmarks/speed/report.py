@@ -45,18 +45,25 @@ def bar_rows(groups: Iterable[Record]) -> Cells:
 
 
 def time_columns(group: Record) -> list[str]:
-    """The columns of a group's table: what, sizes, then the contenders."""
-    names = list(dict.fromkeys(row["contender"] for row in group["rows"]))
-    return ["what", "sizes", *names]
+    """The columns of a group's table: what, sizes, the contenders, spread."""
+    return ["what", "sizes", *dict.fromkeys(row["contender"] for row in group["rows"]), "spread"]
 
 
 def time_rows(group: Record) -> Cells:
-    """The cells of a group's table: every contender's median, with 20th and 80th percentile and minimum."""
-    names = time_columns(group)[2:]
-    lines: dict[tuple[str, str], dict[str, str]] = {}
+    """The cells of a group's table: every contender's median, then the widest spread among them.
+
+    The spread is the range from the 20th to the 80th percentile, over the median.
+    """
+    lines: dict[tuple[str, str], dict[str, Record]] = {}
     for row in group["rows"]:
-        lines.setdefault((row["quantity"], sizes(row)), {})[row["contender"]] = _cell(row)
-    return [[quantity, shape, *(cells.get(name, "-") for name in names)] for (quantity, shape), cells in lines.items()]
+        lines.setdefault((row["quantity"], sizes(row)), {})[row["contender"]] = row
+    cells = []
+    for named, rows in lines.items():
+        medians = {name: amount(row["median"], row["unit"]) for name, row in rows.items()}
+        spreads = [(row["p80"] - row["p20"]) / row["median"] for row in rows.values() if row["samples"] > 1]
+        spread = f"{max(spreads):.1%}" if spreads else "-"
+        cells.append([*named, *(medians.get(name, "-") for name in time_columns(group)[2:-1]), spread])
+    return cells
 
 
 def made(group: Record) -> str:
@@ -87,19 +94,10 @@ def amount(number: float, unit: str) -> str:
     return f"{digits} MiB" if unit == "MiB" else digits
 
 
-def _cell(row: Record) -> str:
-    if row["samples"] == 1:
-        return amount(row["median"], row["unit"])
-    low, high, least = (amount(row[key], row["unit"]) for key in ("p20", "p80", "minimum"))
-    return f"{amount(row['median'], row['unit'])} ({low} to {high}, least {least})"
-
-
 def show(groups: Sequence[Record]) -> None:
     """Print the table of bars and the medians of everything, drawn by rich where it is installed."""
     titles = [("Against the bars", BAR_COLUMNS, bar_rows(groups))]
-    for group in groups:
-        short = [[cell.split(" (")[0] for cell in row] for row in time_rows(group)]
-        titles.append((f"{group['group']}: medians", time_columns(group), short))
+    titles += [(f"{group['group']}: medians", time_columns(group), time_rows(group)) for group in groups]
     for title, columns, rows in titles:
         if rows:
             _print(title, columns, rows)
@@ -120,34 +118,36 @@ def _print(title: str, columns: list[str], rows: Cells) -> None:
 
 
 def draw(groups: Sequence[Record], path: Path) -> Path | None:
-    """Every ratio against its bar, on a log axis; None where matplotlib is missing or nothing has a bar."""
+    """Every value over its bar, on a log axis; None where matplotlib is missing or nothing has a bar."""
     pairs = bars_of(groups)
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullFormatter
 
         from lln.plots.style import BLACK, BLUE, VERMILION, WIDTH, house_style, save_figure
     except ImportError:
         return None
     if not pairs:
         return None
-    labels = [f"{bar['bar']}, {sizes(row)}, {bar['against'] or 'bound'}" for row, bar in pairs]
-    # What must stay below its bound is drawn as bound over value, so that everything must lie right of its bar.
-    reached = [bar["value"] if bar["at_least"] else bar["bound"] / bar["value"] for _, bar in pairs]
-    asked = [bar["bound"] if bar["at_least"] else 1.0 for _, bar in pairs]
+    # One line for each kind of bar, one point for each size. What must stay below its bound counts as bound over value.
+    order = list(dict.fromkeys((bar["bar"], bar["against"]) for _, bar in pairs))
     with house_style():
-        figure = Figure(figsize=(WIDTH, 1.2 + 0.2 * len(pairs)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 1.2 + 0.19 * len(order)), layout="constrained")
         axis = figure.subplots()
-        y = range(len(pairs))
-        axis.hlines(y, asked, reached, color="#C8C8C8", linewidth=2.0)
-        axis.plot(asked, y, "|", color=BLACK, markersize=9, markeredgewidth=1.6, label="bar", linestyle="none")
-        for holds, colour, marker, label in ((True, BLUE, "o", "measured"), (False, VERMILION, "X", "below its bar")):
-            places = [k for k, (_, bar) in enumerate(pairs) if bar["passed"] == holds]
-            axis.scatter([reached[k] for k in places], places, c=colour, marker=marker, s=26, zorder=3, label=label)
-        axis.set_yticks(list(y), labels, fontsize=7.0)
-        axis.set_ylim(len(pairs) - 0.4, -0.6)
+        axis.axvline(1.0, color=BLACK, linewidth=1.4, label="bar")
+        for holds, colour, marker, label in ((True, BLUE, "o", "holds"), (False, VERMILION, "X", "below its bar")):
+            found = [(bar, order.index((bar["bar"], bar["against"]))) for _, bar in pairs if bar["passed"] == holds]
+            over = [bar["value"] / bar["bound"] if bar["at_least"] else bar["bound"] / bar["value"] for bar, _ in found]
+            look = {"c": colour, "marker": marker, "s": 26, "zorder": 3, "alpha": 0.7, "linewidths": 0}
+            axis.scatter(over, [place for _, place in found], label=label, **look)
+        axis.set_yticks(range(len(order)), [", against ".join(filter(None, names)) for names in order], fontsize=7.5)
+        axis.set_ylim(len(order) - 0.4, -0.6)
         axis.set_xscale("log")
-        axis.set_xlabel("times faster than the reference")  # short: the labels take half of the width
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.xaxis.set_major_formatter(lambda over, _: f"{over:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.set_xlabel("times its bar, one point for each size")
         figure.legend(loc="outside lower right", ncols=3)
         machine = groups[0]["made"]["gpu"] or "one CPU thread"
-        figure.suptitle(f"Fused transport against its bars: {machine}\n(errors, memory, first calls: bound over value)")
+        figure.suptitle(f"Speed and memory against their bars: {machine}")
     return save_figure(figure, path)

@@ -52,6 +52,13 @@ def test_compare_refuses(refused, data):
     refused(["compare", data, "--models", "mean", *BOTH[:2] * 2], "one seed, each of them once", "[0, 0]")
 
 
+@pytest.mark.parametrize("given", ["epochs=abc", "epochs=1,2", "epochs=", "width=3.5", "refit=maybe", "parts="])
+def test_compare_refuses_a_wrong_value_before_any_work(refused, data, tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    refused(["compare", data, "--set", given, "--plot", "c.png"], given.split("=")[0].rstrip("s"))
+    assert [path.name for path in tmp_path.iterdir()] == [data.name]
+
+
 def test_two_comparisons_in_one_folder_keep_each_others_checkpoint(lln, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = [
@@ -68,6 +75,17 @@ def test_two_comparisons_in_one_folder_keep_each_others_checkpoint(lln, data, tm
     assert lln("compare", data, *asked[0]).code == 0
     assert all(path.read_bytes() == b"work of another comparison" for path in others)
     assert not first.exists()
+
+
+def test_an_interrupted_search_says_what_is_kept(lln, data, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lln.tuning.search.search", interrupt)
+    storage = tmp_path / "s.db"
+    assert lln("search", data, "--storage", storage).err == "lln: interrupted; there was nothing to keep yet\n"
+    storage.touch()
+    assert "the trials that ended are in" in lln("search", data, "--storage", storage).err
 
 
 def test_search_then_fit_the_best(lln, data, tmp_path):

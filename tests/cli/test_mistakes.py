@@ -100,6 +100,7 @@ def test_every_command_makes_the_folder_it_writes_to(lln, room, monkeypatch, wor
 def test_a_plot_has_a_suffix_that_names_a_picture(refused, room, tmp_path):
     refused(["compare", room / "good.csv", "--plot", tmp_path / "p.xyz"], "a plot is a .png, .svg or .pdf file")
     refused(["compare", room / "good.csv", "--plot", tmp_path], "a plot is a .png")
+    refused(["page", room / "m.lln", "-o", tmp_path / "p.txt"], "p.txt: a page is a .html or .htm file, got '.txt'")
 
 
 def test_files_that_are_not_there(refused, room, tmp_path):

@@ -57,7 +57,7 @@ def test_bad_input(refused, tmp_path):
     refused(["simulate", "lorenz-28", *both, "-o", out], "--seed is the old name of --random-state; give one of")
     refused(["simulate", "lorenz-28", "--dtype", "float16", "-o", out], "unknown dtype 'float16'")
     (tmp_path / "file").write_text("")
-    refused(["simulate", "lorenz-28", "-o", tmp_path / "file" / "b.nc"], "a folder that cannot be created")
+    refused(["simulate", "lorenz-28", "-o", tmp_path / "file" / "b.nc"], "be created (a file has this name)")
     assert not out.exists()
 
 

@@ -78,11 +78,16 @@ def test_months_in_netcdf_with_cf_units(tmp_path, day):
     np.testing.assert_array_equal(dates.astype("M8[M]"), starts.astype("M8[M]"))
 
 
-def test_even_times_in_netcdf_stay_in_the_units_of_the_file(tmp_path):
-    times = ("time", np.arange(36) * 0.25, {"units": "days since 1990-01-01", "calendar": "360_day"})
+@pytest.mark.parametrize(("name", "unit"), [("standard", "days since 1990-01-01"), ("360_day", "days")])
+def test_even_times_in_netcdf_stay_in_the_units_of_the_file(tmp_path, name, unit):
+    times = ("time", np.arange(36) * 0.25, {"units": "days since 1990-01-01", "calendar": name})
     xr.Dataset({"u": (("time", "k"), STATES)}, {"time": times}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     found = read(tmp_path / "a.nc")
-    assert (found.dt, found.frequency, found.units["time"]) == (0.25, None, "days since 1990-01-01")
+    assert (found.dt, found.frequency, found.units["time"]) == (0.25, None, unit)
+    # Days of another calendar, counted in ours, would be wrong dates: they stay numbers, and a note says so.
+    assert [note for note in found.notes if "not dates" in note] == [
+        f"{tmp_path / 'a.nc'}: times of the calendar '360_day' stay numbers of days since 1990-01-01, not dates"
+    ] * (name == "360_day")
 
 
 @pytest.mark.parametrize("season", ["2024-03-30", "2024-10-26"])

@@ -268,3 +268,32 @@ def test_text_beyond_the_memory_of_the_machine_is_refused(tmp_path, monkeypatch)
 def test_text_in_utf_16_as_spreadsheets_export_it(tmp_path):
     (tmp_path / "own.csv").write_bytes(("time,a,b\r\n" + lines(T, A, B)).encode("utf-16"))
     np.testing.assert_array_equal(read(tmp_path / "own.csv").series[0].states, np.column_stack([A, B]))
+
+
+@pytest.mark.parametrize(
+    ("cells", "mark"),
+    [
+        (["987.5", "1,234.5", "12,345,678", "-2,000.25"], ","),
+        (["$987.50", "$1,234.50", "$12,345,678", "-$2,000.25"], ","),
+        (["987,5", "1.234,5", "12.345.678", "-2.000,25"], ";"),
+    ],
+)
+def test_thousands_separators_and_currencies(tmp_path, cells, mark):
+    rows = [["time", "a", "b"], *([str(k), f'"{cell}"', str(k % 3)] for k, cell in enumerate(cells))]
+    found = csv(tmp_path, "\n".join(mark.join(row) for row in rows) + "\n")
+    np.testing.assert_array_equal(found.series[0].states[:, 0], [987.5, 1234.5, 12345678.0, -2000.25])
+
+
+def test_one_comma_may_be_either_mark_and_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"row 2, column 'a': '1,234' is not a number"):
+        csv(tmp_path, 'time,a\n0,"1,234"\n1,"2,345"\n')
+
+
+def test_a_file_with_the_newest_row_first_is_turned_round(tmp_path):
+    days = pd.bdate_range("2024-01-01", periods=30).strftime("%Y-%m-%d")
+    text = "".join(f"{day},{value!r}\n" for day, value in zip(days, A.tolist(), strict=True))
+    found = csv(tmp_path, "date,close\n" + "".join(reversed(text.splitlines(keepends=True))))
+    np.testing.assert_array_equal(found.series[0].states[:, 0], A)
+    assert any("the newest row comes first" in note for note in found.notes)
+    right = csv(tmp_path, "date,close\n" + text)
+    assert (found.dt, found.frequency, found.series[0].start) == (right.dt, right.frequency, right.series[0].start)

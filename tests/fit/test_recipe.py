@@ -189,6 +189,7 @@ def test_a_time_limit_means_fewer_updates():
         ({"ridge": "much"}, "ridge must be a number"),
         ({"members": 0}, "members must be"),
         ({"validation": 1.5}, "validation must be a fraction"),
+        ({"refit": "maybe"}, "refit must be true or false, got 'maybe'"),
         ({"time_limit": 0}, "time_limit must be above zero"),
         ({"model": "mlp", "basis": 4}, "belong to the lens network"),
         ({"device": "cuba"}, "device must be one of cpu, cuda"),

@@ -178,7 +178,7 @@ def test_pages_and_films_hold_the_lags(data, model):
     assert "earlier values of each" in text
     forecaster_page(model)
     scene = model_scene(model, truth, 30, "")
-    assert np.abs(np.asarray(scene.runs["truth"]) - np.asarray(scene.runs["model"])).max() < 10 * NOISE
+    assert np.abs(np.asarray(scene.runs["truth"]) - np.asarray(scene.runs["forecast"])).max() < 10 * NOISE
 
 
 def test_a_comparison_gives_each_model_its_lags(data):

@@ -19,10 +19,10 @@ def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
     axis = drawn(comparison_figure(errors, references=["linear", "mean"], threshold=0.4, dt=0.1, title="t"))
     assert axis.get_yscale() == "log"
     lines = {line.get_label(): line for line in axis.lines}
-    assert list(lines) == ["LensForecaster", "linear map", "training mean", "valid below 0.4"]
+    assert list(lines) == ["LensForecaster", "linear map", "mean", "valid below 0.4"]
     np.testing.assert_allclose(lines["LensForecaster"].get_ydata(), 1e-4 * STEPS)
     assert lines["LensForecaster"].get_linestyle() == "-"
-    assert lines["linear map"].get_linestyle() == lines["training mean"].get_linestyle() == "--"
+    assert lines["linear map"].get_linestyle() == lines["mean"].get_linestyle() == "--"
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines.values()}
     assert len(looks) == len(lines)
 

@@ -75,7 +75,7 @@ Seed = Annotated[int | None, typer.Option(min=0, hidden=True, help="Former name 
 Seeds = Annotated[list[int] | None, typer.Option(min=0, hidden=True, help="Former name of --random-state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of text.")]
 Windows = Annotated[int, typer.Option(min=1, help="Largest number of rollouts, evenly spread.")]
-Threshold = Annotated[float, typer.Option(help="Normalised RMSE of a state up to which a prediction counts as valid.")]
+Threshold = Annotated[float, typer.Option(help="Normalised RMSE of a state up to which a forecast counts as valid.")]
 ErrorPlot = Annotated[Path | None, typer.Option(help="Draw the error against lead time to this file: .png .svg .pdf.")]
 Scheduler = Annotated[
     str | None, typer.Option(help="Run on the Dask cluster at this address, as in tcp://10.0.0.5:8786.")

@@ -354,9 +354,8 @@ def search(
                 **words,
             )
     except KeyboardInterrupt:
-        interrupted(
-            f"the trials that ended are in {without_password(storage)}, and the same command with --resume continues"
-        )
+        kept = f"the trials that ended are in {without_password(storage)}, and the same command with --resume continues"
+        interrupted(kept if "://" in storage or Path(storage).exists() else "there was nothing to keep yet")
     except RuntimeError as error:
         say(str(error))
         raise typer.Exit(1) from None

@@ -278,7 +278,8 @@ def page(
     from lln.core.safe_files import whole_file
     from lln.view.page import forecaster_page
 
-    target = output_file(Path(f"{model.stem}.html") if out is None else out, model, data)
+    target = Path(f"{model.stem}.html") if out is None else out
+    picture_file(target, model, data, what="page", suffixes=(".html", ".htm"))
     forecaster = read_model(model)
     truth = None if data is None else read_for(forecaster, data, selection)
     text = forecaster_page(forecaster, truth, title=title, steps=steps, members=members)

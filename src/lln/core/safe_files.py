@@ -185,7 +185,8 @@ def output_folder(path: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: a folder that cannot be created ({error.strerror}); choose another") from error
+        why = "a file has this name" if folder.is_file() else error.strerror
+        raise InputError(f"{folder}: a folder that cannot be created ({why}); choose another") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{folder}: cannot be written to; choose another folder or change its permissions")
     return folder

@@ -83,6 +83,8 @@ class Recipe:
             object.__setattr__(self, "ridge", _not_negative(self.ridge))
         if self.validation is not None and not 0 < finite("validation", self.validation) < 1:
             raise InputError(f"validation must be a fraction between 0 and 1, got {self.validation}")
+        if self.refit not in (True, False):
+            raise InputError(f"refit must be true or false, got {self.refit!r}")
         check_int("seed", self.seed, 0)
         object.__setattr__(self, "parts", _parts(self.parts))
         check_device(self.device)

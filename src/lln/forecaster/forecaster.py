@@ -483,7 +483,7 @@ class LensForecaster(Estimator):
         return coverage_of(lenses, features, getattr(frame, "static", None))
 
     def score(self, trajectories: Any, y: None = None, **data: Any) -> float:  # noqa: ARG002
-        """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the training mean."""
+        """1 minus the normalised mean square error of rollouts over unseen rows: 1 is perfect, 0 the mean."""
         return 1.0 - self.evaluate(trajectories, baselines=None, **data).nmse
 
     @one_thread
@@ -510,7 +510,7 @@ class LensForecaster(Estimator):
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
-                fit (persistence, training mean, seasonal naive), "all" that are not too large, or names of
+                fit (persistence, mean, seasonal naive), "all" that are not too large, or names of
                 `lln.compare`, which are fitted to those rows of the data that trained the model. None takes no scores
                 by lead time.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.

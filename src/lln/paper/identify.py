@@ -167,7 +167,8 @@ def check(name: str) -> Iterator[tuple[str, str]]:
     problem: Problem = problem_of({"kind": "rollout", "system": name, "data": data})
     mlp = {row.depth: row.scores()["mlp"] for row in all_depths() if row.system == name}
     truth = problem.truths
-    yield "training mean", f"{np.square(truth).mean():.4f} [MLP {mlp[40].mean} at D = 40, {mlp[20].mean} at D = 20]"
+    score = np.square(truth).mean()
+    yield "mean of the training data", f"{score:.4f} [MLP {mlp[40].mean} at D = 40, {mlp[20].mean} at D = 20]"
     paper = next(row for row in gradient_transport() if row.system == name).scores()
     x, y = (torch.from_numpy(values).float() for values in (problem.inputs, problem.targets))
     for model in ("mlp", "residual", "scaled-residual"):

@@ -154,10 +154,10 @@ def _stage(figure: Figure, scene: Scene) -> Update:
 
 
 def _look(index: int, count: int) -> dict[str, Any]:
-    """Of run `index` out of `count`: the truth in black beneath, the model in colour over it; one alone in colour."""
+    """Of run `index` out of `count`: the truth in black, the forecast in colour over it; one alone in colour."""
     if count == 1:
         return {"color": BLUE, "linewidth": 1.8}
-    colours = (BLACK, VERMILION, BLUE)
+    colours = (BLACK, BLUE, VERMILION)
     return {"color": colours[index % 3], "linewidth": 2.4 if index == 0 else 1.4, "alpha": 0.8 if index == 0 else 1.0}
 
 

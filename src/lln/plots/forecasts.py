@@ -28,7 +28,7 @@ _DATES = {
 
 
 class Mark(NamedTuple):
-    """A moment to mark, such as the end of the valid prediction."""
+    """A moment to mark, such as where a forecast stops being valid."""
 
     time: Any
     words: str
@@ -258,7 +258,7 @@ def comparison_figure(
         errors: error by step, (steps,), by model name, in the order of the legend. A curve ends where it is not finite.
         bands: lower and upper quartile of the rollouts of some of the models.
         references: names of the simple methods; drawn thinner and below the networks.
-        threshold: error at which a prediction stops being valid, drawn as a line.
+        threshold: error at which a forecast stops being valid, drawn as a line.
         dt: time of one step, for a second axis in time; None omits it.
         time_unit: unit of dt; "" if it is not known.
         title: title of the figure.

@@ -81,7 +81,7 @@ LOOKS = {
     "linear": Look("linear map", BLACK, DASHED, ""),
     "analog": Look("nearest analog", GREY, MIXED, ""),
     "persistence": Look("persistence", GREY, DOTTED, ""),
-    "mean": Look("training mean", BLACK, DOTTED, ""),
+    "mean": Look("mean", BLACK, DOTTED, ""),
     "seasonal": Look("seasonal naive", ORANGE, DOTTED, ""),
     "drift": Look("drift", PURPLE, DOTTED, ""),
     "polynomial": Look("polynomial", GREEN, DASHED, ""),

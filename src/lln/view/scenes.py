@@ -32,7 +32,7 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
             )
         window = model.last_window_
         run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
-        return _scene(model.layout_, {"model": run}, title, model.last_time_)
+        return _scene(model.layout_, {"forecast": run}, title, model.last_time_)
     first = with_input_lags(truth, model.input_lags_).series[0] if model.input_names_ else truth.series[0]
     history = max(model.history_, model.input_lags_ + 1)
     steps = min(steps, len(first) - history)
@@ -42,7 +42,7 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
     known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
     guess = model.surrogate_.rollout(window, steps, known)
     states = np.asarray(first.rows(history - 1, history + steps), dtype=np.float64)
-    runs = {"truth": states, "model": np.concatenate([window[-1:], guess])}
+    runs = {"truth": states, "forecast": np.concatenate([window[-1:], guess])}
     return _scene(truth, runs, title, first.start + (history - 1) * truth.dt)
 
 

@@ -167,7 +167,7 @@ def test_intervals_below_one_are_bold(evidence):
 
 def test_reference_rows(evidence):
     table = reference_table(evidence, "R0", "SC-C", "L28-C").table
-    assert [row[0] for row in table.rows] == ["Training mean", "Linear least squares on increments"]
+    assert [row[0] for row in table.rows] == ["Mean of the training data", "Linear least squares on increments"]
     assert len(table.columns) == 1 + len(SYSTEMS)
     assert table.cells()[1][1] == "2.50×10⁻¹¹"
     titles = [[part.table.title for part in s.tables] for s in build_document(evidence).sections]

@@ -44,6 +44,7 @@ async function violations(page) {
 {
   const { page, seen, context } = await open(opened, asked.few);
   told.first = await view(page);
+  told.inputsShown = await page.locator("#inputs-panel").isVisible();
   // Pictures out of sight are drawn while there is nothing else to do: rays, too.
   await page.waitForFunction(() => {
     const canvas = document.querySelector("#bench-canvas");
@@ -226,6 +227,29 @@ async function violations(page) {
   plane.axe = await violations(page);
   told.plane = plane;
   told.planeSeen = seen;
+  await context.close();
+}
+
+// Known inputs are drawn along the forecast, and say where they end.
+{
+  const { page, seen, context } = await open(opened, asked.forced, { viewport: { width: 390, height: 800 } });
+  const forced = { few: await page.locator("#inputs-panel figcaption").textContent() };
+  await page.locator("#inputs").scrollIntoViewIfNeeded();
+  await drawn(page);
+  const ink = () =>
+    page.evaluate(() => {
+      const canvas = document.querySelector("#inputs");
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return data.reduce((sum, value) => sum + value, 0);
+    });
+  forced.first = await ink();
+  await drag(page, "#inputs", [0.7, 0.3], [0.8, 0.3]);
+  await drawn(page);
+  forced.later = await ink();
+  forced.now = (await view(page)).now;
+  forced.axe = await violations(page);
+  told.forced = forced;
+  told.forcedSeen = seen;
   await context.close();
 }
 

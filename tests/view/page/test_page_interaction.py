@@ -54,7 +54,12 @@ def told(tmp_path_factory):
     (folder / "plane.html").write_text(
         build_page(torus, plane, [Series(np.concatenate([window] * 4))], title="Torus", steps=20)
     )
-    wanted = ("few", "field", "hostile", "known", "plane")
+    pushed = CASES["forced"]
+    rod = Layout(tuple(f"u{i}" for i in range(10)), 0.1, (10,), ("u",), {"x": np.arange(10.0)}, ("sun", "wind"))
+    window, inputs = start(pushed.frame)
+    rows = Series(np.concatenate([window] * 12), np.concatenate([inputs] * 4)[:12])
+    (folder / "forced.html").write_text(build_page(pushed, rod, [rows], title="Forced", steps=20))
+    wanted = ("few", "field", "forced", "hostile", "known", "plane")
     return drive(folder, "interact", {name: str(folder / f"{name}.html") for name in wanted})
 
 
@@ -152,7 +157,7 @@ def test_a_moved_start_of_a_known_system_is_compared_with_its_simulation(told):
     known = told["known"]
     right = simulate(preset("lorenz-28"), 100, starts=np.array(known["moved"]["start"]), dtype="float64")
     np.testing.assert_allclose(known["truth"], right[-1], rtol=1e-6)
-    assert "against the simulated truth the prediction is valid" in known["status"]
+    assert "against the simulated truth the forecast is valid" in known["status"]
     assert "Lyapunov times" in known["status"]
     assert known["key"] == "simulation of lorenz-28"
 
@@ -182,12 +187,22 @@ def test_a_field_in_the_plane_is_painted_and_keeps_its_shape(told):
     assert plane["axe"] == []
 
 
+def test_known_inputs_are_drawn_along_the_forecast(told):
+    forced = told["forced"]
+    assert not told["inputsShown"]
+    assert forced["few"] == "Known inputs"
+    assert forced["first"] > 0
+    assert forced["later"] > forced["first"]  # more of it is past
+    assert 10 < forced["now"] < 20
+    assert forced["axe"] == []
+
+
 @pytest.mark.parametrize("page", ["few", "field", "narrow"])
 def test_axe_finds_nothing(told, page):
     assert told[f"{page}Axe"] == []
 
 
-@pytest.mark.parametrize("page", ["few", "field", "narrow", "hostile", "known", "plane"])
+@pytest.mark.parametrize("page", ["few", "field", "narrow", "hostile", "known", "plane", "forced"])
 def test_nothing_leaves_the_page_and_nothing_fails(told, page):
     assert [url for url in told[f"{page}Seen"]["requests"] if not url.startswith(("file:", "blob:"))] == []
     assert told[f"{page}Seen"]["errors"] == []

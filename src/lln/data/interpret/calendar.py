@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lln.core.table import SECONDS
 
 Dates = NDArray[np.datetime64]
+USUAL = ("", "standard", "gregorian", "proleptic_gregorian")  # calendars of CF whose dates are ours
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 FEWEST = 3  # dates from which a frequency is recognised

@@ -64,6 +64,9 @@ def even_steps(given: Description, dt: float | None, resample: bool) -> tuple[tu
     steps: list[float] = []
     if frequency is not None:
         notes.append(f"{given.source}: the dates are {unit.partition(' since ')[0]}, and each row is one step")
+    if " since " in unit and given.calendar.lower() not in calendar.USUAL:
+        notes.append(f"{given.source}: times of the calendar {given.calendar!r} stay numbers of {unit}, not dates")
+        unit = unit.partition(" since ")[0]  # days of it counted in ours would give wrong dates
     for one in parts:
         if one.times is None:
             series.append(Series(one.states, one.inputs, one.weights, one.name, one.start))

@@ -249,6 +249,11 @@ class _Columns:
         parts = []
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
+            if clock is not None and _newest_first(clock[mine]):
+                mine = mine[::-1]
+                self.notes.append(
+                    f"{name}: the newest row comes first, so the rows are read from the last to the first"
+                )
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
             context = self._context(time[0], mine, times) if time else TimeContext()
             parts.append(Part(name, times, values[mine], given, weight, context=context))
@@ -478,12 +483,38 @@ class _Columns:
             numbers = column.map(_float)
         if getattr(numbers.dtype, "kind", "f") == "c":
             raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")
-        return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
+        bad = numbers.isna().to_numpy() & column.notna().to_numpy()
+        if bad.any() and (grouped := _grouped(column)) is not None:
+            return grouped, np.zeros(0, dtype=np.intp)
+        return numbers.astype(np.float64), np.flatnonzero(bad)
 
     def _place(self, name: str, row: Any) -> str:
         """Where a cell is and what it holds, for a message."""
         cell = str(self.table[name].iloc[int(row)])[:40]
         return f"{self.source}: row {int(row) + self.first_row}, column {name!r}: {cell!r}"
+
+
+def _newest_first(times: NDArray[Any]) -> bool:
+    """Whether dates only go back."""
+    return times.dtype.kind == "M" and len(times) > 2 and bool((times[1:] < times[:-1]).all())
+
+
+def _grouped(column: Any) -> Any:
+    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers; None unless all are of one kind, and it is certain which.
+
+    1,234 alone may be either number, so some cell must have two marks.
+    """
+    import pandas as pd
+
+    cells = column.dropna().astype(str).str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
+    for group, point in ((",", "."), (".", ",")):
+        a, b = re.escape(group), re.escape(point)
+        certain = cells.str.contains(f"{a}.*[{a}{b}]").any() or not cells.str.contains(",").any()
+        if certain and cells.str.fullmatch(rf"[-+]?(\d+|\d{{1,3}}({a}\d{{3}})+)({b}\d+)?").all():
+            numbers = np.full(len(column), np.nan)
+            numbers[column.notna()] = cells.str.replace(group, "").str.replace(point, ".").astype(np.float64)
+            return pd.Series(numbers, column.index)
+    return None
 
 
 def _float(cell: Any) -> float:

@@ -177,7 +177,7 @@ def measure_skill(
     if linear is not None:
         errors[LINEAR] = windows.errors(_rolled(linear, windows))
     errors["persistence"] = windows.errors(np.broadcast_to(windows.start[:, -1:], windows.truth.shape))
-    errors["the training mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
+    errors["mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
     if 1 < season <= longest:
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
         errors["the last season"] = windows.errors(repeated)
@@ -415,7 +415,7 @@ _USES = {
     "drift": "Nothing that was tried beat adding the mean change of one step on held-out rollouts: this model has "
     "learned no dynamics; give it more data or longer trajectories.",
     "last change": "Nothing that was tried beat repeating the last change on held-out rollouts, so it is used.",
-    "mean": "Nothing that was tried beat the training mean on held-out rollouts, so that is the forecast.",
+    "mean": "Nothing that was tried beat the mean on held-out rollouts, so that is the forecast.",
     "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts, so it is used.",
     "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts, so it is used.",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",

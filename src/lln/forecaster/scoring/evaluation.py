@@ -213,7 +213,7 @@ def lead_skill(
 def _fitted(
     names: Sequence[str], dataset: Dataset, training: Sequence[Part]
 ) -> tuple[dict[str, tuple[int, Roll | None]], dict[str, str]]:
-    """History and rollout of each baseline (None for the training mean), and why others are left out."""
+    """History and rollout of each baseline (None for the mean), and why others are left out."""
     found: dict[str, tuple[int, Roll | None]] = {}
     left_out: dict[str, str] = {}
     rows = dataset.select(training) if training else None
@@ -256,7 +256,7 @@ def _label(name: str) -> str:
 
 def _words(name: str) -> str:
     words = {
-        "mean": "The training mean", "seasonal": "Repeating the last season", "linear": "A linear map (autoregression)",
+        "mean": "The mean", "seasonal": "Repeating the last season", "linear": "A linear map (autoregression)",
         POLYNOMIAL: "A polynomial map", "analog": "The nearest analog", "kernel": "Kernel ridge regression",
         "esn": "An echo state network",
     }  # fmt: skip

@@ -27,6 +27,7 @@ _MARKS = {
     NOT_RUN: "open",
 }
 LONG = 24
+WIDE = 100  # letters from which on a cell gets a wide column
 MANY = 9  # columns from which on a table is set tightly
 
 
@@ -76,7 +77,7 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 def _cell(text: str, label: str, *, text_column: bool, bold: bool, tight: bool) -> str:
     kinds = [f"verdict {_MARKS[text]}"] if text in _MARKS else []
-    kinds += ["text"] * text_column + ["empty"] * (not text)
+    kinds += ["text"] * text_column + ["wide"] * (len(text) > WIDE) + ["empty"] * (not text)
     # A line may break between a score and the printed one; inside a score only where there are many columns.
     inner = _prose(text.replace(" ± ", " ±\u00a0" if tight else "\u00a0±\u00a0").replace("] ", "]\u00a0"))
     inner = f"<strong>{inner}</strong>" if bold else inner

@@ -23,7 +23,7 @@ VARIANT_NAMES = {
     "zero-angle": "Zero initial angle",
     "no-propagation": "Without free propagation",
 }
-REFERENCE_NAMES = {"training-mean": "Training mean", "linear": "Linear least squares on increments"}
+REFERENCE_NAMES = {"training-mean": "Mean of the training data", "linear": "Linear least squares on increments"}
 MISSING = "missing"
 NOTHING = "–"
 

@@ -221,8 +221,8 @@ def reference_table(evidence: Evidence, *blocks: str) -> Compared:
         rows.append([label, *map(_reference_score, found)])
     columns = ("Reference, not in the paper", *(SYSTEM_NAMES[name] for name in systems))
     note = (
-        "The training mean predicts a constant. The linear map is x[k+1] - x[k] = A x[k] + b by least squares in "
-        "float64; a network that does not beat it has not learned the nonlinear part."
+        "The mean of the training data is a constant forecast. The linear map is x[k+1] - x[k] = A x[k] + b by least "
+        "squares in float64; a network that does not beat it has not learned the nonlinear part."
     )
     return Compared(Table(columns, rows, "Reference rows"), (), [note])
 

@@ -11,6 +11,7 @@ import { Controls } from "./views/controls";
 import { CurveView } from "./views/curve";
 import { ErrorView } from "./views/error";
 import { FieldView, Grid } from "./views/field";
+import { InputsView } from "./views/inputs";
 import { showNumbers } from "./views/numbers";
 import { PaintView } from "./views/paint";
 import { PhaseView } from "./views/phase";
@@ -90,6 +91,8 @@ function pictures(state: State): View[] {
     element("paint-panel").hidden = grid.flat;
     element("start-panel").hidden = !grid.flat;
   }
+  if (state.hasInputs) views.push(new InputsView(state));
+  element("inputs-panel").hidden = !state.hasInputs;
   if (state.hasTruth) views.push(new ErrorView(state));
   else {
     element("error-panel").hidden = true;

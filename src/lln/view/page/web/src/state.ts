@@ -34,7 +34,7 @@ export class State {
   readonly scale: Float64Array;
   readonly series: Series[];
   readonly hasTruth: boolean;
-  /** window rows, then predictions; the start is row history - 1 */
+  /** window rows, then the forecast; the start is row history - 1 */
   readonly path: Float64Array;
   readonly errors: Float64Array;
   /** errors of persistence, the simplest forecast: the start stays as it is */
@@ -104,6 +104,10 @@ export class State {
 
   get data(): Series {
     return this.series[this.chosen];
+  }
+
+  get hasInputs(): boolean {
+    return this.data.inputs !== null;
   }
 
   /** How many steps behind the start are known. */
@@ -248,7 +252,7 @@ export class State {
     this.looked = this.sight();
     const step = Math.min(Math.floor(this.now), this.fresh);
     const window = this.path.slice(step * this.n, (step + this.history) * this.n);
-    const inputs = this.payload.frame.inputs ? this.inputsAt(step) : null;
+    const inputs = this.payload.frame.inputs ? this.inputsAt(step).slice() : null;
     void this.engine.look(window, inputs, { ...this.switches }, { ...this.focus }).then((trace) => {
       this.looking = false;
       this.trace = trace;
@@ -260,11 +264,11 @@ export class State {
     });
   }
 
-  /** Known inputs at one step; behind the end of the data its last row is repeated. */
+  /** Known inputs at one step, which may lie before the start; behind the end of the data its last row is repeated. */
   inputsAt(step: number): Float64Array {
     const m = this.payload.frame.inputs;
     const row = Math.min(this.row + step, this.data.rows - 1);
-    return this.data.inputs?.slice(row * m, (row + 1) * m) ?? new Float64Array(0);
+    return this.data.inputs?.subarray(row * m, (row + 1) * m) ?? new Float64Array(0);
   }
 
   /** Inputs for every step. */

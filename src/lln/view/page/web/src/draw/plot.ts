@@ -78,7 +78,9 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
     for (const value of ticks(x.low, x.high, (box.right - box.left) / (options.xWord ? 110 : 80))) {
       const at = Math.round(x(value)) + 0.5;
       segment(context, at, box.top, at, box.bottom);
-      if (options.xTicks !== false) context.fillText(word(value), at, box.bottom + 5);
+      if (options.xTicks === false) continue;
+      const text = word(value);
+      context.fillText(text, Math.min(at, surface.width - 2 - context.measureText(text).width / 2), box.bottom + 5);
     }
   }
   context.textAlign = "right";

@@ -1,7 +1,7 @@
 // Colours come from the style sheet, so that light, dark and print are decided in one place.
 
 const NAMES = [
-  "ink", "soft-ink", "paper", "rule", "grid", "truth", "prediction", "highlight", "chosen", "lens", "handle",
+  "ink", "soft-ink", "paper", "rule", "grid", "truth", "forecast", "highlight", "chosen", "lens", "handle",
 ] as const;
 export type Colours = Record<(typeof NAMES)[number], string>;
 

@@ -146,7 +146,7 @@ export class BenchView implements View {
     axes(surface, box, null, this.y, { y: "position y of a ray" });
     clip(context, box, () => {
       for (let l = 0; l < lens.depth; l++) this.drawLens(l, box);
-      for (const j of this.rays) if (j !== this.ray) this.drawRay(j, c.prediction, 1.25, 0.8);
+      for (const j of this.rays) if (j !== this.ray) this.drawRay(j, c.forecast, 1.25, 0.8);
       this.drawRay(this.ray, c.paper, 5, 0.9);
       this.drawRay(this.ray, c.chosen, 2.5, 1);
       this.drawTurns();
@@ -312,7 +312,7 @@ export class BenchView implements View {
     segment(context, box.left, y(0), box.right, y(0));
     for (const center of lens.centers) segment(context, x(center), box.bottom, x(center), box.bottom - 6);
     clip(context, box, () => {
-      line(context, count, (k) => [x(place(k)), y(this.phi(this.layer, this.ray, place(k)))], c.prediction, 2.25);
+      line(context, count, (k) => [x(place(k)), y(this.phi(this.layer, this.ray, place(k)))], c.forecast, 2.25);
     });
     context.strokeStyle = c.chosen;
     context.setLineDash([3, 3]);

@@ -71,7 +71,7 @@ export class Controls implements View {
       const steps = `${state.valid.toLocaleString("en")} of ${state.known.toLocaleString("en")} steps`;
       const time = `${span(payload, state.valid)} (${steps})`;
       const against: Record<string, string> = {
-        data: "The prediction", simulation: "The start was moved; against the simulated truth the prediction",
+        data: "The forecast", simulation: "The start was moved; against the simulated truth the forecast",
       };
       if (reference.kind === "analog") {
         parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(reference.distance)} standard deviations away.`);
@@ -84,9 +84,9 @@ export class Controls implements View {
     if (payload.frame.inputs && state.known < state.steps) {
       parts.push(state.known ? "After the data, known inputs keep their last values." : "Known inputs keep one value.");
     }
-    if (state.diverged !== null) parts.push(`The prediction diverged at step ${state.diverged}.`);
-    else if (state.left !== null) parts.push(`The prediction left the region that training covered at step ${state.left}.`);
-    return parts.join(" ") || `${state.steps} steps predicted.`;
+    if (state.diverged !== null) parts.push(`The forecast diverged at step ${state.diverged}.`);
+    else if (state.left !== null) parts.push(`The forecast left the region that training covered at step ${state.left}.`);
+    return parts.join(" ") || `${state.steps} steps of forecast.`;
   }
 
   private seek(step: number): void {

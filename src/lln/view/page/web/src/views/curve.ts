@@ -88,7 +88,7 @@ export class CurveView implements View {
       if (state.known > 0 && step <= state.known) {
         line(context, this.count, (i) => [x(axis.values[i]), y(state.truth(step, this.index(i)))], c.truth, 3.5);
       }
-      line(context, this.count, (i) => [x(axis.values[i]), y(state.predicted(step, this.index(i)))], c.prediction, 2);
+      line(context, this.count, (i) => [x(axis.values[i]), y(state.predicted(step, this.index(i)))], c.forecast, 2);
     });
     if (!draggable) return;
     [this.box, this.x, this.y] = [box, x, y];

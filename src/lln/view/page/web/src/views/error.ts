@@ -44,7 +44,7 @@ export class ErrorView implements View {
     context.setLineDash([]);
     clip(context, box, () => {
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
-      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.prediction, 2);
+      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.forecast, 2);
     });
     const words = `threshold ${short(payload.threshold)}`;
     const above = !(state.errors[many] > payload.threshold); // where the last error is not

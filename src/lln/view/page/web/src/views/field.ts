@@ -1,4 +1,4 @@
-// A field as pictures: truth, prediction and error, over time and space (one dimension) or at the present step (two).
+// A field as pictures: truth, forecast and error, over time and space (one dimension) or at the present step (two).
 
 import { css, errorColours, fieldColours, shade } from "../draw/colormap";
 import { linear, mark, short, ticks, type Box } from "../draw/plot";
@@ -195,7 +195,7 @@ export class FieldView implements View {
     const { state, grid } = this;
     const step = Math.floor(state.now);
     if (!grid.flat && step <= panel.last) return "";
-    if (p === 1 || panel.title === "Prediction") return !grid.flat && step > state.fresh ? `computing: step ${state.fresh} of ${state.steps}` : "";
+    if (p === 1 || panel.title === "Forecast") return !grid.flat && step > state.fresh ? `computing: step ${state.fresh} of ${state.steps}` : "";
     if (grid.flat) return panel.last < state.steps && p === 0 && state.known === 0 ? "no truth from here on" : "";
     return step > state.known ? `no truth after step ${state.known}` : "";
   }
@@ -221,16 +221,16 @@ export class FieldView implements View {
     const place = `${state.chosen} ${state.row} ${reference.kind} ${reference.first} ${grid.channel} ${grid.flat ? "" : Math.floor(state.now)}`;
     const moment = `${place} ${state.arrivals} ${state.fresh}`;
     const guess = { values: state.path, first: state.history - 1 };
-    const prediction = { ...common, ...guess, title: "Prediction", last: state.fresh, key: moment };
-    if (!state.hasTruth) return [prediction];
+    const forecast = { ...common, ...guess, title: "Forecast", last: state.fresh, key: moment };
+    if (!state.hasTruth) return [forecast];
     const right = { values: reference.values, first: reference.first };
     const last = Math.min(state.fresh, state.known);
     const truth = reference.kind === "simulation" ? "Truth, simulated" : reference.kind === "analog" ? "Nearest state in the data" : "Truth";
     return [
       { ...common, ...right, title: truth, last: state.known, key: reference.kind === "simulation" ? moment : place },
-      prediction,
+      forecast,
       {
-        ...guess, title: reference.kind === "analog" ? "Difference" : "Error: prediction − truth", minus: right.values, minusFirst: right.first, last,
+        ...guess, title: reference.kind === "analog" ? "Difference" : "Error: forecast − truth", minus: right.values, minusFirst: right.first, last,
         map: errorColours, most: Math.min(this.worst(last, moment), 2 * half) || 1e-12, middle: 0, key: moment,
       },
     ];

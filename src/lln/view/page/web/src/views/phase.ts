@@ -48,9 +48,9 @@ export class PhaseView implements View {
     clip(context, frame, () => {
       const dash = state.reference.kind === "analog" ? [7, 5] : [];
       if (state.known > 0) trail(context, state.known + 1, now, (k) => this.project((i) => state.truth(k, i)), c.truth, 3, dash);
-      trail(context, state.fresh + 1, now, (k) => this.project((i) => state.predicted(k, i)), c.prediction, 1.5);
+      trail(context, state.fresh + 1, now, (k) => this.project((i) => state.predicted(k, i)), c.forecast, 1.5);
       if (state.known > 0 && now <= state.known) dot(context, ...this.project((i) => state.truth(now, i)), 6, c.truth);
-      dot(context, ...this.project((i) => state.predicted(now, i)), 5, c.prediction);
+      dot(context, ...this.project((i) => state.predicted(now, i)), 5, c.forecast);
     });
     handle(context, ...this.project((i) => state.predicted(0, i)), this.held === "start");
   }

@@ -4,7 +4,7 @@ import { extent } from "../draw/plot";
 import type { State } from "../state";
 
 const PAST = 0.25; // of the steps of a rollout
-const ROOM = 0.75; // how far a prediction may widen an axis, in spans of what is known
+const ROOM = 0.75; // how far a forecast may widen an axis, in spans of what is known
 
 /** How many rows before the start are shown. */
 export function past(state: State): number {

@@ -1,4 +1,4 @@
-// Every coordinate over time: the rows before the start, truth, prediction and persistence. The start of each can be dragged up and down.
+// Every coordinate over time: the rows before the start, truth, forecast and persistence. The start of each can be dragged up and down.
 
 import { axes, clip, dot, handle, line, linear, mark, trail, type Box, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
@@ -61,14 +61,14 @@ export class SeriesView implements View {
           trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);
           line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1, [1, 3]);
         }
-        trail(context, state.fresh + 1, state.now, (k) => [at(k), y(state.predicted(k, i))], c.prediction, 1.75);
+        trail(context, state.fresh + 1, state.now, (k) => [at(k), y(state.predicted(k, i))], c.forecast, 1.75);
       });
       mark(surface, box, at(state.now), "", c["soft-ink"]);
       if (state.limit !== null) {
         mark(surface, box, at(state.limit), i === 0 ? "valid until here" : "", c.highlight, [5, 4]);
       }
       const k = Math.min(Math.floor(state.now), state.fresh);
-      dot(surface.context, at(k), y(state.predicted(k, i)), 4.5, c.prediction);
+      dot(surface.context, at(k), y(state.predicted(k, i)), 4.5, c.forecast);
       handle(surface.context, at(0), y(state.predicted(0, i)), this.held === i);
     });
   }

@@ -63,7 +63,7 @@ export class TermsView implements View {
       shown.forEach((term, k) => {
         const middle = top + (k + 0.5) * ROW;
         const end = x(values[k]);
-        context.fillStyle = values[k] < 0 ? c.highlight : c.prediction;
+        context.fillStyle = values[k] < 0 ? c.highlight : c.forecast;
         context.fillRect(Math.min(end, x(0)), middle - 6, Math.max(Math.abs(end - x(0)), 1), 12);
         context.fillStyle = c["soft-ink"];
         context.textAlign = "right";
