@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ def estimate_noise(dataset: Dataset) -> Noise:
     """From up to 20,000 rows without a gap."""
     length = ORDERS[-1] + 2
     parts, rows = [], 0
+    if dataset.filling is not None:  # what was filled in has no noise
+        dataset = replace(dataset, series=tuple(one.as_measured for one in dataset.series))
     for index, first, last in dataset.stretches(length):
         take = min(last - first, _ROWS - rows)
         if take >= length:
@@ -134,6 +136,9 @@ _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of it
 _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may be weaker than its multiple
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _WIDTHS, _SURE = 4, 4.0  # of the means that show a season, within it; standard errors by which it stands out
+_SURE_OF_EACH = 2.0  # the same for one season and for two seasons alone
+_LEAST_WIDTHS = 3  # within a season that means show: fewer overlap with the next season
+_LONGEST_HIDDEN = 0.3  # part of the rows
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
 _MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
@@ -230,7 +235,7 @@ def _seasons_of(column: Array) -> list[tuple[int, float]]:
     """Seasons of the changes of one column, and the one that noise hides in them, with their strengths."""
     peaks = _peaks(np.diff(column))
     if not peaks:
-        return _hidden(column, len(column) // 4)
+        return _hidden(column, int(_LONGEST_HIDDEN * len(column)))
     # Noise can make a multiple stand out where the season itself does not.
     best, strength = peaks[0]
     slack = max(1, best // _SLACK)
@@ -248,12 +253,15 @@ def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
     width, found, strength = 2, 0, 0.0
     while _WIDTHS * width <= (found or longest):
         whole, error = _repetition(column, width)
-        lags = np.arange(min(len(whole) // 2, longest + 2))
+        lags = np.arange(min((len(whole) + 1) // 2, longest + 2))
         once, twice = whole[lags], whole[2 * lags]
         mean = (once + twice) / 2
         tops = _maxima(mean)
-        noticeable = np.minimum(once, twice)[tops] > max(_REPEATS, _SURE * error)
-        tops = tops[noticeable & (tops >= _WIDTHS * width)]
+        # The overlap shrinks with the lag.
+        first, second = (error / np.sqrt(1.0 - count * tops / len(column)) for count in (1, 2))
+        both = np.minimum(once[tops] / first, twice[tops] / second) > _SURE_OF_EACH
+        both &= (mean[tops] > _SURE * np.hypot(first, second) / 2) & (np.minimum(once, twice)[tops] > _REPEATS)
+        tops = tops[both & (tops >= _LEAST_WIDTHS * width)]
         lag = _first(tops, mean[tops], _HIDDEN_MULTIPLE) if len(tops) else 0
         if lag and (not found or (mean[lag] > strength and lag < 1.1 * found)):
             found, strength = lag, float(mean[lag])
@@ -262,14 +270,14 @@ def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
 
 
 def _repetition(column: Array, width: int) -> tuple[Array, float]:
-    """Autocorrelation of the changes from mean to mean of `width` states, up to half of the rows; its standard error.
+    """Autocorrelation of the changes from mean to mean of `width` states, up to 2/3 of the rows; its standard error.
 
     Neither white noise nor a random walk has any beyond twice the width.
     """
     sums = np.cumsum(np.concatenate([[0.0], column - column.mean()]))
     means = sums[width:] - sums[:-width]
     change = means[width:] - means[:-width]
-    correlation = _autocorrelation(change)[: len(change) // 2]
+    correlation = _autocorrelation(change)[: 2 * len(change) // 3]
     error = math.sqrt((1 + 2 * float(np.sum(correlation[1 : 2 * width] ** 2))) / len(change))
     return _corrected(correlation, len(change)), error
 
@@ -277,6 +285,7 @@ def _repetition(column: Array, width: int) -> tuple[Array, float]:
 def _refined(column: Array, lag: int) -> int:
     """The lag about `lag` at whose multiples the states repeat best; itself if the rows hold no multiples."""
     whole, _ = _repetition(column, max(1, lag // _WIDTHS))
+    whole = whole[: 3 * len(whole) // 4]  # with few rows in common, neighbours are told apart by luck
     slack = max(1, lag // _SLACK)
     near = np.arange(max(2, lag - slack), lag + slack + 1)
     count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))

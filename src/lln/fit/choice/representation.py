@@ -95,7 +95,10 @@ class Logarithms(States):
         self.least = np.nanmin([np.nanmin(one, axis=0) for one in rows], axis=0)
         if not (self.least > 0).all():
             raise InputError("a model that learns logarithms needs states above zero; fit the data anew")
-        logs = [replace(one, states=np.log(states)) for one, states in zip(given.series, rows, strict=True)]
+        logs = [
+            replace(one, states=np.log(states), measured=None if one.measured is None else np.log(one.measured))
+            for one, states in zip(given.series, rows, strict=True)
+        ]
         self.given, self.dataset = given, replace(given, series=tuple(logs))
         self.units = Preparer(given).prepare(None, 1).units
 
