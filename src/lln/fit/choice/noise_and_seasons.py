@@ -141,6 +141,7 @@ _LEAST_WIDTHS = 3  # within a season that means show: fewer overlap with the nex
 _LONGEST_HIDDEN = 0.3  # part of the rows
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
 _MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
+_WAVES, _WIDE_SLACK = 2, 12  # of a season that noise hides: waves; lag against the distance of neighbours
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
 _COLUMNS = 8  # that are looked at
@@ -235,7 +236,8 @@ def _seasons_of(column: Array) -> list[tuple[int, float]]:
     """Seasons of the changes of one column, and the one that noise hides in them, with their strengths."""
     peaks = _peaks(np.diff(column))
     if not peaks:
-        return _hidden(column, int(_LONGEST_HIDDEN * len(column)))
+        found = _hidden(column, int(_LONGEST_HIDDEN * len(column)))
+        return [(_by_waves(column, lag), strength) for lag, strength in found]
     # Noise can make a multiple stand out where the season itself does not.
     best, strength = peaks[0]
     slack = max(1, best // _SLACK)
@@ -292,6 +294,21 @@ def _refined(column: Array, lag: int) -> int:
     if count < 2:
         return lag
     return int(near[np.argmax(whole[np.outer(near, np.arange(1, count + 1))].mean(axis=1))])
+
+
+def _by_waves(column: Array, lag: int) -> int:
+    """The season about `lag` whose first waves and a line fit best: means of several states do not show it exactly."""
+    slack = lag // _WIDE_SLACK
+    return min(range(lag - slack, lag + slack + 1), key=lambda one: _beside_waves(column, one))
+
+
+def _beside_waves(column: Array, season: int) -> float:
+    """What a line and the first waves of a season leave of a column by least squares."""
+    place = np.arange(len(column))
+    angles = 2 * np.pi / season * np.outer(np.arange(1, _WAVES + 1), place)
+    design = np.stack([np.ones(len(column)), place, *np.cos(angles), *np.sin(angles)], axis=1)
+    basis = np.linalg.qr(design)[0]
+    return float(np.sum((column - basis @ (basis.T @ column)) ** 2))
 
 
 def _corrected(correlation: Array, count: int) -> Array:
