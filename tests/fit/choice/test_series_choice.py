@@ -10,7 +10,7 @@ from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
-from lln.fit.choice.noise_and_seasons import seasons, slow_season
+from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
 from lln.fit.closed.linear import lag_weights, lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
@@ -415,3 +415,12 @@ def lag_at_present(rows):
     angles = 2 * np.pi * place / 12
     design = np.stack([np.ones(rows), place, np.cos(angles), np.sin(angles), np.cos(2 * angles), np.sin(2 * angles)], 1)
     return design[0] @ np.linalg.pinv(design)
+
+
+def test_a_cycle_that_drifts_is_told_from_a_season():
+    rng, rows = np.random.default_rng(0), np.arange(230)
+    cycle = [0.0, 0.0]
+    for one in rng.normal(size=228):
+        cycle.append(1.6 * cycle[-1] - 0.9 * cycle[-2] + one)
+    assert not keeps_its_phase(dataset(np.asarray(cycle)), 11)
+    assert keeps_its_phase(dataset(np.sin(rows * 2 * np.pi / 11) + noise(230)), 11)

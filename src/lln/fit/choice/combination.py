@@ -29,7 +29,7 @@ from lln.fit.choice.holdout import (
     running_mean,
     squares,
 )
-from lln.fit.choice.noise_and_seasons import seasons, slow_season
+from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
@@ -80,7 +80,8 @@ def maps_of_noisy_data(
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
         return ranked[:_COMPARED_PLAIN], []
     found = () if given else seasons(dataset)
-    tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), dataset.size)
+    steady = [season for season in found if season > 1 and keeps_its_phase(dataset, season)]
+    tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), steady, dataset.size)
     room = rows_before(dataset, fold)
     tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
@@ -88,7 +89,12 @@ def maps_of_noisy_data(
 
 
 def candidates(
-    histories: Sequence[int], seasons: Sequence[int], rows: int, slow: int = 0, size: int = 1
+    histories: Sequence[int],
+    seasons: Sequence[int],
+    rows: int,
+    slow: int = 0,
+    steady: Sequence[int] = (),
+    size: int = 1,
 ) -> list[FrameChoice]:
     """Linear maps of noisy series: naive forecasts, fitted maps, and fitted maps that are shrunk towards naive ones.
 
@@ -97,6 +103,7 @@ def candidates(
         seasons: in steps.
         rows: number of rows of the data.
         slow: a season of many steps, whose states are smoothed; 0 for none.
+        steady: seasons that keep their phase.
         size: number of coordinates.
     """
     found = [FrameChoice(1, None, math.inf, naive="mean"), FrameChoice(1, None, None), FrameChoice(1, None, math.inf)]
@@ -133,7 +140,7 @@ def candidates(
     # A curve has an offset of its own.
     found += [
         FrameChoice(int(constants[0]), None, None, naive=naive, season=season, level=False, smoothing=constants)
-        for naive, season, constants in _curves([season for season in seasons if season > 1], rows, size)
+        for naive, season, constants in _curves(steady, rows, size)
     ]
     return found
 

@@ -141,6 +141,7 @@ _LEAST_WIDTHS = 3  # within a season that means show: fewer overlap with the nex
 _LONGEST_HIDDEN = 0.3  # part of the rows
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
 _MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
+_KEPT_PHASE = 0.6  # part of what a half's own waves explain that those of the other half explain
 _WAVES, _WIDE_SLACK = 2, 12  # of a season that noise hides: waves; lag against the distance of neighbours
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
@@ -300,6 +301,26 @@ def _by_waves(column: Array, lag: int) -> int:
     """The season about `lag` whose first waves and a line fit best: means of several states do not show it exactly."""
     slack = lag // _WIDE_SLACK
     return min(range(lag - slack, lag + slack + 1), key=lambda one: _beside_waves(column, one))
+
+
+def keeps_its_phase(dataset: Dataset, season: int) -> bool:
+    """Whether the waves of a season in one half of the rows explain the other half: those of a cycle drift away."""
+    own = across = 0.0  # what is explained
+    for column in longest_stretch(dataset):
+        half = len(column) // 2
+        place = np.arange(2 * half)
+        angles = 2 * np.pi / season * np.outer(np.arange(1, min(_WAVES, season // 2) + 1), place)
+        waves = np.concatenate([np.cos(angles), np.sin(angles)]).T
+        line = np.linalg.qr(np.stack([np.ones(half), place[:half]], axis=1))[0]
+        parts = [(column[-2 * half :][rows], waves[rows]) for rows in (slice(half), slice(half, None))]
+        parts = [(values - line @ (line.T @ values), some - line @ (line.T @ some)) for values, some in parts]
+        scale = float(np.var(column)) or 1.0
+        found = [np.linalg.lstsq(some, values)[0] for values, some in parts]
+        for (values, some), mine, other in zip(parts, found, found[::-1], strict=True):
+            power = float(values @ values)
+            own += (power - float(np.sum((values - some @ mine) ** 2))) / scale
+            across += (power - float(np.sum((values - some @ other) ** 2))) / scale
+    return across > _KEPT_PHASE * own
 
 
 def _beside_waves(column: Array, season: int) -> float:
