@@ -80,7 +80,8 @@ def maps_of_noisy_data(
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
         return ranked[:_COMPARED_PLAIN], []
     found = () if given else seasons(dataset)
-    steady = [season for season in found if season > 1 and keeps_its_phase(dataset, season)]
+    single = [season for season in found if season > 1 and not any(_few_cycles(season, one) for one in found)]
+    steady = [season for season in single if keeps_its_phase(dataset, season)]
     tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), steady, dataset.size)
     room = rows_before(dataset, fold)
     tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
