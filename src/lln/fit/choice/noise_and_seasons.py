@@ -242,12 +242,12 @@ def _seasons_of(column: Array) -> list[tuple[int, float]]:
     # Noise can make a multiple stand out where the season itself does not.
     best, strength = peaks[0]
     slack = max(1, best // _SLACK)
-    hidden = [lag for lag, _ in _hidden(column, best + slack) if lag <= best // 2]
+    hidden = [lag for lag, _ in _hidden(column, best + slack, _SURE) if lag <= best // 2]
     parts = [lag for lag in hidden if min(best % lag, -best % lag) <= slack]
     return [(lag, strength + 1e-9) for lag in parts] + peaks
 
 
-def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
+def _hidden(column: Array, longest: int, sure: float = _SURE_OF_EACH) -> list[tuple[int, float]]:
     """The season of at most `longest` steps that noise hides in changes of states, but not in those of their means.
 
     It must repeat after two seasons as well. The fewest states whose means show a season decide; means of more, up to a
@@ -262,7 +262,7 @@ def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
         tops = _maxima(mean)
         # The overlap shrinks with the lag.
         first, second = (error / np.sqrt(1.0 - count * tops / len(column)) for count in (1, 2))
-        both = np.minimum(once[tops] / first, twice[tops] / second) > _SURE_OF_EACH
+        both = np.minimum(once[tops] / first, twice[tops] / second) > sure
         both &= (mean[tops] > _SURE * np.hypot(first, second) / 2) & (np.minimum(once, twice)[tops] > _REPEATS)
         tops = tops[both & (tops >= _LEAST_WIDTHS * width)]
         lag = _first(tops, mean[tops], _HIDDEN_MULTIPLE) if len(tops) else 0
