@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from lln.core.errors import InputError, check_int, positive
 
 BURN_IN, PAIRS, HORIZON = 500, 3000, 500
+
+if TYPE_CHECKING:
+    from lln.data.gaps import Filling
 
 Array = NDArray[np.floating[Any]]
 
@@ -49,6 +52,8 @@ class Series:
     weights: Array | None = None
     name: str = "trajectory"  #: what it is called in messages.
     start: float = 0.0  #: time of the first row.
+    #: the states before gaps in them were filled, (time, n); None where nothing was filled.
+    measured: Array | None = None
 
     def __post_init__(self) -> None:
         """Check everything, and say where the first fault is."""
@@ -87,6 +92,18 @@ class Series:
         """States first to last - 1, (last - first, n)."""
         return _block(self.states, first, last, self.name)
 
+    @property
+    def as_measured(self) -> Series:
+        """The trajectory with its gaps."""
+        return self if self.measured is None else replace(self, states=self.measured, measured=None)
+
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """Rows in which a value was filled in, (time,)."""
+        if self.measured is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.asarray((np.isfinite(np.asarray(self.states)) & ~np.isfinite(self.measured)).any(axis=1))
+
     def input_rows(self, first: int, last: int) -> Array | None:
         """Inputs first to last - 1, (last - first, m), or None."""
         return None if self.inputs is None else _block(self.inputs, first, last, self.name)
@@ -98,8 +115,8 @@ class Series:
             return values[first:last] if isinstance(values, np.ndarray) else _Cut(values, first, last)
 
         inputs = None if self.inputs is None else part(self.inputs)
-        weights = None if self.weights is None else self.weights[first:last]
-        return Series(part(self.states), inputs, weights, self.name, self.start)
+        weights, measured = (None if one is None else one[first:last] for one in (self.weights, self.measured))
+        return Series(part(self.states), inputs, weights, self.name, self.start, measured)
 
     def blocks(self, overlap: int = 0) -> Iterator[tuple[int, Array]]:
         """The rows in order, a few at a time: (first row, states); each repeats the last `overlap` rows before it."""
@@ -150,6 +167,7 @@ class Dataset:
         system: name of the preset that was simulated; empty for data of any other origin.
         frequency: step of the calendar as a pandas offset alias (MS, QS, YS, ME, B, ...), None for steps of equal
             length. Times then count such steps.
+        filling: how gaps were filled in; see `lln.data.gaps`. None where they were not.
         input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.stream`.
         time_zone: name of the zone in which a table gave its dates, which are UTC here; empty if they had none.
     """
@@ -169,6 +187,7 @@ class Dataset:
     frequency: str | None = None
     input_lags: int = 0
     time_zone: str = ""
+    filling: Filling | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together, and make up names that are missing."""
@@ -237,8 +256,20 @@ class Dataset:
 
     def transitions(self, history: int = 1) -> int:
         """Number of usable pairs: `history` states and the one after them, without a gap."""
-        history = check_int("history", history, 1)
-        return sum(max(0, b - a - history) for _, a, b in self._stretches)
+        return sum(b - a for _, a, b in self.pair_runs(history))
+
+    def pair_runs(self, history: int = 1) -> list[tuple[int, int, int]]:
+        """Runs of present rows of usable pairs: (trajectory, first, last + 1); the state after each was measured."""
+        found = []
+        for index, a, b in self.stretches(check_int("history", history, 1) + 1):
+            first, last = a + history - 1, b - 1
+            if self.series[index].measured is None:
+                found.append((index, first, last))
+                continue
+            known = ~self.series[index].filled[first + 1 : last + 1]
+            edges = np.flatnonzero(np.diff(known, prepend=False, append=False)) + first
+            found += [(index, int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+        return found
 
     def windows(self, rows: int, count: int | None = None) -> NDArray[np.float64]:
         """Stretches of `rows` rows without a gap and without overlap, (W, rows, n); at most `count`, evenly chosen."""

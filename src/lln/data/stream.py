@@ -167,7 +167,7 @@ def moments(dataset: Dataset, history: int = 1, *, rows: int | None = None, prod
 
 def _spans(dataset: Dataset, history: int) -> list[Span]:
     """Runs of usable pairs."""
-    return [(i, a + history - 1, b - 1) for i, a, b in dataset.stretches(history + 1)]
+    return dataset.pair_runs(history)
 
 
 def _left_out(dataset: Dataset, history: int) -> int:

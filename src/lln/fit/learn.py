@@ -24,6 +24,7 @@ from lln.core.errors import InputError, did_you_mean
 from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, one_thread, serial
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
+from lln.fit.choice.gaps import with_gaps_filled
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, folds, load, roll_linear
 from lln.fit.choice.models import choose_linear, ridges_of
 from lln.fit.choice.representation import Logarithms, States
@@ -263,6 +264,17 @@ def learn(
         return fit_field_surrogate(
             dataset, recipe, options=options, progress=progress, checkpoint=checkpoint, mapper=mapper
         )
+
+
+def learn_with_gaps(dataset: Dataset, recipe: Recipe, **options: Any) -> tuple[Fit, Dataset]:
+    """The same, again with gaps filled in where noisy data has any; and the data that was learned from."""
+    fit = learn(dataset, recipe, **options)
+    filled = with_gaps_filled(dataset, fit.report)
+    if filled is dataset:
+        return fit, dataset
+    again = learn(filled, recipe, **options)
+    seconds = fit.report.seconds + again.report.seconds
+    return replace(again, report=replace(again.report, dataset=dataset.digest(), seconds=seconds)), filled
 
 
 def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool = False) -> bool | None:

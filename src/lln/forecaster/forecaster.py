@@ -22,7 +22,7 @@ from lln.data.series import HORIZON, Dataset
 from lln.data.stream import lagged_names, with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, Metric
 from lln.evaluate.rollout import Region, judge, marked, training_region
-from lln.fit.learn import Field, learn
+from lln.fit.learn import Field, learn_with_gaps
 from lln.fit.options import Fit, FitReport, Recipe, TimeLimit
 from lln.fit.report.report import Coverage
 from lln.fit.report.report import coverage as coverage_of
@@ -235,7 +235,7 @@ class LensForecaster(Estimator):
         kept, wishes = None if checkpoint is None else Path(checkpoint), self._wishes()
         limit = TimeLimit(wishes.time_limit)
         with progress_for(self.verbose if progress is None else False) as shown:
-            fit = learn(
+            fit, dataset = learn_with_gaps(
                 dataset, wishes, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
                 scheduler=scheduler,
             )  # fmt: skip

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError
 from lln.core.table import human_time, plain
+from lln.data.gaps import Filling
 from lln.data.interpret.calendar import FEWEST, checked_alias, dates_of, step_numbers, time_zone, unit_of
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
@@ -48,6 +49,7 @@ class Layout:
     frequency: str | None = None  #: step of the calendar as a pandas offset alias, None for steps of equal length.
     #: name of the zone in which tables of a forecast give their dates; empty for dates without one, in UTC.
     time_zone: str = ""
+    filling: Filling | None = None  #: how gaps in other data are filled; None where they stay gaps.
 
     @property
     def size(self) -> int:
@@ -98,7 +100,8 @@ class Layout:
         """The layout of a dataset's states."""
         found = {one.name: getattr(dataset, one.name) for one in fields(cls)}
         units = {dataset.time_name if key == "time" else key: unit for key, unit in dataset.units.items()}
-        return cls.from_record({**found, "coords": dataset.coords.items(), "units": units})
+        filling = None if dataset.filling is None else dataset.filling.record()
+        return cls.from_record({**found, "coords": dataset.coords.items(), "units": units, "filling": filling})
 
     def read(self, x: Any, **words: Any) -> Dataset:
         """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
@@ -117,7 +120,7 @@ class Layout:
         else:
             dataset = self._of_names(x, words)
         self.check(dataset)
-        return dataset
+        return dataset if self.filling is None or dataset.lazy else self.filling.of_dataset(dataset)
 
     def _of_names(self, x: Any, words: dict[str, Any]) -> Dataset:
         """From files, tables and xarray objects, which may hold more than was fitted, text too."""
@@ -214,7 +217,8 @@ class Layout:
         names = ["dt", "names", "space", "channels", "coords", "input_names", "time_name", "units", "source"]
         names += ["frequency", "time_zone"] if self.time_zone else ["frequency"]
         coords = [[name, np.asarray(values).tolist()] for name, values in self.coords.items()]
-        return {name: plain(getattr(self, name)) for name in names} | {"coords": coords}
+        filling = {} if self.filling is None else {"filling": self.filling.record()}
+        return {name: plain(getattr(self, name)) for name in names} | {"coords": coords} | filling
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Layout:
@@ -232,6 +236,7 @@ class Layout:
             str(record["source"]),
             checked_alias(record["frequency"]) if record.get("frequency") else None,
             zone if zone and time_zone(zone) else "",
+            Filling.from_record(record["filling"]) if record.get("filling") else None,
         )
 
 
@@ -341,7 +346,7 @@ def _select(hashes: Marks, stride: int) -> Marks:
 def _hashes(series: Series, run: int) -> Iterator[tuple[int, Marks]]:
     """One hash for each `run` consecutive rows, time - run + 1 in all, a block at a time: (first run, hashes)."""
     factors = _factors(series.size)
-    for first, block in series.blocks(overlap=run - 1):
+    for first, block in series.as_measured.blocks(overlap=run - 1):
         # Adding zero makes -0.0 and 0.0 one number; float32 data widens without change.
         bits = (np.ascontiguousarray(block, dtype=np.float64) + 0.0).view(np.uint64)
         rows = _mixed((_mixed(bits) * factors).sum(axis=1, dtype=np.uint64))

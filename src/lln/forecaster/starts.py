@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
         start = _from_table(x0, layout, history)
     else:
         start = _from_array(x0, layout, history)
+    if layout.filling is not None and not gaps:
+        start = replace(start, window=layout.filling.of_windows(start.window))
     if not (gaps or np.isfinite(start.window).all()):
         bad = tuple(map(int, np.argwhere(~np.isfinite(start.window))[0]))
         raise InputError(

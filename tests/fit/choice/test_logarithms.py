@@ -121,3 +121,13 @@ def test_a_state_below_zero_counts_as_the_least_that_is_known(model):
     np.testing.assert_allclose(
         model.rollout(start, steps=5).array[1:], model.rollout(low, steps=5).array[1:], rtol=1e-9
     )
+
+
+def test_growth_over_decades_of_size_is_learned_from_logarithms():
+    rows, rng = np.arange(100), np.random.default_rng(0)
+    x = np.exp(0.08 * rows) * rng.lognormal(0, 0.05, 100)
+    model = lln.LensForecaster(parts=("linear",)).fit(x[:80], dt=1.0)
+    assert model.report_.logarithms
+    assert np.abs(np.log(model.rollout(steps=10).predicted[:, 0] / x[80:90])).max() < 0.4
+    additive = np.exp(0.08 * rows) + rng.normal(size=100) / 10 + 1
+    assert not lln.LensForecaster(parts=("linear",)).fit(additive[:80], dt=1.0).report_.logarithms

@@ -10,7 +10,7 @@ from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
-from lln.fit.choice.noise_and_seasons import seasons, slow_season
+from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
 from lln.fit.closed.linear import lag_weights, lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
@@ -355,7 +355,7 @@ def test_one_bad_fold_does_not_outweigh_a_far_better_part():
 def test_a_gap_before_the_held_out_rows_bounds_what_a_map_looks_back():
     rows = np.arange(240)
     values = 8 * np.sin(rows * 2 * np.pi / 12) + noise(240)
-    values[170] = np.nan
+    values[157:171] = np.nan  # longer than a season, so not filled in
     report = LensForecaster().fit(values).report_
     assert report.history <= 192 - 171  # the held-out rows begin at 192
     assert report.held_out_nmse < 0.5
@@ -382,3 +382,45 @@ def test_a_season_that_is_a_few_cycles_of_another_is_seen_more_than_twice(season
     tried = candidates((1, 2), seasons, rows)
     assert any(one.season == longest and one.smoothing == (1.0,) for one in tried) == twice
     assert not any(one.season == longest and len(one.smoothing) > 1 for one in tried if one.naive == "season")
+
+
+def test_a_year_in_five_years_of_noisy_weeks_is_found_and_forecast():
+    weeks, steps = np.arange(260), 26
+    x = 200 + 0.2 * weeks + 30 * np.sin(weeks * 2 * np.pi / 52) + 12 * noise(260)
+    model = LensForecaster(parts=("linear",)).fit(x[:195], dt=1.0)
+    starts = range(195, 260 - steps)
+    truth = np.stack([x[i : i + steps] for i in starts])
+    run = model.rollout(np.stack([x[i - model.history_ : i, None] for i in starts]), steps=steps).array[:, 1:, 0]
+    design = np.stack([np.ones(260), weeks, np.sin(weeks * 2 * np.pi / 52), np.cos(weeks * 2 * np.pi / 52)], axis=1)
+    line = design @ np.linalg.lstsq(design[:195], x[:195])[0]
+    known = np.stack([line[i : i + steps] for i in starts])  # by who knows that there are a line and one sine
+    assert np.mean((run - truth) ** 2) < 1.5 * np.mean((known - truth) ** 2)
+
+
+def test_a_curve_continues_a_trend_and_a_season():
+    rows = np.arange(48.0)
+    x = 3 + 0.5 * rows + 4 * np.cos(rows * 2 * np.pi / 12) - np.sin(rows * 4 * np.pi / 12)
+    weights = lag_weights("curve", 12, (36.0, 2.0, 1.0, 0.0))
+    assert len(weights) == lags_of("curve", 12, (36.0, 2.0, 1.0, 0.0)) == 36
+    assert weights @ x[46:10:-1] == pytest.approx(x[47])
+    x[46] += 1.0  # the next state keeps a part of the last difference to the curve
+    kept = lag_weights("curve", 12, (36.0, 2.0, 1.0, 0.5)) @ x[46:10:-1]
+    change = weights @ x[46:10:-1] - x[47]
+    assert kept - x[47] == pytest.approx(change + 0.5 * (1.0 - (lag_at_present(36) @ x[46:10:-1] - x[46] + 1.0)))
+
+
+def lag_at_present(rows):
+    """Weights of the value that the curve of the test above has at the last row."""
+    place = -np.arange(float(rows))
+    angles = 2 * np.pi * place / 12
+    design = np.stack([np.ones(rows), place, np.cos(angles), np.sin(angles), np.cos(2 * angles), np.sin(2 * angles)], 1)
+    return design[0] @ np.linalg.pinv(design)
+
+
+def test_a_cycle_that_drifts_is_told_from_a_season():
+    rng, rows = np.random.default_rng(0), np.arange(230)
+    cycle = [0.0, 0.0]
+    for one in rng.normal(size=228):
+        cycle.append(1.6 * cycle[-1] - 0.9 * cycle[-2] + one)
+    assert not keeps_its_phase(dataset(np.asarray(cycle)), 11)
+    assert keeps_its_phase(dataset(np.sin(rows * 2 * np.pi / 11) + noise(230)), 11)

@@ -11,14 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from lln.core.workers.mapping import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import LEAST, WORST, Fold, Windows, lead_times, load, origin_blocks, rows_before
-from lln.fit.choice.noise_and_seasons import seasons, slow_season
+from lln.fit.choice.holdout import (
+    LEAST,
+    Fold,
+    Windows,
+    lead_times,
+    load,
+    origin_blocks,
+    rows_before,
+    running_mean,
+    squares,
+)
+from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
@@ -48,6 +59,10 @@ _FEW_CYCLES = 6
 _SHARE_OF_SLOW_SEASON, _SLOWEST = 0.45, 500  # of the rows; steps that the forecast of a slow season may look back
 _SIDES, _PARTS_KEPT = (24, 14), (0.0, 0.5, 0.7, 0.8, 0.9)  # of a slow season: its smoothed part; what is kept in a step
 _SEASONS_AVERAGED = (2.0, 3.0, 5.0)
+# Curves: parts of the rows, of few seasons and else; features; rows, seasons, harmonics, what is kept in a step.
+_SHARE_OF_FEW, _SHARE_OF_CURVE, _MOST_FEATURES = 0.55, 0.45, 420
+_CURVE_SEASONS, _FEW_SEASONS = (1.5, 2, 3, 5, 8, 12), 2
+_HARMONICS, _KEPT = (1, 2, 4, 8), (0.0, 0.4, 0.8)
 
 
 def maps_of_noisy_data(
@@ -64,14 +79,24 @@ def maps_of_noisy_data(
     """
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
         return ranked[:_COMPARED_PLAIN], []
-    tried = candidates(histories, () if given else seasons(dataset), dataset.rows, 0 if given else slow_season(dataset))
+    found = () if given else seasons(dataset)
+    single = [season for season in found if season > 1 and not any(_few_cycles(season, one) for one in found)]
+    steady = [season for season in single if keeps_its_phase(dataset, season)]
+    tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), steady, dataset.size)
     room = rows_before(dataset, fold)
     tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
     return tried if blocks else [one for one in tried if one.history <= histories[-1]], blocks
 
 
-def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow: int = 0) -> list[FrameChoice]:
+def candidates(
+    histories: Sequence[int],
+    seasons: Sequence[int],
+    rows: int,
+    slow: int = 0,
+    steady: Sequence[int] = (),
+    size: int = 1,
+) -> list[FrameChoice]:
     """Linear maps of noisy series: naive forecasts, fitted maps, and fitted maps that are shrunk towards naive ones.
 
     Args:
@@ -79,6 +104,8 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
         seasons: in steps.
         rows: number of rows of the data.
         slow: a season of many steps, whose states are smoothed; 0 for none.
+        steady: seasons that keep their phase.
+        size: number of coordinates.
     """
     found = [FrameChoice(1, None, math.inf, naive="mean"), FrameChoice(1, None, None), FrameChoice(1, None, math.inf)]
     for history in histories:
@@ -111,7 +138,26 @@ def candidates(histories: Sequence[int], seasons: Sequence[int], rows: int, slow
                 FrameChoice(lags, None, ridge, naive=naive, season=season, level=False, smoothing=constants)
                 for ridge in (None, math.inf)
             ]
+    # A curve has an offset of its own.
+    found += [
+        FrameChoice(int(constants[0]), None, None, naive=naive, season=season, level=False, smoothing=constants)
+        for naive, season, constants in _curves(steady, rows, size)
+    ]
     return found
+
+
+def _curves(seasons: Sequence[int], rows: int, size: int) -> Iterator[tuple[str, int, tuple[float, ...]]]:
+    """Seasons with and without a line through the last rows, with a few numbers of rows each."""
+    longest = min(_MOST_LAGS, _MOST_FEATURES / size)
+    for season, count in product(seasons, _CURVE_SEASONS):
+        share = _SHARE_OF_CURVE if count > _FEW_SEASONS else _SHARE_OF_FEW
+        if count * season > min(share * rows, longest):
+            continue
+        every = {min(one, season // 2) for one in _HARMONICS} | ({season // 2} if season <= _LONG_SEASON else set())
+        # Less than two seasons do not tell a trend from many harmonics.
+        some = sorted(every) if count >= _FEW_SEASONS else sorted(every)[:2]
+        for harmonics, degree, rho in product(some, (0.0, 1.0), _KEPT):
+            yield "curve", season, (float(int(count * season)), float(harmonics), degree, rho)
 
 
 def _few_cycles(season: int, other: int) -> bool:
@@ -193,7 +239,8 @@ def combine(
 def _family(one: FrameChoice) -> tuple[Any, ...]:
     """What maps that differ in ridge or smoothing constants have in common."""
     if one.is_naive:
-        return (one.naive, one.season, one.ridge is None)
+        shape = one.smoothing[1:3] if one.naive == "curve" else ()  # harmonics and degree
+        return (one.naive, one.season, one.ridge is None, shape)
     return (one.history, one.radius, one.naive, one.season, one.level, one.drift)
 
 
@@ -220,10 +267,7 @@ def _errors(preparer: Preparer, piece: _Piece) -> Array:
     history, fold = piece.candidates[0].history, piece.fold
     windows = load(preparer.dataset, fold, history, piece.scale)
     frames = [preparer.linear(fold.train, one) for one in piece.candidates]
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = np.square((roll_maps(frames, windows) - windows.truth) / piece.scale).mean(axis=-1)
-    square = np.where(np.isfinite(square), np.minimum(square, WORST), WORST)
-    mean = np.cumsum(square, axis=-1) / np.arange(1, fold.steps + 1)
+    mean = running_mean(squares(roll_maps(frames, windows), windows.truth, piece.scale))
     found = np.zeros((len(frames), len(piece.leads)))
     reached = np.asarray([lead for lead in piece.leads if lead <= fold.steps])
     found[:, : len(reached)] = mean[..., reached - 1].sum(axis=1)

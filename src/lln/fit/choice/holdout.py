@@ -7,7 +7,7 @@ taken at lead times of 1, 2, 4, ... steps up to where the best model loses the t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +36,28 @@ def lead_columns(leads: tuple[int, ...], most: int = 6) -> list[int]:
     return [int(place) for place in places]
 
 
+def squares(predicted: Array, truth: Array, scale: Array) -> Array:
+    """Normalised squared errors at every step, (..., steps): means over coordinates whose truth is known.
+
+    They are NaN where none is, and infinite where a prediction is not finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.square((predicted - truth) / scale)
+    square[~np.isfinite(square)] = np.inf
+    known = np.isfinite(truth)
+    if known.all():
+        return np.asarray(square.mean(axis=-1))
+    count = known.sum(axis=-1)
+    return np.where(count > 0, np.where(known, square, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+
+
+def running_mean(square: Array) -> Array:
+    """Means of squared errors (..., steps) up to each step; NaN is left out, and what is not finite counts as lost."""
+    known = ~np.isnan(square)
+    total = np.cumsum(np.where(known, np.minimum(square, WORST), 0.0), axis=-1)
+    return np.asarray(total / np.maximum(np.cumsum(known, axis=-1), 1))
+
+
 @dataclass(frozen=True, eq=False)
 class RolloutErrors:
     """Normalised mean square errors of one model's rollouts.
@@ -51,15 +73,12 @@ class RolloutErrors:
     @classmethod
     def of(cls, predicted: Array, truth: Array, scale: Array, leads: Sequence[int]) -> RolloutErrors:
         """From states (W, steps, n); what is not finite counts as lost."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return cls.of_squares(np.square((predicted - truth) / scale).mean(axis=-1), leads)
+        return cls.of_squares(squares(predicted, truth, scale), leads)
 
     @classmethod
     def of_squares(cls, square: Array, leads: Sequence[int]) -> RolloutErrors:
-        """From normalised squared errors at every step, (W, steps); what is not finite counts as lost."""
-        square = np.where(np.isfinite(square), np.minimum(square, WORST), WORST)
-        mean = np.cumsum(square, axis=1) / np.arange(1, square.shape[1] + 1)
-        return cls(tuple(leads), np.clip(mean[:, np.asarray(leads) - 1], LEAST, WORST))
+        """From normalised squared errors at every step, (W, steps), NaN where the truth is not known."""
+        return cls(tuple(leads), np.clip(running_mean(square)[:, np.asarray(leads) - 1], LEAST, WORST))
 
     def by_lead(self, *, noisy: bool = False) -> Array:
         """The error at each lead time over all windows, (leads,): a geometric mean, or an arithmetic one with noise."""
@@ -312,6 +331,7 @@ def _block(dataset: Dataset, bounds: Sequence[Sequence[int]], block: int, histor
         ]  # fmt: skip
     if not starts or dataset.select(tuple(train)).transitions(history) < _FEWEST_PAIRS:
         return None
+    starts = list(_before_measured(dataset, starts))
     kept = np.unique(np.linspace(0, len(starts) - 1, min(WINDOWS, len(starts))).round().astype(int))
     return Fold(tuple(train), tuple(out), tuple(starts[k] for k in kept), steps, noisy=True)
 
@@ -337,7 +357,7 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
         room = end - 1 - steps - begin
         count = min(each, 1 + room)
         starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
-    return Fold(train, out, tuple(dict.fromkeys(starts)), steps)
+    return Fold(train, out, _before_measured(dataset, dict.fromkeys(starts)), steps)
 
 
 def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) -> Fold:
@@ -355,7 +375,15 @@ def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) 
     chosen = np.unique(np.linspace(0, before[-1] - 1, min(count, int(before[-1]))).round().astype(int))
     places = np.searchsorted(before, chosen, side="right") - 1
     windows = [(spans[at][0], int(spans[at][1] + k - before[at])) for at, k in zip(places, chosen, strict=True)]
-    return replace(fold, windows=tuple(windows), steps=steps)
+    return replace(fold, windows=_before_measured(dataset, windows), steps=steps)
+
+
+def _before_measured(dataset: Dataset, windows: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The starts after which a measured row comes, by which the first step can be judged; all if there is none."""
+    every = tuple(windows)
+    if dataset.filling is None:
+        return every
+    return tuple((i, row) for i, row in every if not dataset.series[i].filled[row + 1]) or every
 
 
 def rows_before(dataset: Dataset, fold: Fold) -> int:
@@ -377,7 +405,8 @@ def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | 
         one = dataset.series[index]
         states = np.asarray(one.rows(row - history + 1, row + 1 + steps), dtype=np.float64)
         start.append(states[:history])
-        truth.append(states[history:])
+        later = states[history:] if one.measured is None else one.measured[row + 1 : row + 1 + steps]
+        truth.append(np.asarray(later, dtype=np.float64))
         known = one.input_rows(row, row + steps)
         if known is not None:
             inputs.append(np.asarray(known, dtype=np.float64))

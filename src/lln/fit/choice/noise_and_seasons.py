@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ def estimate_noise(dataset: Dataset) -> Noise:
     """From up to 20,000 rows without a gap."""
     length = ORDERS[-1] + 2
     parts, rows = [], 0
+    if dataset.filling is not None:  # what was filled in has no noise
+        dataset = replace(dataset, series=tuple(one.as_measured for one in dataset.series))
     for index, first, last in dataset.stretches(length):
         take = min(last - first, _ROWS - rows)
         if take >= length:
@@ -134,8 +136,13 @@ _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of it
 _DEVIATIONS = 2.0  # standard errors of an autocorrelation by which a season may be weaker than its multiple
 _FEWEST_SEASONS = 12  # before a season of seasons is looked for
 _WIDTHS, _SURE = 4, 4.0  # of the means that show a season, within it; standard errors by which it stands out
+_SURE_OF_EACH = 2.0  # the same for one season and for two seasons alone
+_LEAST_WIDTHS = 3  # within a season that means show: fewer overlap with the next season
+_LONGEST_HIDDEN = 0.3  # part of the rows
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
 _MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
+_KEPT_PHASE = 0.6  # part of what a half's own waves explain that those of the other half explain
+_WAVES, _WIDE_SLACK = 2, 12  # of a season that noise hides: waves; lag against the distance of neighbours
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
 _COLUMNS = 8  # that are looked at
@@ -230,16 +237,17 @@ def _seasons_of(column: Array) -> list[tuple[int, float]]:
     """Seasons of the changes of one column, and the one that noise hides in them, with their strengths."""
     peaks = _peaks(np.diff(column))
     if not peaks:
-        return _hidden(column, len(column) // 4)
+        found = _hidden(column, int(_LONGEST_HIDDEN * len(column)))
+        return [(_by_waves(column, lag), strength) for lag, strength in found]
     # Noise can make a multiple stand out where the season itself does not.
     best, strength = peaks[0]
     slack = max(1, best // _SLACK)
-    hidden = [lag for lag, _ in _hidden(column, best + slack) if lag <= best // 2]
+    hidden = [lag for lag, _ in _hidden(column, best + slack, _SURE) if lag <= best // 2]
     parts = [lag for lag in hidden if min(best % lag, -best % lag) <= slack]
     return [(lag, strength + 1e-9) for lag in parts] + peaks
 
 
-def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
+def _hidden(column: Array, longest: int, sure: float = _SURE_OF_EACH) -> list[tuple[int, float]]:
     """The season of at most `longest` steps that noise hides in changes of states, but not in those of their means.
 
     It must repeat after two seasons as well. The fewest states whose means show a season decide; means of more, up to a
@@ -248,12 +256,15 @@ def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
     width, found, strength = 2, 0, 0.0
     while _WIDTHS * width <= (found or longest):
         whole, error = _repetition(column, width)
-        lags = np.arange(min(len(whole) // 2, longest + 2))
+        lags = np.arange(min((len(whole) + 1) // 2, longest + 2))
         once, twice = whole[lags], whole[2 * lags]
         mean = (once + twice) / 2
         tops = _maxima(mean)
-        noticeable = np.minimum(once, twice)[tops] > max(_REPEATS, _SURE * error)
-        tops = tops[noticeable & (tops >= _WIDTHS * width)]
+        # The overlap shrinks with the lag.
+        first, second = (error / np.sqrt(1.0 - count * tops / len(column)) for count in (1, 2))
+        both = np.minimum(once[tops] / first, twice[tops] / second) > sure
+        both &= (mean[tops] > _SURE * np.hypot(first, second) / 2) & (np.minimum(once, twice)[tops] > _REPEATS)
+        tops = tops[both & (tops >= _LEAST_WIDTHS * width)]
         lag = _first(tops, mean[tops], _HIDDEN_MULTIPLE) if len(tops) else 0
         if lag and (not found or (mean[lag] > strength and lag < 1.1 * found)):
             found, strength = lag, float(mean[lag])
@@ -262,14 +273,14 @@ def _hidden(column: Array, longest: int) -> list[tuple[int, float]]:
 
 
 def _repetition(column: Array, width: int) -> tuple[Array, float]:
-    """Autocorrelation of the changes from mean to mean of `width` states, up to half of the rows; its standard error.
+    """Autocorrelation of the changes from mean to mean of `width` states, up to 2/3 of the rows; its standard error.
 
     Neither white noise nor a random walk has any beyond twice the width.
     """
     sums = np.cumsum(np.concatenate([[0.0], column - column.mean()]))
     means = sums[width:] - sums[:-width]
     change = means[width:] - means[:-width]
-    correlation = _autocorrelation(change)[: len(change) // 2]
+    correlation = _autocorrelation(change)[: 2 * len(change) // 3]
     error = math.sqrt((1 + 2 * float(np.sum(correlation[1 : 2 * width] ** 2))) / len(change))
     return _corrected(correlation, len(change)), error
 
@@ -277,12 +288,48 @@ def _repetition(column: Array, width: int) -> tuple[Array, float]:
 def _refined(column: Array, lag: int) -> int:
     """The lag about `lag` at whose multiples the states repeat best; itself if the rows hold no multiples."""
     whole, _ = _repetition(column, max(1, lag // _WIDTHS))
+    whole = whole[: 3 * len(whole) // 4]  # with few rows in common, neighbours are told apart by luck
     slack = max(1, lag // _SLACK)
     near = np.arange(max(2, lag - slack), lag + slack + 1)
     count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))
     if count < 2:
         return lag
     return int(near[np.argmax(whole[np.outer(near, np.arange(1, count + 1))].mean(axis=1))])
+
+
+def _by_waves(column: Array, lag: int) -> int:
+    """The season about `lag` whose first waves and a line fit best: means of several states do not show it exactly."""
+    slack = lag // _WIDE_SLACK
+    return min(range(lag - slack, lag + slack + 1), key=lambda one: _beside_waves(column, one))
+
+
+def keeps_its_phase(dataset: Dataset, season: int) -> bool:
+    """Whether the waves of a season in one half of the rows explain the other half: those of a cycle drift away."""
+    own = across = 0.0  # what is explained
+    for column in longest_stretch(dataset):
+        half = len(column) // 2
+        place = np.arange(2 * half)
+        angles = 2 * np.pi / season * np.outer(np.arange(1, min(_WAVES, season // 2) + 1), place)
+        waves = np.concatenate([np.cos(angles), np.sin(angles)]).T
+        line = np.linalg.qr(np.stack([np.ones(half), place[:half]], axis=1))[0]
+        parts = [(column[-2 * half :][rows], waves[rows]) for rows in (slice(half), slice(half, None))]
+        parts = [(values - line @ (line.T @ values), some - line @ (line.T @ some)) for values, some in parts]
+        scale = float(np.var(column)) or 1.0
+        found = [np.linalg.lstsq(some, values)[0] for values, some in parts]
+        for (values, some), mine, other in zip(parts, found, found[::-1], strict=True):
+            power = float(values @ values)
+            own += (power - float(np.sum((values - some @ mine) ** 2))) / scale
+            across += (power - float(np.sum((values - some @ other) ** 2))) / scale
+    return across > _KEPT_PHASE * own
+
+
+def _beside_waves(column: Array, season: int) -> float:
+    """What a line and the first waves of a season leave of a column by least squares."""
+    place = np.arange(len(column))
+    angles = 2 * np.pi / season * np.outer(np.arange(1, _WAVES + 1), place)
+    design = np.stack([np.ones(len(column)), place, *np.cos(angles), *np.sin(angles)], axis=1)
+    basis = np.linalg.qr(design)[0]
+    return float(np.sum((column - basis @ (basis.T @ column)) ** 2))
 
 
 def _corrected(correlation: Array, count: int) -> Array:

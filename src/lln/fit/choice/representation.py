@@ -27,7 +27,8 @@ _SURELY_GROWS = 3.0  # standard errors by which the slope is above zero
 _LEVELS = 1.5  # greatest level by least
 # Of logarithms: what swings by more oscillates by itself, and exp of a mean logarithm is far below the mean.
 _SWING = 0.6
-NOTE = "The swing of a season grows with its level: this model learns logarithms of the states."
+_PART, _DECADE = 6, math.log(10.0)  # rows without a season whose swing is looked at; change of logarithms
+NOTE = "Swings grow with the level: this model learns logarithms of the states."
 
 
 def grow_with_level(dataset: Dataset) -> bool:
@@ -37,7 +38,17 @@ def grow_with_level(dataset: Dataset) -> bool:
     if any(np.nanmin(one.rows(0, len(one)), initial=np.inf) <= 0 for one in dataset.series):
         return False
     season = next(iter(seasons(dataset, 1)), 0)
-    return season >= _SHORTEST and all(_proportional(column, season) for column in longest_stretch(dataset))
+    columns = longest_stretch(dataset)
+    if season >= _SHORTEST and all(_proportional(column, season) for column in columns):
+        return True
+    return all(_over_a_decade(column) and _proportional(column, _PART) for column in columns)
+
+
+def _over_a_decade(values: Array) -> bool:
+    """Whether values grow or shrink steadily over a decade of size or more."""
+    parts = np.array_split(np.log(values), _FEWEST)
+    change = np.diff([float(part.mean()) for part in parts])
+    return bool((change > 0).all() or (change < 0).all()) and abs(change.sum()) > _DECADE
 
 
 def _proportional(values: Array, season: int) -> bool:
@@ -95,7 +106,10 @@ class Logarithms(States):
         self.least = np.nanmin([np.nanmin(one, axis=0) for one in rows], axis=0)
         if not (self.least > 0).all():
             raise InputError("a model that learns logarithms needs states above zero; fit the data anew")
-        logs = [replace(one, states=np.log(states)) for one, states in zip(given.series, rows, strict=True)]
+        logs = [
+            replace(one, states=np.log(states), measured=None if one.measured is None else np.log(one.measured))
+            for one, states in zip(given.series, rows, strict=True)
+        ]
         self.given, self.dataset = given, replace(given, series=tuple(logs))
         self.units = Preparer(given).prepare(None, 1).units
 

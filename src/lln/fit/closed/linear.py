@@ -360,13 +360,16 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
         naive: "mean" (no past state; the offset is the mean), "last" (the last state), "season" (the state one season
             before the next one), "change" (the last state plus the change of one season ago), "level" (exponential
             smoothing), "trend" (exponential smoothing with a damped trend), "smooth" (the smoothed state one season
-            before the next one, plus a part of what the last state differs from the one before it).
+            before the next one, plus a part of what the last state differs from the one before it), "curve" (the
+            curve through the last rows by least squares, plus a part of what the last state differs from it).
         season: in steps; "level" and a season smooth the difference to the season before.
         smoothing: of "season" and "change" the number of seasons that are averaged, (count,); of "season" also the part
             of the last state's difference to the season before that the next one keeps, (count, rho); of "level" the
             weight of the newest state and the number of seasons, (alpha,) or (alpha, count); of "trend" the weights of
             level and trend and the factor of the trend at each step, (alpha, beta, phi); of "smooth" the steps on both
-            sides that are averaged, that part and the number of seasons, (width, rho) or (width, rho, count).
+            sides that are averaged, that part and the number of seasons, (width, rho) or (width, rho, count); of
+            "curve" the number of rows, the harmonics of the season and the degree of the trend in it, and that part,
+            (rows, harmonics, degree, rho).
     """
     if naive == "mean":
         return np.zeros(1)
@@ -381,11 +384,16 @@ def lag_weights(naive: str, season: int = 0, smoothing: Sequence[float] = ()) ->
         return _trend(alpha, beta, phi)
     if naive == "smooth":
         return _smooth_season(season, int(smoothing[0]), smoothing[1], _count(smoothing[2:]))
+    if naive == "curve":
+        rows, harmonics, degree, rho = smoothing
+        return _curve(int(rows), season, int(harmonics), int(degree), rho)
     return np.ones(1)
 
 
 def lags_of(naive: str, season: int = 0, smoothing: Sequence[float] = ()) -> int:
     """How many past states a naive forecast looks at."""
+    if naive == "curve":
+        return int(smoothing[0])
     return len(lag_weights(naive, season, smoothing))
 
 
@@ -429,3 +437,18 @@ def _smooth_season(season: int, width: int, rho: float, count: int) -> Array:
         weights[place - width : place + width + 1] -= rho * part
     weights[0] += rho
     return weights
+
+
+def _curve(rows: int, season: int, harmonics: int, degree: int, rho: float) -> Array:
+    """The next value of the curve through the last rows, plus `rho` times the last state's difference to it."""
+    place = 1.0 - np.arange(rows + 1)  # the next row, then the last ones
+    columns = [(place / rows) ** power for power in range(degree + 1)]
+    for k in range(1, harmonics + 1):
+        columns.append(np.cos(2 * np.pi * k * place / season))
+        if 2 * k < season:
+            columns.append(np.sin(2 * np.pi * k * place / season))
+    design = np.stack(columns, axis=1)
+    values = design[:2] @ np.linalg.pinv(design[1:])
+    weights = values[0] - rho * values[1]
+    weights[0] += rho
+    return np.asarray(weights)

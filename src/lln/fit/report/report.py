@@ -204,6 +204,11 @@ class _Rolled:
         return cls(step, windows, fold, _rolled(step, windows))
 
     @property
+    def truth(self) -> Array:
+        """What was measured; where nothing was, the error is that of the step before."""
+        return with_errors_held(self.states, self.windows.truth)
+
+    @property
     def start(self) -> Array:
         return self.windows.start[:, -self.step.frame.history :]
 
@@ -212,6 +217,17 @@ class _Rolled:
 
     def change(self) -> Array:
         return change_along(self.windows.start, self.states, self.windows.scale)
+
+
+def with_errors_held(states: Array, truth: Array) -> Array:
+    """The truth (W, steps, n), where it is NaN such that the error of `states` is the one of the last step before."""
+    known = np.isfinite(truth)
+    if known.all():
+        return truth
+    steps = np.arange(truth.shape[1])[None, :, None]
+    last = np.maximum.accumulate(np.where(known, steps, 0), axis=1)
+    held = np.nan_to_num(np.take_along_axis(states - truth, last, axis=1))
+    return np.where(known, truth, states - held)
 
 
 def _intervals(
@@ -226,9 +242,10 @@ def _intervals(
     """
     last = held[-1]
     windows, fold, scale, history = last.windows, last.fold, last.windows.scale, last.step.frame.history
-    first = np.where(np.isfinite(last.states), last.states, windows.truth + scale)[:, 0] - windows.truth[:, 0]
+    truth = last.truth
+    first = np.where(np.isfinite(last.states), last.states, truth + scale)[:, 0] - truth[:, 0]
     kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
-    pairs, rows = [(one.states, one.windows.truth) for one in held], _rows([one.fold for one in held])
+    pairs, rows = [(one.states, one.truth) for one in held], _rows([one.fold for one in held])
     # Noise is in the starts too, which a spread from the errors of steps does not know.
     spread, change = None, None if fold.noisy else np.concatenate([one.change() for one in held])
     if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
@@ -243,10 +260,10 @@ def _intervals(
     if final is None or not trained.windows or not (fold.noisy or intervals.follow):
         return intervals, covered
     seen = _Rolled.of(final, load(dataset, trained, longest, scale), trained)
-    both = [(one.states, _rolled(final, one.windows), one.windows.truth) for one in held]
+    both = [(one.states, _rolled(final, one.windows), one.truth) for one in held]
     sizes = [intervals.spread(one.step, one.start, one.states, one.windows.inputs) for one in held]
     units = [scale if one is None else one for one in sizes]  # else the largest errors would decide
-    pairs.append((as_elsewhere(seen.states, seen.windows.truth, both, units), seen.windows.truth))
+    pairs.append((as_elsewhere(seen.states, seen.truth, both, units), seen.truth))
     spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
     rows = _rows([one.fold for one in (*held, seen)])
     change = None if change is None else np.concatenate([change, seen.change()])
@@ -331,7 +348,7 @@ def report_of(
         options = {name: config[name] for name in ("width", "depth", "basis", "optical_length")}
         each, correction_weight = first.readout.weight.numel(), 1.0
     part = closed.kind if closed is not None else "network" if correction_weight else "linear"
-    if part == "linear" and (candidate.is_naive or not frame.matrix.any()):
+    if part == "linear" and candidate.naive != "curve" and (candidate.is_naive or not frame.matrix.any()):
         part = _naive_part(candidate, drifts=bool(frame.offset.any()))
     report = FitReport(
         n=dataset.size,

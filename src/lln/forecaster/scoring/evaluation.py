@@ -520,6 +520,7 @@ def evaluate_model(
         CHOOSING: [~rows for rows in chose],
         TRAINING: [np.zeros_like(rows) for rows in trained],
     }.get(scored, [one | other for one, other in zip(trained, chose, strict=True)])
+    every = [rows | one.filled for rows, one in zip(every, dataset.series, strict=True)]
     report = model.report_
     skill = lead_skill(
         model.surrogate_, dataset, unmarked(every), steps=steps, count=windows, baselines=beside,

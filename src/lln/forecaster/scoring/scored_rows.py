@@ -76,11 +76,12 @@ def _thinned(found: list[Window], most: int | None) -> list[Window]:
 
 
 def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None) -> list[Window]:
-    """Unseen runs of rows without a gap, cut into windows; leftovers shorter than half the longest are dropped."""
+    """Unseen runs of measured rows, cut into windows; leftovers shorter than half the longest are dropped."""
     length = HORIZON if steps is None else check_int("steps", steps, 1)
     pieces: list[Window] = []
     for index, first, last in dataset.stretches(history + 1):
-        for begin, end in true_runs(~seen[index][first + history : last]) + first + history:
+        unseen = ~(seen[index] | dataset.series[index].filled)
+        for begin, end in true_runs(unseen[first + history : last]) + first + history:
             pieces += [Window(index, k, min(length, int(end) - k)) for k in range(int(begin), int(end), length)]
     longest = max((piece.steps for piece in pieces), default=0)
     least = longest / 2 if steps is None else length
