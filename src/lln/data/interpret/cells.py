@@ -1,0 +1,119 @@
+"""Text in the cells of a table as numbers and dates, in the notations that people use."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lln.core.errors import InputError
+
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+DAYS = ("%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")
+MONTH_NOTATIONS = ("%Y%m%d", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%b", "%Y %b", "%m/%Y", "%m.%Y")
+SLASHES = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")  # day and month can be mistaken for each other
+QUARTER = re.compile(r"\s*(\d{4})[-\s]?Q([1-4])\s*")
+LOOK = 20  # cells that are tried before a whole column is
+PARTS = ("year", "quarter", "month", "day")
+
+
+def grouped_numbers(column: Any) -> Any:
+    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers; None unless all are of one kind, and it is certain which.
+
+    1,234 alone may be either number, so some cell must have two marks.
+    """
+    import pandas as pd
+
+    cells = column.dropna().astype(str).str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
+    for group, point in ((",", "."), (".", ",")):
+        a, b = re.escape(group), re.escape(point)
+        certain = cells.str.contains(f"{a}.*[{a}{b}]").any() or not cells.str.contains(",").any()
+        if certain and cells.str.fullmatch(rf"[-+]?(\d+|\d{{1,3}}({a}\d{{3}})+)({b}\d+)?").all():
+            numbers = np.full(len(column), np.nan)
+            numbers[column.notna()] = cells.str.replace(group, "").str.replace(point, ".").astype(np.float64)
+            return None if np.isinf(numbers).any() else pd.Series(numbers, column.index)
+    return None
+
+
+def number(cell: Any) -> float:
+    """A cell as a number; NaN if it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
+    """Read text as dates in one notation; None unless every cell that is not empty is one.
+
+    Dates with a time zone become UTC.
+    """
+    texts = column[column.notna()].astype(str).str.strip()
+    few = texts.iloc[:LOOK]
+    if not len(few) or not few.str.contains(r"\d").all() or few.str.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?").all():
+        return None
+    if _parsed(few) is not None:
+        return _spread(column, _parsed(texts))
+    if few.str.fullmatch(QUARTER).all():
+        return _spread(column, _quarters(texts))
+    for notation in [*(day + clock for day in DAYS for clock in CLOCKS), *MONTH_NOTATIONS]:
+        if _parsed(few, notation) is not None:
+            return _spread(column, _parsed(texts, notation))
+    found = {}
+    for notation in [day + clock for day in SLASHES for clock in CLOCKS]:
+        values = None if _parsed(few, notation) is None else _parsed(texts, notation)
+        if values is not None and (np.diff(values) >= np.timedelta64(0, "s")).all():
+            found[values.tobytes()] = values
+    if len(found) > 1:
+        raise InputError(
+            f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
+            "them as 2024-01-31"
+        )
+    return _spread(column, next(iter(found.values()), None))
+
+
+def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetime64], list[str]] | None:
+    """Dates from columns of whole numbers called year and quarter, or year, month and perhaps day, and these columns.
+
+    `base` names the columns of `table` by plain lower-case name. None if there are no such columns.
+    """
+    used = [part for part in PARTS if part in base]
+    if used[:1] != ["year"] or used[1:] not in (["quarter"], ["month"], ["month", "day"], ["quarter", "month"]):
+        return None
+    limits = {"year": (1000, 2261), "quarter": (1, 4), "month": (1, 12), "day": (1, 31)}
+    numbers = {}
+    for part in used:
+        values = table[base[part]]
+        if getattr(values.dtype, "kind", "O") not in "iu" or not values.between(*limits[part]).all():
+            return None
+        numbers[part] = values.to_numpy().astype(np.int64)
+    month = numbers["month"] if "month" in numbers else 3 * numbers["quarter"] - 2
+    dates = ((numbers["year"] - 1970) * 12 + month - 1).astype("M8[M]").astype("M8[D]")
+    if "day" in numbers:
+        dates = dates + (numbers["day"] - 1)
+    return dates.astype("M8[ns]"), [base[part] for part in used]
+
+
+def _parsed(texts: Any, notation: str = "ISO8601") -> NDArray[np.datetime64] | None:
+    """Texts as dates in UTC; None unless all are in that notation."""
+    import pandas as pd
+
+    found = pd.to_datetime(texts, format=notation, utc=True, errors="coerce")
+    return None if found.isna().any() else np.asarray(found.dt.tz_localize(None), "M8[ns]")
+
+
+def _quarters(texts: Any) -> NDArray[np.datetime64] | None:
+    matches = [match for text in texts if (match := QUARTER.fullmatch(text)) is not None]
+    months = [(int(one[1]) - 1970) * 12 + 3 * int(one[2]) - 3 for one in matches]
+    return np.array(months).astype("M8[M]").astype("M8[ns]") if len(months) == len(texts) else None
+
+
+def _spread(column: Any, values: NDArray[np.datetime64] | None) -> NDArray[np.datetime64] | None:
+    """The dates in the rows of the column, NaT where a cell is empty."""
+    if values is None:
+        return None
+    whole = np.full(len(column), np.datetime64("NaT"), dtype="M8[ns]")
+    whole[column.notna().to_numpy()] = values
+    return whole
