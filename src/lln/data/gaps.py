@@ -105,6 +105,17 @@ class Filling:
         return cls(int(record["season"]), mean, parts)
 
 
+def rows_up_to(dataset: Dataset, index: int, row: int, history: int) -> Array:
+    """The last `history` rows up to `row`, (history, n), as they were known then: no gap is filled from later rows."""
+    one, first, filling = dataset.series[index], row + 1 - history, dataset.filling
+    given = np.asarray(one.rows(first, row + 1), dtype=np.float64)
+    if filling is None or one.measured is None or not one.filled[first : row + 1].any():
+        return given
+    begin = max(0, first - _SEASONS * filling.season)
+    known = filling.of_windows(one.measured[begin : row + 1])[first - begin :]
+    return np.where(np.isfinite(known), known, given)
+
+
 def _differences(values: Array, season: int, mean: float) -> tuple[Array, Array]:
     """What each value but the first and last differs from what is expected, and the mean of this for both neighbours.
 

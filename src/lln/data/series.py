@@ -259,15 +259,19 @@ class Dataset:
         return sum(b - a for _, a, b in self.pair_runs(history))
 
     def pair_runs(self, history: int = 1) -> list[tuple[int, int, int]]:
-        """Runs of present rows of usable pairs: (trajectory, first, last + 1); the state after each was measured."""
+        """Runs of present rows of usable pairs: (trajectory, first, last + 1).
+
+        They and the states after them were measured: what was filled in between them was made up from both.
+        """
         found = []
         for index, a, b in self.stretches(check_int("history", history, 1) + 1):
             first, last = a + history - 1, b - 1
             if self.series[index].measured is None:
                 found.append((index, first, last))
                 continue
-            known = ~self.series[index].filled[first + 1 : last + 1]
-            edges = np.flatnonzero(np.diff(known, prepend=False, append=False)) + first
+            known = ~self.series[index].filled
+            both = known[first:last] & known[first + 1 : last + 1]
+            edges = np.flatnonzero(np.diff(both, prepend=False, append=False)) + first
             found += [(index, int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
         return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ from lln import LensForecaster
 from lln.core.errors import InputError
 from lln.data.gaps import Filling
 from lln.data.read.formats import as_dataset
-from lln.fit.choice.holdout import RolloutErrors, folds, load
+from lln.fit.choice.holdout import Fold, RolloutErrors, folds, load, rolling
+from lln.fit.choice.representation import Logarithms
+from lln.forecaster.scoring.scored_rows import _cut, read_windows
 
 
 def monthly(rows=200, missing=0.1, seed=0):
@@ -55,9 +59,9 @@ def test_a_filled_value_is_neither_a_target_nor_the_truth():
     x[30], x[55] = np.nan, np.nan
     data = Filling.of(as_dataset(x, dt=1.0), 7)[0].of_dataset(as_dataset(x, dt=1.0))
     np.testing.assert_allclose(data.series[0].states[[30, 55], 0], [2, 6], atol=1e-9)
-    assert data.transitions(3) == 60 - 3 - 2
+    assert data.transitions(3) == 60 - 3 - 4  # what was filled in is not the present state of a pair, either
     fold = folds(data, 0.25, 3)[-1]
-    assert not {(0, 29), (0, 54)} & set(fold.windows)
+    assert not {(0, 29), (0, 30), (0, 54), (0, 55)} & set(fold.windows)
     truth = load(data, fold, 3, np.ones(1)).truth
     assert np.isnan(truth).any()
     wrong = np.where(np.isnan(truth), 1e6, truth)
@@ -74,3 +78,28 @@ def test_gaps_in_clean_data_stay():
     assert model.layout_.filling is None
     assert model.report_.part == "polynomial"
     assert model.report_.held_out_nmse < 1e-15
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_no_start_of_a_scored_rollout_knows_what_comes_after_it(logs):
+    rng = np.random.default_rng(0)
+    x = (np.exp if logs else np.asarray)(3 + 0.3 * np.sin(np.arange(120) * np.pi / 6) + 0.1 * rng.normal(size=120))
+    x[rng.choice(np.arange(2, 118), 20, replace=False)] = np.nan
+    given = as_dataset(x[:, None], dt=1.0)
+    filling = Filling.of(given, 12)[0]
+    later = np.where(np.arange(120) > 60, x + 1.0, x)
+
+    def starts(values):
+        """Those up to row 60, as the fit and the evaluation read them."""
+        data = filling.of_dataset(as_dataset(values[:, None], dt=1.0))
+        fold = Fold(((0, 0, 40),), ((0, 40, 120),), (), 1)
+        fold = rolling(data, fold, 15, 1, 1000)
+        fold = replace(fold, windows=tuple(one for one in fold.windows if one[1] <= 60))
+        read = Logarithms(data).dataset if logs else data
+        windows = [one for one in _cut(data, [np.arange(120) < 40], 15, 1) if one.first <= 61]
+        return load(read, fold, 15, np.ones(1)).start, read_windows(data, windows, 15)[0][:, :15]
+
+    for one, other in zip(starts(x), starts(later), strict=True):
+        assert len(one) > 5
+        assert np.isfinite(one).all()
+        np.testing.assert_array_equal(one, other)

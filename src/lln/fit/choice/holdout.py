@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.data.gaps import rows_up_to
 from lln.data.series import HORIZON, Dataset
 from lln.step.frame import Array, Frame
 from lln.step.step import AnyStep, DenseStep
@@ -379,11 +380,14 @@ def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) 
 
 
 def _before_measured(dataset: Dataset, windows: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The starts after which a measured row comes, by which the first step can be judged; all if there is none."""
+    """The measured starts after which a measured row comes; all if there is none.
+
+    A start that was filled in was made up from the row after it, which the first step is judged by.
+    """
     every = tuple(windows)
     if dataset.filling is None:
         return every
-    return tuple((i, row) for i, row in every if not dataset.series[i].filled[row + 1]) or every
+    return tuple((i, row) for i, row in every if not dataset.series[i].filled[row : row + 2].any()) or every
 
 
 def rows_before(dataset: Dataset, fold: Fold) -> int:
@@ -403,9 +407,8 @@ def load(dataset: Dataset, fold: Fold, history: int, scale: Array, steps: int | 
     steps = fold.steps if steps is None else min(steps, fold.steps)
     for index, row in fold.windows:
         one = dataset.series[index]
-        states = np.asarray(one.rows(row - history + 1, row + 1 + steps), dtype=np.float64)
-        start.append(states[:history])
-        later = states[history:] if one.measured is None else one.measured[row + 1 : row + 1 + steps]
+        start.append(rows_up_to(dataset, index, row, history))
+        later = one.rows(row + 1, row + 1 + steps) if one.measured is None else one.measured[row + 1 : row + 1 + steps]
         truth.append(np.asarray(later, dtype=np.float64))
         known = one.input_rows(row, row + steps)
         if known is not None:

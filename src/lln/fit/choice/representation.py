@@ -110,7 +110,8 @@ class Logarithms(States):
             replace(one, states=np.log(states), measured=None if one.measured is None else np.log(one.measured))
             for one, states in zip(given.series, rows, strict=True)
         ]
-        self.given, self.dataset = given, replace(given, series=tuple(logs))
+        filling = given.filling and replace(given.filling, mean=tuple(map(math.log, given.filling.mean)))
+        self.given, self.dataset = given, replace(given, series=tuple(logs), filling=filling)
         self.units = Preparer(given).prepare(None, 1).units
 
     def scale(self, learned: Array) -> Array:  # noqa: ARG002

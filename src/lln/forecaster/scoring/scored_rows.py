@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, check_int
+from lln.data.gaps import rows_up_to
 from lln.data.series import HORIZON, Dataset
 from lln.fit.choice.holdout import Fold, Part, rolling
 from lln.forecaster.layout import TrainingFingerprint
@@ -76,12 +77,17 @@ def _thinned(found: list[Window], most: int | None) -> list[Window]:
 
 
 def _cut(dataset: Dataset, seen: Sequence[Any], history: int, steps: int | None) -> list[Window]:
-    """Unseen runs of measured rows, cut into windows; leftovers shorter than half the longest are dropped."""
+    """Unseen runs of measured rows after a measured one, cut into windows.
+
+    Leftovers shorter than half the longest are dropped.
+    """
     length = HORIZON if steps is None else check_int("steps", steps, 1)
     pieces: list[Window] = []
     for index, first, last in dataset.stretches(history + 1):
-        unseen = ~(seen[index] | dataset.series[index].filled)
+        filled = dataset.series[index].filled
+        unseen = ~(seen[index] | filled)
         for begin, end in true_runs(unseen[first + history : last]) + first + history:
+            begin += filled[begin - 1]  # what was filled in was made up from the row after it
             pieces += [Window(index, k, min(length, int(end) - k)) for k in range(int(begin), int(end), length)]
     longest = max((piece.steps for piece in pieces), default=0)
     least = longest / 2 if steps is None else length
@@ -93,7 +99,8 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], history: int) -> t
     rows, inputs = [], []
     for index, first, steps in windows:
         series = dataset.series[index]
-        rows.append(np.asarray(series.rows(first - history, first + steps), dtype=np.float64))
+        given = rows_up_to(dataset, index, first - 1, history)
+        rows.append(np.concatenate([given, np.asarray(series.rows(first, first + steps), dtype=np.float64)]))
         known = series.input_rows(first - 1, first + steps - 1)
         if known is not None:
             inputs.append(np.asarray(known, dtype=np.float64))
