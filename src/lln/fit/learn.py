@@ -266,15 +266,26 @@ def learn(
         )
 
 
-def learn_with_gaps(dataset: Dataset, recipe: Recipe, **options: Any) -> tuple[Fit, Dataset]:
-    """The same, again with gaps filled in where noisy data has any; and the data that was learned from."""
-    fit = learn(dataset, recipe, **options)
-    filled = with_gaps_filled(dataset, fit.report)
+def learn_with_gaps(
+    dataset: Dataset, recipe: Recipe, *, checkpoint: Path | None = None, **options: Any
+) -> tuple[Fit, Dataset]:
+    """The same, again with gaps filled in where noisy data has any; and the data that was learned from.
+
+    The second fit has what is left of the time limit. It has no checkpoint: the first one would refuse it, and networks,
+    which take long, are rarely tried in noisy data.
+    """
+    limit = TimeLimit(recipe.time_limit)
+    fit = learn(dataset, recipe, checkpoint=checkpoint, **options)
+    filled, seconds = with_gaps_filled(dataset, fit.report), fit.report.seconds
     if filled is dataset:
         return fit, dataset
-    again = learn(filled, recipe, **options)
-    seconds = fit.report.seconds + again.report.seconds
-    return replace(again, report=replace(again.report, dataset=dataset.digest(), seconds=seconds)), filled
+    if not limit.allows(seconds, "filling in gaps"):
+        notes = (*fit.report.notes, *limit.notes())
+        return replace(fit, report=replace(fit.report, notes=notes)), dataset
+    rest = recipe if limit.seconds is None else replace(recipe, time_limit=limit.left())
+    again = learn(filled, rest, **options)
+    report = replace(again.report, dataset=dataset.digest(), seconds=seconds + again.report.seconds)
+    return replace(again, recipe=replace(again.recipe, time_limit=recipe.time_limit), report=report), filled
 
 
 def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool = False) -> bool | None:

@@ -12,8 +12,10 @@ from lln import LensForecaster
 from lln.core.errors import InputError
 from lln.data.gaps import Filling
 from lln.data.read.formats import as_dataset
+from lln.fit import learn, options
 from lln.fit.choice.holdout import Fold, RolloutErrors, folds, load, rolling
 from lln.fit.choice.representation import Logarithms
+from lln.fit.options import Phase, Recipe
 from lln.forecaster.scoring.scored_rows import _cut, read_windows
 
 
@@ -103,3 +105,43 @@ def test_no_start_of_a_scored_rollout_knows_what_comes_after_it(logs):
         assert len(one) > 5
         assert np.isfinite(one).all()
         np.testing.assert_array_equal(one, other)
+
+
+def test_both_fits_share_one_time_limit(monkeypatch):
+    x, given = as_dataset(monthly()[:120], dt=1.0), []
+    learned = learn.learn(x, Recipe(parts=("linear",)))
+
+    def fit(data, recipe, **_):
+        given.append(recipe.time_limit)
+        report = replace(learned.report, seconds=seconds)
+        return replace(learned, recipe=replace(learned.recipe, time_limit=recipe.time_limit), report=report)
+
+    monkeypatch.setattr(learn, "learn", fit)
+    seconds = 1.0
+    found, data = learn.learn_with_gaps(x, Recipe(time_limit=100.0))
+    assert data.filling is not None
+    assert given[0] == 100.0
+    assert given[1] < 100.0
+    assert found.recipe.time_limit == 100.0
+    seconds = 60.0
+    time = iter([0.0, 60.0, 60.0])
+    monkeypatch.setattr(options.time, "monotonic", lambda: next(time, 60.0))
+    found, data = learn.learn_with_gaps(x, Recipe(time_limit=100.0))
+    assert data is x
+    assert found.report.notes[-1] == "The time limit left out: filling in gaps."
+
+
+def test_a_fit_that_was_interrupted_after_gaps_were_filled_in_continues(tmp_path):
+    kept, said = tmp_path / "fit.checkpoint", []
+
+    def stop(event):
+        said.append(event)
+        if sum(one.phase is Phase.LINEAR and one.done == 1 for one in said) == 2:  # of the second fit
+            raise KeyboardInterrupt
+
+    x = monthly()[:120]
+    with pytest.raises(KeyboardInterrupt):
+        LensForecaster(parts=("linear",)).fit(x, dt=1.0, checkpoint=kept, progress=stop)
+    model = LensForecaster(parts=("linear",)).fit(x, dt=1.0, checkpoint=kept)
+    assert model.layout_.filling is not None
+    assert not kept.exists()
