@@ -289,8 +289,34 @@ def test_one_comma_may_be_either_mark_and_is_refused(tmp_path):
         csv(tmp_path, 'time,a\n0,"1,234"\n1,"2,345"\n')
 
 
-def test_a_file_with_the_newest_row_first_is_turned_round(tmp_path):
-    days = pd.bdate_range("2024-01-01", periods=30).strftime("%Y-%m-%d")
+def test_the_cell_that_is_no_number_beside_thousands_separators_is_named(tmp_path):
+    rows = "".join(f'{k},"{cell}",{k % 3}\n' for k, cell in enumerate(["1,234.5", "1,300", "oops", "1,400.5"]))
+    with pytest.raises(InputError, match=r"row 4, column 'a': 'oops' is not a number"):
+        csv(tmp_path, "time,a,b\n" + rows)
+
+
+def test_a_point_in_a_file_with_decimal_commas_is_a_separator_where_it_can_be_one(tmp_path):
+    found = csv(tmp_path, "time;a;b;c\n0;1,5;1.234;0.123\n1;2,25;999;1.234\n2;3,75;2.000;2.345\n")
+    np.testing.assert_array_equal(found.series[0].states[:, 1], [1234.0, 999.0, 2000.0])
+    np.testing.assert_array_equal(found.series[0].states[:, 2], [0.123, 1.234, 2.345])
+
+
+@pytest.mark.parametrize(
+    "cells", [["$5.10", "€6.20", "$7.00"], [1.234, "1.234,5", "2.345,6"], ["0,234.5", "0,300.5", "0,400.5"]]
+)
+def test_cells_of_several_kinds_are_no_column_of_numbers(cells):
+    with pytest.raises(InputError, match="is not a number"):
+        as_dataset(pd.DataFrame({"time": range(3), "a": cells}))
+
+
+def test_years_that_go_back_are_time(tmp_path):
+    with pytest.raises(InputError, match="time goes back from 2003 to 2002"):
+        csv(tmp_path, "year,a\n2003,1.5\n2002,2.5\n2001,0.5\n")
+
+
+@pytest.mark.parametrize("notation", ["%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y"])
+def test_a_file_with_the_newest_row_first_is_turned_round(tmp_path, notation):
+    days = pd.bdate_range("2024-01-01", periods=30).strftime(notation)
     text = "".join(f"{day},{value!r}\n" for day, value in zip(days, A.tolist(), strict=True))
     found = csv(tmp_path, "date,close\n" + "".join(reversed(text.splitlines(keepends=True))))
     np.testing.assert_array_equal(found.series[0].states[:, 0], A)

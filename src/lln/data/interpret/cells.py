@@ -19,22 +19,29 @@ LOOK = 20  # cells that are tried before a whole column is
 PARTS = ("year", "quarter", "month", "day")
 
 
-def grouped_numbers(column: Any) -> Any:
-    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers; None unless all are of one kind, and it is certain which.
+def grouped_numbers(column: Any, point: str = "") -> Any:
+    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers, NaN where a cell is none in the notation of most.
 
-    1,234 alone may be either number, so some cell must have two marks.
+    None where it is not certain which mark is which: 1,234 alone may be either number, so some cell must have two
+    marks, unless `point` is known to be the decimal mark. Amounts in several currencies are no numbers of one kind.
     """
-    import pandas as pd
-
-    cells = column.dropna().astype(str).str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
-    for group, point in ((",", "."), (".", ",")):
-        a, b = re.escape(group), re.escape(point)
-        certain = cells.str.contains(f"{a}.*[{a}{b}]").any() or not cells.str.contains(",").any()
-        if certain and cells.str.fullmatch(rf"[-+]?(\d+|\d{{1,3}}({a}\d{{3}})+)({b}\d+)?").all():
-            numbers = np.full(len(column), np.nan)
-            numbers[column.notna()] = cells.str.replace(group, "").str.replace(point, ".").astype(np.float64)
-            return None if np.isinf(numbers).any() else pd.Series(numbers, column.index)
-    return None
+    given, best = column.dropna(), None
+    cells = given.astype(str).str.strip()
+    if cells.str.extract(r"^[-+]?([$€£])")[0].nunique() > 1:
+        return None
+    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
+    for group, mark in sorted(((",", "."), (".", ",")), key=lambda both: both[1] != point):
+        a, b = re.escape(group), re.escape(mark)
+        fits = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
+        if mark == ",":  # numbers that are no text have a point
+            fits &= given.map(lambda cell: not isinstance(cell, float))
+        two = cells[fits].str.contains(f"{a}.*[{a}{b}]").any()
+        if two or mark == point or not (point or cells.str.contains(",").any()):
+            texts = cells[fits].str.replace(group, "").str.replace(mark, ".")
+            numbers = texts.astype(np.float64).reindex(column.index)
+            if best is None or numbers.isna().sum() < best.isna().sum():
+                best = numbers
+    return None if best is None or np.isinf(best).any() else best
 
 
 def number(cell: Any) -> float:
@@ -61,11 +68,10 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
     for notation in [*(day + clock for day in DAYS for clock in CLOCKS), *MONTH_NOTATIONS]:
         if _parsed(few, notation) is not None:
             return _spread(column, _parsed(texts, notation))
-    found = {}
-    for notation in [day + clock for day in SLASHES for clock in CLOCKS]:
-        values = None if _parsed(few, notation) is None else _parsed(texts, notation)
-        if values is not None and (np.diff(values) >= np.timedelta64(0, "s")).all():
-            found[values.tobytes()] = values
+    tried = [day + clock for day in SLASHES for clock in CLOCKS if _parsed(few, day + clock) is not None]
+    every = [values for notation in tried if (values := _parsed(texts, notation)) is not None]
+    rising = {values.tobytes(): values for values in every if _never_back(values)}
+    found = rising or {values.tobytes(): values for values in every if _never_back(values[::-1])}
     if len(found) > 1:
         raise InputError(
             f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
@@ -94,6 +100,10 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
     if "day" in numbers:
         dates = dates + (numbers["day"] - 1)
     return dates.astype("M8[ns]"), [base[part] for part in used]
+
+
+def _never_back(dates: NDArray[np.datetime64]) -> bool:
+    return bool((np.diff(dates) >= np.timedelta64(0, "s")).all())
 
 
 def _parsed(texts: Any, notation: str = "ISO8601") -> NDArray[np.datetime64] | None:

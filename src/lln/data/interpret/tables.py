@@ -223,7 +223,7 @@ class _Columns:
 
     def __init__(self, given: Indexed, table: ReadTable, notes: tuple[str, ...]) -> None:
         self.table, self.choices, self.index = given.table, given.choices, given.clock
-        self.source, self.headed, self.first_row = table.source, table.headed, table.first_row
+        self.source, self.headed, self.first_row, self.point = table.source, table.headed, table.first_row, table.point
         self.notes, self.last_notes = [*notes, *given.notes], table.notes
         self.zone = ""
         self.columns = [str(name) for name in self.table.columns]
@@ -334,8 +334,10 @@ class _Columns:
         years = [name for name in free if self.headed and base(name) == "year" and len(free) > 1]
         for name in years:
             values = self.table[name].to_numpy()
-            if values.dtype.kind in "iu" and len(values) > 1 and (np.diff(values.astype(np.int64)) > 0).all():
-                self.notes.append(f"{self.source}: column {name!r} only increases and is taken as time")
+            steps = np.diff(values.astype(np.int64)) if values.dtype.kind in "iu" else np.zeros(0)
+            if len(steps) and ((steps > 0).all() or (steps < 0).all()):
+                way = "in" if steps[0] > 0 else "de"
+                self.notes.append(f"{self.source}: column {name!r} only {way}creases and is taken as time")
                 return [name]
         return []
 
@@ -484,10 +486,10 @@ class _Columns:
             numbers = column.map(number)
         if getattr(numbers.dtype, "kind", "f") == "c":
             raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")
-        bad = numbers.isna().to_numpy() & column.notna().to_numpy()
-        if bad.any() and (grouped := grouped_numbers(column)) is not None:
-            return grouped, np.zeros(0, dtype=np.intp)
-        return numbers.astype(np.float64), np.flatnonzero(bad)
+        grouped = grouped_numbers(column, self.point) if self.point or (numbers.isna() & column.notna()).any() else None
+        if grouped is not None and grouped.isna().sum() <= numbers.isna().sum():
+            numbers = grouped
+        return numbers.astype(np.float64), np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
 
     def _place(self, name: str, row: Any) -> str:
         """Where a cell is and what it holds, for a message."""

@@ -71,7 +71,8 @@ def read_csv(path: Path) -> ReadTable:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     frame, counted = _named(frame, notation, path)
     notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
-    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes)
+    point = "," if notation.decimal == "," else ""
+    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes, point)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:

@@ -79,6 +79,7 @@ class ReadTable:
     first_row: int = 0  #: number of the first row in messages
     row_numbers: str | None = None  #: name of a column that only counts the rows
     notes: tuple[str, ...] = ()  #: sentences for the user
+    point: str = ""  #: decimal mark of numbers in text; empty where it is not known
 
 
 def held(arrays: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
