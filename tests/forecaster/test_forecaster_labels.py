@@ -144,6 +144,12 @@ def test_tables():
         fitted(2).rollout(table, 3)
 
 
+def test_a_table_with_the_newest_row_first_is_turned_round():
+    table = pd.DataFrame(lorenz()[:2], columns=LABELS).assign(time=pd.to_datetime(["2024-01-01", "2024-01-02"]))
+    run, other = (fitted(2).rollout(one, 3).states for one in (table, table.iloc[::-1]))
+    pd.testing.assert_frame_equal(run, other)
+
+
 def test_rows_of_a_table_start_at_their_own_times():
     table = pd.DataFrame(lorenz()[:30], columns=LABELS).assign(time=0.01 * np.arange(30))
     chosen = table.iloc[[0, 10, 20]]

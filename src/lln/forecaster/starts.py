@@ -202,6 +202,8 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     times = None if given is None else _clock(given.to_numpy(), layout.time_name)
     zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
     if len(table) == history:
+        if times is not None and history > 1 and (times[1:] < times[:-1]).all():  # the newest row first, as in files
+            values, times = values[::-1], times[::-1]
         return Start(values, "table", None if times is None else times[-1], zone=zone)
     return Start(values[:, None, :], "table", times, zone=zone)
 
