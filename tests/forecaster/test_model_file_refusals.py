@@ -164,6 +164,20 @@ def test_a_tensor_that_is_not_there(tmp_path, content, change):
     refuse(tmp_path, joined(outer, body), "not a whole model file")
 
 
+@pytest.mark.parametrize(
+    "filling",
+    [
+        {"season": -3, "mean": [0.0] * 3, "parts": [1.0] * 3},
+        {"season": 3, "mean": [0.0], "parts": [1.0]},
+        {"season": 3, "mean": [0.0] * 3, "parts": [1.0]},
+        {"season": 3, "mean": [float("nan")] * 3, "parts": [1.0] * 3},
+        [1, 2],
+    ],
+)
+def test_gaps_filled_in_as_no_fit_does(tmp_path, content, filling):
+    refuse(tmp_path, changed(content, lambda h: h["data"].update(filling=filling)), "do not fit together")
+
+
 def test_a_frame_of_nan(tmp_path, content):
     outer, body = split(content)
     first, last = outer["frame.scale"]["data_offsets"]

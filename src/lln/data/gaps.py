@@ -101,8 +101,10 @@ class Filling:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Filling:
         """The filling that `record` wrote down."""
-        mean, parts = (tuple(map(float, record[name])) for name in ("mean", "parts"))
-        return cls(int(record["season"]), mean, parts)
+        season, mean, parts = int(record["season"]), *(tuple(map(float, record[name])) for name in ("mean", "parts"))
+        if season < 0 or len(mean) != len(parts) or not np.isfinite([*mean, *parts]).all():
+            raise ValueError(f"gaps filled in with a season of {season}, {len(mean)} means and {len(parts)} parts")
+        return cls(season, mean, parts)
 
 
 def rows_up_to(dataset: Dataset, index: int, row: int, history: int) -> Array:

@@ -169,6 +169,8 @@ def _forecaster(header: dict[str, Any], tensors: Tensors, device: torch.device) 
     layout = Layout.from_record(header["data"])
     if layout.space and layout.size != len(layout.channels) * math.prod(layout.space):
         raise ValueError(f"{layout.size} coordinates do not fill a grid of {layout.space}")
+    if layout.filling is not None and len(layout.filling.mean) != layout.size:
+        raise ValueError(f"gaps filled in for {len(layout.filling.mean)} coordinates of {layout.size}")
     surrogate = step_of(header, tensors, device)
     report = FitReport.from_record(header["report"])
     sizes = (surrogate.frame.size, surrogate.frame.inputs)
