@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, rolling
@@ -23,7 +24,6 @@ _HELD_OUT = 400  # rows whose one-step errors bound the noise
 # Differences of a smooth signal keep falling with their order; those of noise, rightly scaled, stay.
 _PLATEAU = 0.7
 _NOTICEABLE = 0.05
-_NORMAL = 1.4826  # standard deviation of a normal distribution against the median of its absolute values
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ def unexplained(dataset: Dataset, fold: Fold, steps: Sequence[DenseStep]) -> flo
     return float(np.median(least[varies] / change[varies])) if varies.any() else 0.0
 
 
-def typical(errors: Array) -> Array:
-    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by their median: a few jumps do not count.
+def typical(errors: Array, part: float = 0.5) -> Array:
+    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by a quantile: a few jumps do not count.
 
     NaN is left out.
     """
-    return np.asarray(_NORMAL * np.nanmedian(np.abs(errors), axis=0))
+    return np.asarray(np.nanquantile(np.abs(errors), part, axis=0) / ndtri((1.0 + part) / 2))
 
 
-def typical_square(errors: Array) -> float:
+def typical_square(errors: Array, part: float = 0.5) -> float:
     """Geometric mean over coordinates of the square of `typical`."""
-    return float(np.exp(np.mean(2.0 * np.log(np.maximum(typical(errors), 1e-150)))))
+    return float(np.exp(np.mean(2.0 * np.log(np.maximum(typical(errors, part), 1e-150)))))
 
 
 SHORT = (1, 2, 3)
