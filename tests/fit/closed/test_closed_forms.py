@@ -102,6 +102,16 @@ def test_a_law_is_still_learned_if_the_errors_of_most_rows_fall(jumps, rest, lea
     assert forms.learns_with_more_rows() == learns
 
 
+def test_a_law_is_not_still_learned_if_the_errors_of_rows_that_repeat_alone_fall(monkeypatch):
+    forms = ScaleMatters()
+    forms._best, forms.fold = ClosedChoice("lens", 1, 0.0), SimpleNamespace(train=())
+    errors = np.random.default_rng(0).standard_normal((500, 1))
+    better = errors * np.where(np.arange(500) < 350, 0.1, 1.0)[:, None]  # nights
+    monkeypatch.setattr(forms, "_data", lambda *_: SimpleNamespace(features=errors))
+    monkeypatch.setattr(forms, "_residuals", lambda _, rows=0: [errors if rows is None else better])
+    assert not forms.learns_with_more_rows()
+
+
 @pytest.mark.parametrize("noisy", [False, True])
 def test_histories_of_noisy_rows_are_told_apart_by_past_states_not_by_differences(noisy, monkeypatch):
     forms, stages = ScaleMatters(), []

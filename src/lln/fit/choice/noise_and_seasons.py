@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, load, rolling
@@ -23,7 +24,6 @@ _HELD_OUT = 400  # rows whose one-step errors bound the noise
 # Differences of a smooth signal keep falling with their order; those of noise, rightly scaled, stay.
 _PLATEAU = 0.7
 _NOTICEABLE = 0.05
-_NORMAL = 1.4826  # standard deviation of a normal distribution against the median of its absolute values
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ def unexplained(dataset: Dataset, fold: Fold, steps: Sequence[DenseStep]) -> flo
     return float(np.median(least[varies] / change[varies])) if varies.any() else 0.0
 
 
-def typical(errors: Array) -> Array:
-    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by their median: a few jumps do not count.
+def typical(errors: Array, part: float = 0.5) -> Array:
+    """Standard deviation of normal errors (rows, n) by coordinate, (n,), by a quantile: a few jumps do not count.
 
     NaN is left out.
     """
-    return np.asarray(_NORMAL * np.nanmedian(np.abs(errors), axis=0))
+    return np.asarray(np.nanquantile(np.abs(errors), part, axis=0) / ndtri((1.0 + part) / 2))
 
 
-def typical_square(errors: Array) -> float:
+def typical_square(errors: Array, part: float = 0.5) -> float:
     """Geometric mean over coordinates of the square of `typical`."""
-    return float(np.exp(np.mean(2.0 * np.log(np.maximum(typical(errors), 1e-150)))))
+    return float(np.exp(np.mean(2.0 * np.log(np.maximum(typical(errors, part), 1e-150)))))
 
 
 SHORT = (1, 2, 3)
@@ -130,6 +130,7 @@ NONLINEAR = (1, 2, 3, 5, 8, 12, 18)
 _MOST_FEATURES = 420
 _OPERATIONS = 1.2e9  # of one decomposition
 _ROWS_PER_FEATURE = 4
+_SEVERAL = 3  # trajectories, of which whole ones are held out
 _LARGE = 200_000  # pairs: every pass counts
 _REPEATS = 0.3  # autocorrelation at a season
 _MULTIPLE = 0.95  # of the strongest autocorrelation: a season within this of its multiple counts as it
@@ -143,6 +144,7 @@ _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
 _MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
 _KEPT_PHASE = 0.6  # part of what a half's own waves explain that those of the other half explain
 _WAVES, _WIDE_SLACK = 2, 12  # of a season that noise hides: waves; lag against the distance of neighbours
+_VERY_WIDE_SLACK, _SURE_OF_WAVES = 5, 6.0  # the same of few seasons; twice the log-likelihood they must gain
 _SURE_OF_SEASONS = 3.0  # standard errors by which a season of seasons stands out, or it comes after the season
 _PART = 0.6  # the same for a season within a season
 _COLUMNS = 8  # that are looked at
@@ -152,7 +154,12 @@ _SMOOTHED, _STRONG, _LONGEST_PART = 1 / 60, 0.5, 0.4  # part of the rows; autoco
 
 def linear_histories(dataset: Dataset) -> tuple[int, ...]:
     """Numbers of states that a linear map may look at, from few to many."""
-    longest = max((last - first for _, first, last in dataset.stretches(1)), default=1)
+    lengths: dict[int, int] = {}
+    for index, first, last in dataset.stretches(1):
+        lengths[index] = max(last - first, lengths.get(index, 0))
+    longest = max(lengths.values(), default=1)
+    # Whole trajectories are held out where there are several, and each has rollouts that start late in it.
+    most = max(longest // 6, sorted(lengths.values())[len(lengths) // 2] // 3 if len(lengths) >= _SEVERAL else 0)
     tried = [*SHORT, *LONGER]
     if not dataset.lazy and dataset.rows <= _LARGE:
         for season in seasons(dataset):
@@ -163,7 +170,7 @@ def linear_histories(dataset: Dataset) -> tuple[int, ...]:
         short = history <= SHORT[-1] and pairs > 2 * features and 2 * (history + 2) <= longest  # see `folds`
         fits = pairs >= _ROWS_PER_FEATURE * features or (history > LONGER[0] and pairs >= 2 * features + 40)
         cheap = features <= _MOST_FEATURES and pairs * float(features) ** 2 <= _OPERATIONS
-        if history > 1 and (short or (fits and cheap and history <= longest // 6)):
+        if history > 1 and (short or (fits and cheap and history <= most)):
             kept.append(history)
     return tuple(kept[:4] if dataset.lazy or dataset.rows > _LARGE else kept)
 
@@ -293,7 +300,7 @@ def _refined(column: Array, lag: int) -> int:
     near = np.arange(max(2, lag - slack), lag + slack + 1)
     count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))
     if count < 2:
-        return lag
+        return _by_waves_of_all_rows(column, lag) if lag <= SLOW else lag
     return int(near[np.argmax(whole[np.outer(near, np.arange(1, count + 1))].mean(axis=1))])
 
 
@@ -301,6 +308,14 @@ def _by_waves(column: Array, lag: int) -> int:
     """The season about `lag` whose first waves and a line fit best: means of several states do not show it exactly."""
     slack = lag // _WIDE_SLACK
     return min(range(lag - slack, lag + slack + 1), key=lambda one: _beside_waves(column, one))
+
+
+def _by_waves_of_all_rows(column: Array, lag: int) -> int:
+    """The season near `lag` whose waves fit clearly better, or `lag`: few seasons have a wide maximum, moved by noise."""
+    slack = max(1, lag // _VERY_WIDE_SLACK)
+    best = min(range(max(2, lag - slack), lag + slack + 1), key=lambda one: _beside_waves(column, one))
+    rest, least = (max(_beside_waves(column, one), 1e-300) for one in (lag, best))
+    return best if len(column) * math.log(rest / least) > _SURE_OF_WAVES else lag
 
 
 def keeps_its_phase(dataset: Dataset, season: int) -> bool:

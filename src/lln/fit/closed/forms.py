@@ -52,6 +52,7 @@ _NOISY_MARGIN = 0.05  # the same for what counts as a drift where the data looks
 _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
 _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
+_FALLING = (0.5, 0.9)  # quantiles of the absolute errors that fall by so much
 _TELLING = 400  # rows below which that ratio tells nothing
 _NOISE_LEFT = 1e-4  # of the squared change of one step: with noise, a larger error is taken for noise
 _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps by this factor rule a setting out
@@ -207,14 +208,18 @@ class ClosedForms:
         """Whether the typical one-step error still falls as rows are added; None where rows are too few to tell.
 
         Coarsely sampled data looks noisy to differences, but a law that is not yet learned is learned better from four
-        times as many rows. Where the error stays, what is left cannot be foreseen.
+        times as many rows. Where the error stays, what is left cannot be foreseen. Rows that nearly repeat, such as
+        zeros at night, are soon learned: all but the largest errors must fall too.
         """
         rows = 0 if self._best is None else len(self._data(self.fold.train, self._best.history).features)
         if self._best is None or rows < _TELLING:
             return None
-        few = self._residuals(self._best, _SCREENING_ROWS // 4 if rows >= _SCREENING_ROWS else None)
-        whole = self._residuals(self._best)
-        return min(map(typical_square, whole)) < _LEARNS * min(map(typical_square, few))
+        few = list(self._residuals(self._best, _SCREENING_ROWS // 4 if rows >= _SCREENING_ROWS else None))
+        whole = list(self._residuals(self._best))
+        return all(
+            min(typical_square(one, part) for one in whole) < _LEARNS * min(typical_square(one, part) for one in few)
+            for part in _FALLING
+        )
 
     def step(self, choice: ClosedChoice, parts: tuple[Part, ...] | None, *, draws: int = 1) -> DenseStep:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
