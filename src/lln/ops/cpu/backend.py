@@ -280,7 +280,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
     from lln.ops.cpu.step_kernel import StepShape
     from lln.ops.cpu.step_parts import LensShape
 
-    grids = [_grid(block) for block in program.lenses]
+    grids = [lens_grid(block) for block in program.lenses]
     lenses = tuple(
         LensShape(Shape.of(grid), block.precision, block.angle_weight is not None)
         for grid, block in zip(grids, program.lenses, strict=True)
@@ -324,7 +324,8 @@ def _function(shape: StepShape) -> Any:
     return compiled(module, "lln_step", shape.target, len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
 
 
-def _grid(block: LensBlock) -> Grid:
+def lens_grid(block: LensBlock) -> Grid:
+    """The grid of a block's control points."""
     grid = even_grid(block.centers, block.sigma, block.precision)
     if isinstance(grid, str):
         raise TypeError(grid)  # `serves` has said so before
@@ -527,4 +528,5 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
 
 
 def padded_size(size: int, multiple: int) -> int:
+    """The next multiple of `multiple` from `size` on."""
     return size + -size % multiple

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.ops.cpu.backend import MOST_BASIS, THREAD_WORK, Array, forced_level, padded_size, run, unavailable
+from lln.ops.cpu.backend import (
+    MOST_BASIS,
+    THREAD_WORK,
+    Array,
+    forced_level,
+    lens_grid,
+    lens_rows,
+    padded_size,
+    run,
+    unavailable,
+)
 from lln.ops.grid import Grid, even_grid
 
 if TYPE_CHECKING:
@@ -119,7 +129,6 @@ def serves(blocks: Sequence[LensBlock]) -> bool:
 
 
 def _pack(block: LensBlock, layout: Layout) -> _Packed:
-    from lln.ops.cpu.backend import lens_rows
     from lln.ops.cpu.field_kernel import FieldShape, function
     from lln.ops.cpu.kernels import Shape, constants
     from lln.ops.cpu.simd import target
