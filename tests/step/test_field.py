@@ -9,6 +9,8 @@ from lln.core.errors import InputError
 from lln.fit.fields.closed import PatchRegression
 from lln.models import FieldLensNetwork
 from lln.models.convolution import convolve, sides
+from lln.ops.cpu.fields import FieldRun
+from lln.step import field
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free, held
 
@@ -235,3 +237,86 @@ def test_static_fields_reach_the_networks():
     assert not np.allclose(with_field.rollout(window, 1), other.rollout(window, 1))
     with pytest.raises(InputError, match="static fields rolls out on the grid of training alone"):
         with_field.rollout(start(built, space=(16,)), 1, space=(16,))
+
+
+def by_calls(step, window, steps, inputs=None):
+    """A rollout by `advance`, one state after the other."""
+    past = torch.from_numpy(window)
+    states = []
+    with torch.no_grad():
+        for k in range(steps):
+            after = step.advance(past, None if inputs is None else torch.from_numpy(inputs[..., k, :]))
+            past = torch.cat((past[..., 1:, :], after.unsqueeze(-2)), dim=-2)
+            states.append(after)
+    return torch.stack(states, dim=-2).numpy()
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Every use of the kernel of field networks in a rollout."""
+    made = []
+    monkeypatch.setattr(field, "FieldRun", lambda *given: made.append(FieldRun(*given)) or made[-1])
+    return made
+
+
+ROLLOUTS = {
+    "ring": {},
+    "channels, past and inputs": {"channels": 2, "history": 3, "inputs": 2},
+    "plane": {"space": (5, 7), "boundary": ["periodic", ("dirichlet", "neumann")], "channels": 2},
+    "bounds": {"low": np.full(1, -0.5), "high": np.full(1, 0.5)},
+    "flux": {"space": (6, 5), "boundary": "neumann", "conserve": "flux"},
+    "static": {"static": np.random.default_rng(3).normal(size=(12, 2))},
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ROLLOUTS)
+def test_a_rollout_runs_the_kernel_and_gives_what_single_steps_give(name, dtype, runs):
+    built = frame(**{"gain": np.full(ROLLOUTS[name].get("channels", 1), 0.5), **ROLLOUTS[name]})
+    static = 0 if built.static is None else built.static.shape[-1]
+    step = FieldStep(built, [network.to(dtype) for network in networks(built, static=static)])
+    inputs = np.random.default_rng(2).normal(size=(3, 5, built.inputs)) if built.inputs else None
+    window = start(built, 3)
+    found, wanted = step.rollout(window, 5, inputs), by_calls(step, window, 5, inputs)
+    assert len(runs) == 1
+    # Sums of at most 40 terms of size 1, and five steps that let errors grow to less than 2^5 times their size.
+    assert np.abs(found - wanted).max() < 5 * 40 * 2**5 * torch.finfo(dtype).eps
+    one = None if inputs is None else inputs[0]
+    assert np.abs(step.rollout(window[0], 5, one) - wanted[0]).max() < 5 * 40 * 2**5 * torch.finfo(dtype).eps
+
+
+def test_starts_diverge_at_the_step_where_single_steps_diverge(runs):
+    built = frame(matrix=np.array([[0.0, 1e30, 0.0]]), gain=np.ones(1))
+    step = FieldStep(built, networks(built))
+    window = start(built, 3) * np.array([1.0, 1e-60, 1e100])[:, None, None]
+    found, wanted = step.rollout(window, 20), by_calls(step, window, 20)
+    assert runs
+    assert np.array_equal(np.isfinite(found).all(axis=-1), np.isfinite(wanted).all(axis=-1))
+    assert np.unique(np.isfinite(found).all(axis=-1).sum(axis=-1)).size == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "reference"])
+def test_another_backend_does_without_the_kernel(backend, runs):
+    built = frame()
+    step = FieldStep(built, networks(built))
+    window = start(built, 2)
+    wanted = step.rollout(window, 3)
+    for member in step.members:
+        member.backend = backend
+    assert np.allclose(step.rollout(window, 3), wanted, rtol=0, atol=1e-5)
+    assert len(runs) == 1
+
+
+def test_a_grid_between_whole_ratios_does_without_the_kernel(runs):
+    step = surrogate()
+    assert np.isfinite(step.rollout(start(step.frame, 2, space=(18,)), 3, space=(18,))).all()
+    assert not runs
+
+
+def test_many_starts_go_in_groups(runs, monkeypatch):
+    step = surrogate()
+    window = start(step.frame, 7)
+    whole = step.rollout(window, 3)
+    monkeypatch.setattr(field, "_GROUP", 3 * 12)
+    assert np.array_equal(step.rollout(window, 3), whole)
+    assert [run.batch for run in runs] == [7, 3, 3, 1]

@@ -76,7 +76,7 @@ def convolve(
     """
     # Matrix products run best on a GPU, and there many networks at once; on a CPU oneDNN's convolutions, which know
     # float32 alone and are made for many channels.
-    dilation = _dilation(ratio, len(kernel))
+    dilation = whole_steps(ratio, len(kernel))
     if dilation is not None and x.device.type == "cpu" and len(kernel) <= 3:
         convolved = _products if x.dtype == torch.float64 or len(weight) <= _FEW else _native
         return convolved(x, weight, bias, kernel, boundary, dilation)
@@ -155,7 +155,7 @@ def padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequen
     return x
 
 
-def _dilation(ratio: Sequence[float] | None, rank: int) -> list[int] | None:
+def whole_steps(ratio: Sequence[float] | None, rank: int) -> list[int] | None:
     """Whole steps of the kernel along each axis; None where a step is no whole number of points."""
     if ratio is None:
         return [1] * rank
@@ -166,7 +166,7 @@ def _dilation(ratio: Sequence[float] | None, rank: int) -> list[int] | None:
 
 
 def _patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides, ratio: Sequence[float] | None) -> Tensor:
-    dilation = _dilation(ratio, len(kernel))
+    dilation = whole_steps(ratio, len(kernel))
     if dilation is None:
         return _sampled_patches(x, kernel, boundary, ratio or ())
     return _whole_patches(x, kernel, boundary, dilation)

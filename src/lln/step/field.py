@@ -7,7 +7,7 @@ Flat states (..., n) run through the channels, and within a channel through spac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.models.convolution import convolve
+from lln.models.convolution import convolve, whole_steps
 from lln.models.field import FieldEnsemble, FieldLensNetwork
+from lln.ops import LensBlock
+from lln.ops.cpu.fields import FieldRun, Layout, serves
 from lln.step.field_frame import FieldFrame, as_fields, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
-from lln.step.repeat import roll
-from lln.step.step import Step, network_record, read_members
+from lln.step.repeat import Advances, roll
+from lln.step.step import Step, lens_block, network_record, read_members
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
+_PRECISIONS = ("torch.float32", "torch.float64")  # that the kernel has
 _GROUP = 8192  # points of all starts that a CPU rolls out together: their rays stay in its caches
 
 
@@ -129,15 +132,35 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         return super(FieldStep, self.on(space)).rollout(window, steps, inputs)
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
-        """The states (..., steps, n); on a GPU and for small batches all members go through in one pass."""
-        points = math.prod(window.shape[:-2]) * math.prod(self.space)
-        if self.corrected and len(self.networks) > 1 and (window.is_cuda or points <= _FEW_POINTS):
-            return roll(_Stacked(self), window, steps, inputs)
         size = max(1, _GROUP // math.prod(self.space))
         if window.is_cuda or window.ndim != 3 or len(window) <= size:
-            return roll(self, window, steps, inputs)
+            return roll(self._repeated(window), window, steps, inputs)
         groups = [slice(first, first + size) for first in range(0, len(window), size)]
-        return torch.cat([roll(self, window[k], steps, None if inputs is None else inputs[k]) for k in groups])
+        parts = [(window[k], None if inputs is None else inputs[k]) for k in groups]
+        return torch.cat([roll(self._repeated(part), part, steps, known) for part, known in parts])
+
+    def _repeated(self, window: Tensor) -> Advances:
+        """What a rollout of these windows repeats: the step with a faster way through its networks where there is one.
+
+        On a CPU that is a kernel; on a GPU, and for few points without the kernel, all members go through in one pass.
+        """
+        batch = math.prod(window.shape[:-2])
+        if not (self.corrected and batch):
+            return self
+        if (layout := self._layout()) is not None:
+            return _Rolled(self, _fused(self, layout, batch))
+        few = window.is_cuda or batch * math.prod(self.space) <= _FEW_POINTS
+        return _Rolled(self, _stacked(self)) if few and len(self.networks) > 1 else self
+
+    def _layout(self) -> Layout | None:
+        """Of the grid for the kernel of field networks; None where it does not serve."""
+        first, steps = self.members[0], whole_steps(self.ratio, len(self.space))
+        known = self.device.type == "cpu" and all(type(member) is FieldLensNetwork for member in self.members)
+        if not known or steps is None or first.backend not in ("auto", "cpu") or str(self.dtype) not in _PRECISIONS:
+            return None
+        if not serves(_blocks(first)):
+            return None
+        return Layout.of(self.space, first.kernel, steps, first.boundary)
 
     def extent(self, spacing: Sequence[float]) -> tuple[float, ...]:
         """Physical width of a kernel along each axis: the widest of the linear part's and the networks'."""
@@ -172,16 +195,46 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         return self.channel_scale * (change if self.free else held(change, frame.boundary))
 
 
-class _Stacked:
-    """The step with its members stacked, for rollouts."""
+class _Rolled:
+    """The step with another way through its networks, for rollouts."""
 
-    def __init__(self, step: FieldStep) -> None:
-        self.step, self.ensemble = step, FieldEnsemble(step.members).eval()
-        self.static = None if step.static is None else step.static.to(step.dtype)
+    def __init__(self, step: FieldStep, correction: Callable[[Tensor], Tensor]) -> None:
+        self.step, self.correction = step, correction
 
     def advance(self, window: Tensor, inputs: Tensor | None = None) -> Tensor:
         """(..., H, n) and (..., m) -> (..., n)."""
         features = self.step.features(window, inputs)
-        each = self.ensemble(features.to(self.step.dtype).unsqueeze(0), static=self.static, ratio=self.step.ratio)
-        change = self.step._change(features, each.double().mean(dim=0))
+        change = self.step._change(features, self.correction(features))
         return self.step._bounded(window[..., -1, :] + self.step.flat(change))
+
+
+def _stacked(step: FieldStep) -> Callable[[Tensor], Tensor]:
+    """The correction by all members in one pass."""
+    ensemble = FieldEnsemble(step.members).eval()
+    static = None if step.static is None else step.static.to(step.dtype)
+
+    def correction(features: Tensor) -> Tensor:
+        each: Tensor = ensemble(features.to(step.dtype).unsqueeze(0), static=static, ratio=step.ratio)
+        return each.double().mean(dim=0)
+
+    return correction
+
+
+def _fused(step: FieldStep, layout: Layout, batch: int) -> Callable[[Tensor], Tensor]:
+    """The correction by the kernel of field networks, for so many fields."""
+    networks = FieldRun([_blocks(member) for member in step.members], layout, batch, torch.get_num_threads())
+
+    def correction(features: Tensor) -> Tensor:
+        lead = features.shape[:-1]
+        if step.static is not None:
+            features = torch.cat((features, step.static.expand(*lead, -1)), dim=-1)
+        found = networks(features.reshape(batch, *step.space, -1).numpy())
+        return torch.from_numpy(found).reshape(*lead, -1)
+
+    return correction
+
+
+def _blocks(network: FieldLensNetwork) -> list[LensBlock]:
+    """The blocks of a network as plain arrays."""
+    pairs = [(network.block(index), network.reader(index)) for index in range(len(network.blocks))]
+    return [lens_block(block, reader, np.ones(reader.out_features)) for block, reader in pairs]

@@ -22,6 +22,7 @@ from lln.core.errors import SMALL, InputError, check_memory, choice
 from lln.models import LensNetwork
 from lln.models.base import StateNetwork
 from lln.models.factory import build, name_of
+from lln.models.field import FieldBlock
 from lln.models.files import check_config_size
 from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
@@ -504,17 +505,18 @@ def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None
         frame.difference_scale if frame.history > 1 else None, frame.input_mean if frame.inputs else None,
         frame.input_scale if frame.inputs else None, low, high,
         None if frame.polynomial is None else Monomials(frame.polynomial.table, frame.polynomial.weights),
-        tuple(_lens(lens, frame.gain / len(lenses)) for lens in lenses), _flow(frame),
+        tuple(lens_block(lens, lens.readout, frame.gain / len(lenses)) for lens in lenses), _flow(frame),
     )  # fmt: skip
 
 
-def _lens(lens: LensNetwork, gain: Array) -> LensBlock:
+def lens_block(lens: LensNetwork | FieldBlock, readout: nn.Linear, gain: Array) -> LensBlock:
+    """Embedding, lenses and readout as plain arrays."""
     angle = lens.embed_angle
     return LensBlock(
         _array(lens.embed_position.weight), _array(lens.embed_position.bias),
         None if angle is None else _array(angle.weight), None if angle is None else _array(angle.bias),
-        _array(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale, _array(lens.readout.weight),
-        _array(lens.readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
+        _array(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale, _array(readout.weight),
+        _array(readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
     )  # fmt: skip
 
 

@@ -254,12 +254,12 @@ class _Packed:
         lenses = [
             number
             for lens, block in zip(shape.lenses, program.lenses, strict=True)
-            for number in (_padded_size(block.coefficients.shape[1], shape.width(lens)), block.coefficients.shape[0])
+            for number in (padded_size(block.coefficients.shape[1], shape.width(lens)), block.coefficients.shape[0])
         ]
         flow = program.flow
         frame = [
             program.size,
-            _padded_size(program.size, shape.outputs),
+            padded_size(program.size, shape.outputs),
             (program.history - 1) * program.size,
             program.features,
             program.inputs,
@@ -280,7 +280,7 @@ def _packed_tile(program: StepProgram, vectors: int, level: str | None) -> _Pack
     from lln.ops.cpu.step_kernel import StepShape
     from lln.ops.cpu.step_parts import LensShape
 
-    grids = [_grid(block) for block in program.lenses]
+    grids = [lens_grid(block) for block in program.lenses]
     lenses = tuple(
         LensShape(Shape.of(grid), block.precision, block.angle_weight is not None)
         for grid, block in zip(grids, program.lenses, strict=True)
@@ -324,7 +324,8 @@ def _function(shape: StepShape) -> Any:
     return compiled(module, "lln_step", shape.target, len(POINTERS), len(SIZES) + 1, ctypes.c_int64)
 
 
-def _grid(block: LensBlock) -> Grid:
+def lens_grid(block: LensBlock) -> Grid:
+    """The grid of a block's control points."""
     grid = even_grid(block.centers, block.sigma, block.precision)
     if isinstance(grid, str):
         raise TypeError(grid)  # `serves` has said so before
@@ -372,7 +373,7 @@ def _counts(
     if polynomial is None and all(array is None for array in linear):
         return 0, 0
     products = 0 if polynomial is None else int((polynomial.monomials[:, 0] >= 0).sum())
-    return _padded_size(1 + program.features + functions, GROUP), _padded_size(products, GROUP)
+    return padded_size(1 + program.features + functions, GROUP), padded_size(products, GROUP)
 
 
 def _flow_counts(program: StepProgram, shape: StepShape) -> tuple[int, int]:
@@ -396,7 +397,7 @@ def _slots(program: StepProgram, shape: StepShape) -> tuple[NDArray[np.int64], l
             which = np.flatnonzero(kinds == kind)
             first = ends[-1] if ends else 0
             slots[which] = first + np.arange(len(which))
-            ends.append(first + _padded_size(len(which), shape.slots))
+            ends.append(first + padded_size(len(which), shape.slots))
     return slots, ends
 
 
@@ -443,7 +444,7 @@ def _polynomial_arrays(
     block = shape.outputs
     if not linear:
         return table, np.zeros(1)
-    weights = np.zeros((_padded_size(program.size, block), linear + products))
+    weights = np.zeros((padded_size(program.size, block), linear + products))
     own = weights[: program.size]
     if offset is not None:
         own[:, 0] = offset
@@ -462,8 +463,8 @@ def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid
     from lln.ops.cpu.kernels import constants
 
     width, dtype = shape.width(lens), np.dtype(lens.precision)
-    depth, units, basis = block.coefficients.shape
-    padded = _padded_size(units, width)
+    units = block.coefficients.shape[1]
+    padded = padded_size(units, width)
 
     def rows(weight: Array | None, bias: Array | None) -> NDArray[Any]:
         if weight is None or bias is None:
@@ -472,20 +473,14 @@ def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid
         out[0, :units], out[1:, :units] = bias, np.asarray(weight).T
         return out
 
-    weights = np.array([w for group in grid.groups for w in group.weights]) * block.strength
-    lenses = np.zeros((depth, basis, padded), dtype)
-    rounded = np.asarray(block.coefficients, dtype).astype(np.float64)
-    with np.errstate(under="ignore"):
-        lenses[:, :, :units] = rounded.transpose(0, 2, 1) * weights[:, None]
-    blocks = lenses.reshape(depth, basis, padded // width, width).transpose(2, 0, 1, 3)
     readout = np.zeros((block.readout.shape[0], padded), dtype)
     readout[:, :units] = block.readout
-    gain = np.zeros(_padded_size(len(block.gain), shape.outputs))
+    gain = np.zeros(padded_size(len(block.gain), shape.outputs))
     gain[: len(block.gain)] = block.gain
     return [
         rows(block.position_weight, block.position_bias),
         rows(block.angle_weight, block.angle_bias),
-        np.ascontiguousarray(blocks),
+        lens_rows(block, grid, width),
         readout,
         np.asarray(block.bias, dtype),
         gain,
@@ -493,17 +488,29 @@ def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid
     ]
 
 
+def lens_rows(block: LensBlock, grid: Grid, width: int) -> NDArray[Any]:
+    """The coefficients with the weights folded in, by blocks of so many units: (blocks, D, K, width)."""
+    depth, units, basis = block.coefficients.shape
+    padded, dtype = padded_size(units, width), np.dtype(block.precision)
+    weights = np.array([w for group in grid.groups for w in group.weights]) * block.strength
+    lenses = np.zeros((depth, basis, padded), dtype)
+    rounded = np.asarray(block.coefficients, dtype).astype(np.float64)
+    with np.errstate(under="ignore"):
+        lenses[:, :, :units] = rounded.transpose(0, 2, 1) * weights[:, None]
+    return np.ascontiguousarray(lenses.reshape(depth, basis, padded // width, width).transpose(2, 0, 1, 3))
+
+
 def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], int]:
     """Where each buffer begins, and the room for all of them."""
     lanes, rows = shape.target.width("float64"), shape.rows
-    n = _padded_size(program.size, shape.outputs) + lanes
+    n = padded_size(program.size, shape.outputs) + lanes
     counts = _counts(program, program.polynomial), _flow_counts(program, shape)
-    linear = max(_padded_size(1 + program.features, GROUP), *(count[0] for count in counts))
+    linear = max(padded_size(1 + program.features, GROUP), *(count[0] for count in counts))
     features = linear + max(count[1] for count in counts) + 2 * lanes
     lags = (program.history - 1) * program.size + 2 * lanes
     units = max(
         (
-            _padded_size(b.coefficients.shape[1], shape.width(s))
+            padded_size(b.coefficients.shape[1], shape.width(s))
             for b, s in zip(program.lenses, shape.lenses, strict=True)
         ),
         default=0,
@@ -516,9 +523,10 @@ def _layout(program: StepProgram, shape: StepShape) -> tuple[tuple[int, ...], in
     offsets, room = [], 0
     for name in shape.buffers:
         offsets.append(room)
-        room += _padded_size(sizes[name] * rows, _ALIGN)
+        room += padded_size(sizes[name] * rows, _ALIGN)
     return tuple(offsets), room
 
 
-def _padded_size(size: int, multiple: int) -> int:
+def padded_size(size: int, multiple: int) -> int:
+    """The next multiple of `multiple` from `size` on."""
     return size + -size % multiple

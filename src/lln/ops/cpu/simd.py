@@ -334,7 +334,7 @@ class Code:
 
     @contextmanager
     def loop(
-        self, start: ir.Value | int, stop: ir.Value | int, step: int = 1, *, alive: ir.Value | None = None
+        self, start: ir.Value | int, stop: ir.Value | int, step: ir.Value | int = 1, *, alive: ir.Value | None = None
     ) -> Iterator[ir.Value]:
         """A loop over range(start, stop, step), whose body is what is emitted inside.
 
