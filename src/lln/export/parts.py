@@ -31,8 +31,7 @@ from lln.models import (
 )
 from lln.models.field import FieldBlock, FieldLensNetwork
 from lln.step.frame import Array, Frame
-from lln.step.repeat import roll
-from lln.step.step import AnyStep
+from lln.step.step import AnyStep, roll
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4

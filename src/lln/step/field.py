@@ -20,8 +20,7 @@ from lln.models.convolution import convolve
 from lln.models.field import FieldEnsemble, FieldLensNetwork
 from lln.step.field_frame import FieldFrame, as_fields, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
-from lln.step.repeat import roll
-from lln.step.step import Step, network_record, read_members
+from lln.step.step import Step, network_record, read_members, roll
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 _GROUP = 8192  # points of all starts that a CPU rolls out together: their rays stay in its caches

@@ -22,8 +22,7 @@ from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice, PreparedData, Preparer
 from lln.models.factory import Ensemble
 from lln.step.frame import Array, Frame
-from lln.step.repeat import roll
-from lln.step.step import DenseStep
+from lln.step.step import DenseStep, roll
 from lln.train.batches import Batches
 from lln.train.ensemble import ReadoutFit, Shape, Trained, join
 
