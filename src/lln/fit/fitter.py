@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
 from lln.fit.choice.holdout import Fold, Part, RolloutErrors, better_by, folds, horizon_of, load, roll_linear, settled

@@ -27,7 +27,7 @@ from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.backend import serves
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Arrays, FlowPart, Frame, PolynomialPart, as_tensor, delay_features
+from lln.step.frame import Array, Arrays, FlowPart, Frame, PolynomialPart, as_tensor, delay_features, float64_of
 from lln.step.parts import part_name
 
 # Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
@@ -564,10 +564,10 @@ def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None
 def _lens(lens: LensNetwork, gain: Array) -> LensBlock:
     angle = lens.embed_angle
     return LensBlock(
-        _array(lens.embed_position.weight), _array(lens.embed_position.bias),
-        None if angle is None else _array(angle.weight), None if angle is None else _array(angle.bias),
-        _array(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale, _array(lens.readout.weight),
-        _array(lens.readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
+        float64_of(lens.embed_position.weight), float64_of(lens.embed_position.bias),
+        None if angle is None else float64_of(angle.weight), None if angle is None else float64_of(angle.bias),
+        float64_of(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale,
+        float64_of(lens.readout.weight), float64_of(lens.readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
     )  # fmt: skip
 
 
@@ -587,8 +587,3 @@ def _behind_lags(table: NDArray[np.int64], column: int, frame: Frame) -> NDArray
     moved = table.copy()
     moved[moved[:, column] >= frame.size, column] += frame.size * (frame.history - 1)
     return moved
-
-
-def _array(tensor: Tensor) -> Array:
-    values: Array = tensor.detach().cpu().double().numpy()
-    return values

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import FAR, Fold, Windows, better_by, lead_times, load, roll_linear
 from lln.fit.closed.bases import ClosedChoice, Scored

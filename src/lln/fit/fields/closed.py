@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.closed.ridge import FIELD_RIDGES
 from lln.fit.closed.vector_fields import monomial_count

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise_and_seasons import estimate_noise
