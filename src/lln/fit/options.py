@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -138,6 +138,14 @@ class Event:
     def __str__(self) -> str:
         which = f" {self.part}/{self.parts}" if self.parts else ""
         return f"{self.phase}{which}: {self.done} of {self.total}" + (f", {self.message}" if self.message else "")
+
+
+Progress = Callable[[Event], object]
+
+
+def say_nothing(event: Event) -> None:
+    """Progress that nobody hears."""
+    del event
 
 
 @dataclass(frozen=True)

@@ -567,7 +567,8 @@ def _lens(lens: LensNetwork, gain: Array) -> LensBlock:
         float64_of(lens.embed_position.weight), float64_of(lens.embed_position.bias),
         None if angle is None else float64_of(angle.weight), None if angle is None else float64_of(angle.bias),
         float64_of(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale,
-        float64_of(lens.readout.weight), float64_of(lens.readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
+        float64_of(lens.readout.weight), float64_of(lens.readout.bias), gain,
+        "float64" if lens.coefficients.dtype == torch.float64 else "float32",
     )  # fmt: skip
 
 
