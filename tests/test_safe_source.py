@@ -39,7 +39,7 @@ NETWORK_MODULES = {
 NETWORK = {
     "tuning/storage.py": "the database of a search, at the address that --storage names",
     "view/page/build.py": "opens a page on this machine in the user's browser",
-    "core/workers/mapping.py": "the scheduler, at the address that --scheduler names",
+    "core/workers.py": "the scheduler, at the address that --scheduler names",
 }
 # Writers in the source that do not go through whole_file, and why a reader cannot meet their half.
 WRITERS = {

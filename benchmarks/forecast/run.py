@@ -24,7 +24,7 @@ import torch
 from benchmarks.forecast.data import NONLINEAR, Problem, noisy_problem, problem_of
 from benchmarks.speed.store import write_whole
 from lln.core.provenance import provenance
-from lln.core.workers.local import LocalPool, Task
+from lln.core.workers import LocalPool, Task
 from lln.fit.choice.holdout import bounded, folds
 from lln.fit.choice.models import LinearChoice, choose_linear
 from lln.fit.closed.ridge import RIDGES

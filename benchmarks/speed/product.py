@@ -20,8 +20,7 @@ from lln.models.convolution import sides
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Frame
-from lln.step.repeat import roll
-from lln.step.step import DenseStep
+from lln.step.step import DenseStep, roll
 
 if TYPE_CHECKING:
     from lln import LensForecaster

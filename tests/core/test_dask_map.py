@@ -48,7 +48,7 @@ def test_the_serial_mapper_calls_only_what_is_asked_for():
 
 
 def test_a_wrong_address_is_one_sentence_and_nothing_else():
-    code = "from lln.core.errors import InputError\nfrom lln.core.workers.mapping import connect\n"
+    code = "from lln.core.errors import InputError\nfrom lln.core.workers import connect\n"
     code += "try:\n    connect('nowhere')\nexcept InputError as error:\n    print(error)\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("no Dask scheduler answers at 'nowhere': missing port number")

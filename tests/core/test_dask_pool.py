@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from lln.core.errors import InputError
-from lln.core.workers import DaskPool, Task
-from lln.core.workers.local import call
+from lln.core.workers import DaskPool, Task, call
 from lln.paper.records import RecordStore
 from lln.paper.reproduce import run_study
 from lln.paper.spec import paper_studies
@@ -104,7 +103,7 @@ def test_a_study_on_two_workers_gives_the_same_bytes_though_one_is_killed(tmp_pa
 
 
 def test_no_scheduler_there(monkeypatch):
-    monkeypatch.setattr("lln.core.workers.mapping._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("lln.core.workers._CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         list(DaskPool("tcp://127.0.0.1:9").run(time.sleep, [Task("a", 0.0)]))
 

@@ -65,7 +65,7 @@ def _computed(dask_scheduler):
 
 
 def test_no_scheduler_answers(monkeypatch):
-    monkeypatch.setattr("lln.core.workers.mapping._CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("lln.core.workers._CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         LensForecaster().fit(lorenz(300), dt=0.01, scheduler="tcp://127.0.0.1:9")
 

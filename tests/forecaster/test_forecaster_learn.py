@@ -6,7 +6,7 @@ from forecasters import QUICK, lorenz, wave
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from lln import InputError, LensForecaster, preset
-from lln.core.workers.mapping import one_thread
+from lln.core.workers import one_thread
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
 from lln.fit.learn import DENSE_COORDINATES, Contest, learn, points_share

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lln.paper
-from lln.core.workers.local import call
+from lln.core.workers import call
 from lln.paper.records import RecordStore, read_records
 from lln.paper.reproduce import run_study
 from lln.paper.spec import load_study

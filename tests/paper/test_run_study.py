@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from lln.core.errors import InputError
-from lln.core.workers import LocalPool
-from lln.core.workers.local import call
+from lln.core.workers import LocalPool, call
 from lln.models import build
 from lln.paper.expand import RunSpec, expand
 from lln.paper.records import Record, RecordStore, read_blocks, read_records, read_times

@@ -30,9 +30,8 @@ from lln.models import (
     ScaledResidualMLP,
 )
 from lln.models.field import FieldBlock, FieldLensNetwork
-from lln.step.frame import Array, Frame
-from lln.step.repeat import roll
-from lln.step.step import AnyStep
+from lln.step.frame import Array, Frame, float64_of
+from lln.step.step import AnyStep, roll
 
 CHECKED_STEPS = 50
 CHECKED_STARTS = 4
@@ -51,7 +50,7 @@ class LinearLayer:
     @classmethod
     def of(cls, layer: nn.Linear) -> LinearLayer:
         """The arrays of a torch layer."""
-        return cls(_array(layer.weight), _array(layer.bias))
+        return cls(float64_of(layer.weight), float64_of(layer.bias))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +131,7 @@ def _lens(network: LensNetwork | FieldBlock, readout: nn.Linear, double: bool) -
     return LensStack(
         LinearLayer.of(network.embed_position),
         None if network.embed_angle is None else LinearLayer.of(network.embed_angle),
-        LensArrays(_array(network.coefficients), *constants, double),
+        LensArrays(float64_of(network.coefficients), *constants, double),
         LinearLayer.of(readout),
     )
 
@@ -164,7 +163,7 @@ def _dense(network: nn.Module) -> DenseStack:
     if isinstance(network, ScaledResidualMLP):
         gains /= np.sqrt(network.depth)
     elif isinstance(network, LayerScaleMLP):
-        gains = _array(network.gamma)
+        gains = float64_of(network.gamma)
     kept = isinstance(network, ResidualMLP)
     return DenseStack(LinearLayer.of(network.embedding), layers, norms, gains, kept, LinearLayer.of(network.readout))
 
@@ -173,13 +172,8 @@ def _affine(norm: nn.BatchNorm1d) -> Array:
     """Factor and shift, (2, h)."""
     if norm.running_mean is None or norm.running_var is None:
         raise InputError("a batch normalisation without running statistics has no export; train it with them")
-    factor = _array(norm.weight) / np.sqrt(_array(norm.running_var) + norm.eps)
-    return np.stack([factor, _array(norm.bias) - _array(norm.running_mean) * factor])
-
-
-def _array(tensor: torch.Tensor) -> Array:
-    values: Array = tensor.detach().cpu().double().numpy()
-    return values
+    factor = float64_of(norm.weight) / np.sqrt(float64_of(norm.running_var) + norm.eps)
+    return np.stack([factor, float64_of(norm.bias) - float64_of(norm.running_mean) * factor])
 
 
 def check_exportable(step: AnyStep) -> None:

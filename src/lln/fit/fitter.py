@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
 from lln.fit.choice.holdout import Fold, Part, RolloutErrors, better_by, folds, horizon_of, load, roll_linear, settled
@@ -40,11 +40,11 @@ from lln.fit.choice.representation import fit_with_input_lags, seen_by_fit
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.closed.forms import DRAWS, ClosedForms, replace_seed
 from lln.fit.defaults import VALIDATION
-from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit
+from lln.fit.options import Event, Fit, FitReport, Phase, Progress, Recipe, TimeLimit, say_nothing
 from lln.fit.paper import fit_paper
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.fit.report.report import measure_skill, report_of
-from lln.fit.trials import Progress, Stage, Trials, check_device, say_nothing
+from lln.fit.trials import Stage, Trials, check_device
 from lln.step.parts import PARTS
 from lln.step.step import AnyStep, DenseStep
 from lln.train.loop import Checkpoint, identity_of

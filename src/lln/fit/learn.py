@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError, did_you_mean
-from lln.core.workers.mapping import DaskMap, Item, Mapper, Shared, Value, one_thread, serial
+from lln.core.workers import DaskMap, Item, Mapper, Shared, Value, one_thread, serial
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.fit.choice.gaps import with_gaps_filled

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lln.core.errors import InputError, check_device, check_int, choice, did_you_mean, finite, positive
+from lln.core.table import plain
 from lln.fit.choice.holdout import Part
 from lln.models.factory import state_networks
 from lln.step.parts import PARTS as OTHER_PARTS
@@ -139,111 +140,78 @@ class Event:
         return f"{self.phase}{which}: {self.done} of {self.total}" + (f", {self.message}" if self.message else "")
 
 
+Progress = Callable[[Event], object]
+
+
+def say_nothing(event: Event) -> None:
+    """Progress that nobody hears."""
+    del event
+
+
 @dataclass(frozen=True)
 class FitReport:
-    """What was done, as plain values.
+    """What was done, as plain values."""
 
-    Attributes:
-        n: number of coordinates.
-        trajectories: number of them.
-        pairs: that trained in the end.
-        left_out: pairs that touch a gap.
-        noise: estimated standard deviation of observation noise against that of the states; an upper bound unless
-            `noisy`.
-        noise_of_increments: the same against one step's change.
-        noisy: whether noise was found that matters.
-        candidates: what was tried, with the normalised mean square error of held-out rollouts.
-        history: states that a step looks at.
-        ridge: of the linear part; None without one.
-        radius: of the neighbourhood on the grid that it looks at, in points; None for all.
-        correction_weight: of the networks; 0 if the linear part alone did better.
-        part: which kind of part forecasts: "persistence", "drift", "mean", "smoothing", "last change", "seasonal
-            naive", "linear", "polynomial", "flow", "lens" (in closed form) or "network".
-        degree: of a polynomial part or of a polynomial vector field.
-        lead_times: in steps, at which held-out rollouts were scored.
-        skill: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
-        valid_steps: the longest lead time at which the model forecasts; 0 if it never does.
-        intervals: half widths of prediction intervals, as `Intervals.record` gives them; empty for none.
-        coverage_90: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
-        exponent: largest Lyapunov exponent of the learned step, per unit of time; None where it is not chaotic.
-        structure: settings of the closed-form part, from which it is solved again on new data; empty for networks.
-        model: name of the network; "" if none is used.
-        width: of a member.
-        depth: of a member.
-        basis: of a lens.
-        optical_length: of a lens network.
-        members: in the ensemble.
-        updates: optimizer steps of the last training.
-        unroll: steps of the fine-tuning over several steps.
-        parameters: numbers that were fitted, linear part and all members.
-        parameters_per_member: of one network.
-        linear_parameters: of the linear part.
-        seconds: that it took.
-        held_out_nmse: normalised mean square error of held-out rollouts, geometric mean over windows, of the model that
-            was chosen.
-        linear_nmse: the same for the linear part alone.
-        held_out_steps: length of those rollouts.
-        spectral_radius: of the linear part; above one it grows without bound in the long run.
-        coverage: fraction of hidden positions outside the control points on the training data; None without lenses.
-        region: smallest and largest standardised value of each coordinate in training.
-        training_rows: which rows trained: (trajectory, first, last + 1).
-        held_out_rows: which rows only helped to choose.
-        dataset: digest of the data.
-        source: where it came from.
-        input_lags: how many earlier values of each known input a step looks at, beside the present one.
-        logarithms: whether the step computes with logarithms of the states.
-        last_inputs: known inputs at the last state of training, which drive the first step of a forecast, with their
-            lags.
-        notes: sentences for the user.
-    """
-
-    n: int = 0
-    trajectories: int = 1
-    pairs: int = 0
-    left_out: int = 0
+    n: int = 0  #: number of coordinates.
+    trajectories: int = 1  #: number of them.
+    pairs: int = 0  #: that trained in the end.
+    left_out: int = 0  #: pairs that touch a gap.
+    #: estimated standard deviation of observation noise against that of the states; an upper bound unless `noisy`.
     noise: float = math.nan
-    noise_of_increments: float = math.nan
-    noisy: bool = False
+    noise_of_increments: float = math.nan  #: the same against one step's change.
+    noisy: bool = False  #: whether noise was found that matters.
+    #: what was tried, with the normalised mean square error of held-out rollouts.
     candidates: list[dict[str, Any]] = field(default_factory=list)
-    history: int = 1
-    ridge: float | None = None
-    radius: int | None = None
-    correction_weight: float = 0.0
+    history: int = 1  #: states that a step looks at.
+    ridge: float | None = None  #: of the linear part; None without one.
+    radius: int | None = None  #: of the neighbourhood on the grid that it looks at, in points; None for all.
+    correction_weight: float = 0.0  #: of the networks; 0 if the linear part alone did better.
+    #: which kind of part forecasts: "persistence", "drift", "mean", "smoothing", "last change", "seasonal naive",
+    #: "linear", "polynomial", "flow", "lens" (in closed form) or "network".
     part: str = ""
-    degree: int | None = None
-    lead_times: tuple[int, ...] = ()
+    degree: int | None = None  #: of a polynomial part or of a polynomial vector field.
+    lead_times: tuple[int, ...] = ()  #: in steps, at which held-out rollouts were scored.
+    #: normalised mean square error at each lead time, by name: the model, its linear part, simple references.
     skill: dict[str, list[float]] = field(default_factory=dict)
-    valid_steps: int = 0
+    valid_steps: int = 0  #: the longest lead time at which the model forecasts; 0 if it never does.
+    #: half widths of prediction intervals, as `Intervals.record` gives them; empty for none.
     intervals: dict[str, Any] = field(default_factory=dict)
+    #: how many held-out states the 90 % intervals cover, as a fraction; None where there are none.
     coverage_90: float | None = None
+    #: largest Lyapunov exponent of the learned step, per unit of time; None where it is not chaotic.
     exponent: float | None = None
+    #: settings of the closed-form part, from which it is solved again on new data; empty for networks.
     structure: dict[str, Any] = field(default_factory=dict)
-    model: str = ""
-    width: int | None = None
-    depth: int | None = None
-    basis: int | None = None
-    optical_length: float | None = None
-    members: int = 0
-    updates: int = 0
-    unroll: int = 0
-    parameters: int = 0
-    parameters_per_member: int = 0
-    linear_parameters: int = 0
-    seconds: float = 0.0
+    model: str = ""  #: name of the network; "" if none is used.
+    width: int | None = None  #: of a member.
+    depth: int | None = None  #: of a member.
+    basis: int | None = None  #: of a lens.
+    optical_length: float | None = None  #: of a lens network.
+    members: int = 0  #: in the ensemble.
+    updates: int = 0  #: optimizer steps of the last training.
+    unroll: int = 0  #: steps of the fine-tuning over several steps.
+    parameters: int = 0  #: numbers that were fitted, linear part and all members.
+    parameters_per_member: int = 0  #: of one network.
+    linear_parameters: int = 0  #: of the linear part.
+    seconds: float = 0.0  #: that it took.
+    #: normalised mean square error of held-out rollouts, geometric mean over windows, of the model that was chosen.
     held_out_nmse: float = math.nan
-    linear_nmse: float = math.nan
-    held_out_steps: int = 0
-    spectral_radius: float = math.nan
+    linear_nmse: float = math.nan  #: the same for the linear part alone.
+    held_out_steps: int = 0  #: length of those rollouts.
+    spectral_radius: float = math.nan  #: of the linear part; above one it grows without bound in the long run.
+    #: fraction of hidden positions outside the control points on the training data; None without lenses.
     coverage: float | None = None
+    #: smallest and largest standardised value of each coordinate in training.
     region: tuple[list[float], list[float]] = ((), ())  # type: ignore[assignment]
-    training_rows: tuple[Part, ...] = ()
-    held_out_rows: tuple[Part, ...] = ()
-    dataset: str = ""
-    source: str = ""
-    input_lags: int = 0
-    logarithms: bool = False
+    training_rows: tuple[Part, ...] = ()  #: which rows trained: (trajectory, first, last + 1).
+    held_out_rows: tuple[Part, ...] = ()  #: which rows only helped to choose.
+    dataset: str = ""  #: digest of the data.
+    source: str = ""  #: where it came from.
+    input_lags: int = 0  #: how many earlier values of each known input a step looks at, beside the present one.
+    logarithms: bool = False  #: whether the step computes with logarithms of the states.
+    #: known inputs at the last state of training, which drive the first step of a forecast, with their lags.
     last_inputs: list[float] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  #: sentences for the user.
 
     @property
     def share(self) -> float:
@@ -262,7 +230,7 @@ class FitReport:
 
     def record(self) -> dict[str, Any]:
         """As values that JSON knows; what is not a number becomes None."""
-        found: dict[str, Any] = _plain(asdict(self))
+        found: dict[str, Any] = plain(asdict(self))
         return found
 
     @classmethod
@@ -328,28 +296,10 @@ class Fit:
 
 def filled_in(recipe: Recipe, report: FitReport) -> Recipe:
     """The recipe with the choices that were made."""
-    network = report.model != ""
-    return replace(
-        recipe,
-        width=report.width if network else recipe.width,
-        depth=report.depth if network else recipe.depth,
-        basis=report.basis if network else recipe.basis,
-        optical_length=report.optical_length if network else recipe.optical_length,
-        history=report.history,
-        ridge=recipe.ridge if report.structure.get("members") else report.ridge,
-        members=report.members if network else recipe.members,
-        unroll=report.unroll,
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    sizes = ("width", "depth", "basis", "optical_length", "members") if report.model else ()
+    ridge = recipe.ridge if report.structure.get("members") else report.ridge
+    made = {name: getattr(report, name) for name in (*sizes, "history", "unroll")}
+    return replace(recipe, ridge=ridge, **made)
 
 
 def _parts(value: Any) -> str | tuple[str, ...]:
@@ -380,16 +330,11 @@ def _not_negative(value: Any) -> float:
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """A time limit that starts when it is made.
+    """A time limit that starts when it is made."""
 
-    Attributes:
-        seconds: the limit; None for none.
-        began: start by the monotonic clock.
-        left_out: what was not done for want of time, shared with the limits of single phases.
-    """
-
-    seconds: float | None = None
-    began: float = field(default_factory=lambda: time.monotonic())  # the clock of `passed`, looked up when it is made
+    seconds: float | None = None  #: the limit; None for none.
+    began: float = field(default_factory=lambda: time.monotonic())  #: by the clock of `passed`, read when it is made.
+    #: what was not done for want of time, shared with the limits of single phases.
     left_out: list[str] = field(default_factory=list)
 
     @property

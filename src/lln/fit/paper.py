@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ import torch
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.fit.choice.noise_and_seasons import estimate_noise
-from lln.fit.options import Event, Fit, Phase, Recipe
+from lln.fit.options import Event, Fit, Phase, Progress, Recipe
 from lln.fit.prepare import FrameChoice, prepare
 from lln.fit.report.report import report_of
 from lln.models import build
@@ -27,7 +27,7 @@ _PLAIN = {"width": 128, "depth": 40}
 
 
 def fit_paper(
-    dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Callable[[Event], None], kept: Checkpoint
+    dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Progress, kept: Checkpoint
 ) -> list[Fit]:
     """One fit for each seed, all networks in one pass, of data that fits into memory.
 

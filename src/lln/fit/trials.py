@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
 from lln.fit.choice.models import STOPS, Judgement, NetworkChoice, Work
 from lln.fit.closed.linear import Mask, allowed_features
 from lln.fit.defaults import DENSE_MEMBERS
-from lln.fit.options import Event, Phase, Recipe
+from lln.fit.options import Event, Phase, Progress, Recipe, say_nothing
 from lln.fit.prepare import FrameChoice, Preparer
 from lln.models.factory import Ensemble, options_of
 from lln.step.frame import Array, Frame
@@ -109,8 +109,6 @@ def shape_of(
     own = np.repeat(np.eye(n_out, dtype=bool), each, axis=1)
     return Shape(model, options, n_in, n_out, LocalityMask(np.repeat(seen, each, axis=0), own))
 
-
-Progress = Callable[[Event], None]
 
 BATCH = 256
 LENS_RATE = 1e-2
@@ -290,11 +288,6 @@ class Trials:
 
 def _screen(trials: Trials, piece: tuple[Fold, FrameChoice, Array, Stage, Sequence[int]]) -> Judgement:
     return trials.judge(*piece)
-
-
-def say_nothing(event: Event) -> None:
-    """Progress that nobody hears."""
-    del event
 
 
 def rate_of(model: str) -> float:

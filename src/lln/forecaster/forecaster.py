@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lln.core.errors import InputError, check_int, did_you_mean
-from lln.core.workers.mapping import one_thread
+from lln.core.workers import one_thread
 from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import lagged_names, with_input_lags

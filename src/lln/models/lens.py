@@ -213,3 +213,21 @@ class LensNetwork(StateNetwork, Lenses):
         sizes = ("n_in", "n_out", "width", "depth", "basis")
         optics = ("optical_length", "lens_scale", "control_range", "sigma", "initial_angle")
         return {name: getattr(self, name) for name in (*sizes, *optics)} | {"propagation": self.length}
+
+
+def merge(lenses: list[LensNetwork]) -> LensNetwork:
+    """Lens networks of one shape side by side, as the one network that computes their mean."""
+    first, part = lenses[0], 1.0 / len(lenses)
+    whole = LensNetwork(**{**first.config(), "width": first.width * len(lenses)}, generator=torch.Generator())
+    whole.to(first.coefficients.device, first.coefficients.dtype).backend = first.backend
+    with torch.no_grad():
+        whole.embed_position.weight.copy_(torch.cat([lens.embed_position.weight for lens in lenses]))
+        whole.embed_position.bias.copy_(torch.cat([lens.embed_position.bias for lens in lenses]))
+        if whole.embed_angle is not None:
+            angles = [lens.embed_angle for lens in lenses if lens.embed_angle is not None]
+            whole.embed_angle.weight.copy_(torch.cat([angle.weight for angle in angles]))
+            whole.embed_angle.bias.copy_(torch.cat([angle.bias for angle in angles]))
+        whole.coefficients.copy_(torch.cat([lens.coefficients for lens in lenses], dim=1))
+        whole.readout.weight.copy_(torch.cat([lens.readout.weight for lens in lenses], dim=1) * part)
+        whole.readout.bias.copy_(torch.stack([lens.readout.bias for lens in lenses]).mean(dim=0))
+    return whole.eval().requires_grad_(False)

@@ -22,8 +22,7 @@ from lln.ops import LensBlock
 from lln.ops.cpu.fields import FieldRun, Layout, serves
 from lln.step.field_frame import FieldFrame, as_fields, divergence, held, point_features
 from lln.step.frame import Array, PolynomialPart
-from lln.step.repeat import Advances, roll
-from lln.step.step import Step, lens_block, network_record, read_members
+from lln.step.step import Step, lens_block, network_record, read_members, roll
 
 _FEW_POINTS = 1024  # of a batch on a CPU; beyond, arithmetic takes longer than calls, and members run one by one
 _PRECISIONS = ("torch.float32", "torch.float64")  # that the kernel has
@@ -139,7 +138,7 @@ class FieldStep(Step[FieldFrame, FieldLensNetwork]):
         parts = [(window[k], None if inputs is None else inputs[k]) for k in groups]
         return torch.cat([roll(self._repeated(part), part, steps, known) for part, known in parts])
 
-    def _repeated(self, window: Tensor) -> Advances:
+    def _repeated(self, window: Tensor) -> FieldStep | _Rolled:
         """What a rollout of these windows repeats: the step with a faster way through its networks where there is one.
 
         On a CPU that is a kernel; on a GPU, and for few points without the kernel, all members go through in one pass.

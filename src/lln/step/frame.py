@@ -265,6 +265,12 @@ def as_tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(values, np.float64, ["C", "W"]))
 
 
+def float64_of(tensor: Tensor) -> Array:
+    """The values of a tensor as an array in float64."""
+    values: Array = tensor.detach().cpu().double().numpy()
+    return values
+
+
 def polynomial_arrays(polynomial: Polynomial | None, flow: Flow | None) -> dict[str, Any]:
     """The arrays of both, by the names under which files store them."""
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The step: what training, judging, forecasts and exports ask of it; rollouts in torch; steps from files.
+"""The step: what training, judging, forecasts and exports ask of it; rollouts in torch, on a GPU as a CUDA graph.
 
 `DenseStep` is the step of a state of n coordinates: delay features, closed-form parts, networks, bounds. The step of
 fields is in `field.py`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -19,22 +19,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lln.core.errors import SMALL, InputError, check_memory, choice
-from lln.models import LensNetwork
 from lln.models.base import StateNetwork
 from lln.models.factory import build, name_of
 from lln.models.field import FieldBlock
 from lln.models.files import check_config_size
+from lln.models.lens import LensNetwork, merge
 from lln.ops import Flow, LensBlock, StepProgram, Track, marked, track
 from lln.ops import Polynomial as Monomials
 from lln.ops.cpu.backend import serves
 from lln.step.field_frame import FieldFrame
-from lln.step.frame import Array, Arrays, FlowPart, Frame, PolynomialPart, as_tensor, delay_features
+from lln.step.frame import Array, Arrays, FlowPart, Frame, PolynomialPart, as_tensor, delay_features, float64_of
 from lln.step.parts import part_name
-from lln.step.repeat import newton, roll
 
 # Arrays of the size of the result that exist at once: the states, the states with their start, and their checks.
 ROLLOUT_COPIES = 3
 _LARGEST = 2048
+_EAGER = 2  # steps before a capture, in which kernels compile and caches fill
+_LOOK = 16  # steps between two looks at whether anything is still finite
+# In standard deviations. The solve is in float64, where a residual this small is rounding.
+TOLERANCE = 1e-9
+_ITERATIONS = 50
+_HALVINGS = 12
+_PROBE = 1e-6
 
 FrameT = TypeVar("FrameT", Frame, FieldFrame)
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
@@ -152,14 +158,8 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         self._check_rollout(window, steps)
         return self._fused(window, steps, inputs, box)
 
-    def _fused(
-        self,
-        window: Array,  # noqa: ARG002
-        steps: int,  # noqa: ARG002
-        inputs: NDArray[Any] | None,  # noqa: ARG002
-        box: Box | None = None,  # noqa: ARG002
-    ) -> Track | None:
-        """The fused rollout of subclasses that have one."""
+    def _fused(self, *_: Any) -> Track | None:
+        """The fused rollout of subclasses that have one, of the arguments of `track`, where the box may be left out."""
         return None
 
     def _roll(self, window: Tensor, steps: int, inputs: Tensor | None) -> Tensor:
@@ -254,6 +254,77 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
 
 
 AnyStep = Step[Any, Any]
+
+
+def roll(step: Any, window: Tensor, steps: int, inputs: Tensor | None = None) -> Tensor:
+    """The states after windows (..., H, n) with inputs (..., steps, m): (..., steps, n), without gradients.
+
+    `step` has a method `advance`, as of `Step`. Once no start has a finite state left, the rest is NaN.
+    """
+    window = window.clone(memory_format=torch.contiguous_format)
+    states = window.new_full((steps, *window.shape[:-2], window.shape[-1]), torch.nan)
+    known = None if inputs is None else inputs.movedim(-2, 0)
+    now = None if known is None or not steps else known[0].clone()
+
+    def go() -> None:
+        after = step.advance(window, now)
+        if window.shape[-2] > 1:
+            window[..., :-1, :] = window[..., 1:, :].clone()
+        window[..., -1, :] = after
+
+    with torch.no_grad():
+        replay = go
+        for k in range(steps):
+            if now is not None and known is not None:
+                now.copy_(known[k])
+            if k == _EAGER and window.is_cuda:
+                replay = _captured(go)
+            replay()
+            states[k] = window[..., -1, :]
+            if k % _LOOK == _LOOK - 1 and not torch.isfinite(states[k]).all(dim=-1).any():
+                break
+    if states.numel():
+        alive = torch.isfinite(states).all(dim=-1).reshape(steps, -1).any(dim=1)
+        if not alive.all():
+            states[int(alive.logical_not().int().argmax()) + 1 :] = torch.nan
+    return states.movedim(0, -2)
+
+
+def _captured(go: Callable[[], None]) -> Callable[[], None]:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        go()
+    return graph.replay
+
+
+def newton(residual: Callable[[Array], Array], start: Array, scale: Array) -> Array:
+    """Where the residual, (B, n) -> (B, n) in units of `scale`, is zero; InputError where no such point is found."""
+    point, miss = start, residual(start[None])[0]
+    for _ in range(_ITERATIONS):
+        size = float(np.abs(miss).max())
+        if size <= TOLERANCE:
+            return point
+        if not np.isfinite(size):
+            break
+        probes = point + _PROBE * np.diag(scale)
+        jacobian = (residual(probes) - miss).T / _PROBE
+        try:
+            change = np.linalg.solve(jacobian, -miss)
+        except np.linalg.LinAlgError:
+            break
+        lengths = 0.5 ** np.arange(_HALVINGS)
+        trials = point + lengths[:, None] * change * scale
+        misses = residual(trials)
+        sizes = np.where(np.isfinite(misses).all(axis=1), np.abs(misses).max(axis=1), np.inf)
+        best = int(np.argmax(sizes < size)) if (sizes < size).any() else int(sizes.argmin())
+        if not sizes[best] < size:
+            break
+        point, miss = trials[best], misses[best]
+    raise InputError(
+        "no state was found whose successor under this model is the given one "
+        f"(Newton's method stopped {np.abs(miss).max():.1e} standard deviations away); a learned step is not "
+        "invertible everywhere, so start from a state near the training data"
+    )
 
 
 def network_record(members: Sequence[Any]) -> dict[str, Any]:
@@ -471,24 +542,6 @@ def watching(program: StepProgram, box: Box) -> StepProgram:
     return dataclasses.replace(program, watch_low=box.low, watch_high=box.high)
 
 
-def merge(lenses: list[LensNetwork]) -> LensNetwork:
-    """Lens networks of one shape side by side, as the one network that computes their mean."""
-    first, part = lenses[0], 1.0 / len(lenses)
-    whole = LensNetwork(**{**first.config(), "width": first.width * len(lenses)}, generator=torch.Generator())
-    whole.to(first.coefficients.device, first.coefficients.dtype).backend = first.backend
-    with torch.no_grad():
-        whole.embed_position.weight.copy_(torch.cat([lens.embed_position.weight for lens in lenses]))
-        whole.embed_position.bias.copy_(torch.cat([lens.embed_position.bias for lens in lenses]))
-        if whole.embed_angle is not None:
-            angles = [lens.embed_angle for lens in lenses if lens.embed_angle is not None]
-            whole.embed_angle.weight.copy_(torch.cat([angle.weight for angle in angles]))
-            whole.embed_angle.bias.copy_(torch.cat([angle.bias for angle in angles]))
-        whole.coefficients.copy_(torch.cat([lens.coefficients for lens in lenses], dim=1))
-        whole.readout.weight.copy_(torch.cat([lens.readout.weight for lens in lenses], dim=1) * part)
-        whole.readout.bias.copy_(torch.stack([lens.readout.bias for lens in lenses]).mean(dim=0))
-    return whole.eval().requires_grad_(False)
-
-
 def program_of(frame: Frame, members: Sequence[nn.Module]) -> StepProgram | None:
     """The program of a frame and of lens networks whose mean corrects it; None if there is no such program."""
     lenses = [member for member in members if type(member) is LensNetwork]
@@ -513,10 +566,11 @@ def lens_block(lens: LensNetwork | FieldBlock, readout: nn.Linear, gain: Array) 
     """Embedding, lenses and readout as plain arrays."""
     angle = lens.embed_angle
     return LensBlock(
-        _array(lens.embed_position.weight), _array(lens.embed_position.bias),
-        None if angle is None else _array(angle.weight), None if angle is None else _array(angle.bias),
-        _array(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale, _array(readout.weight),
-        _array(readout.bias), gain, "float64" if lens.coefficients.dtype == torch.float64 else "float32",
+        float64_of(lens.embed_position.weight), float64_of(lens.embed_position.bias),
+        None if angle is None else float64_of(angle.weight), None if angle is None else float64_of(angle.bias),
+        float64_of(lens.coefficients), lens.centers, lens.sigma, lens.length, lens.lens_scale,
+        float64_of(readout.weight), float64_of(readout.bias), gain,
+        "float64" if lens.coefficients.dtype == torch.float64 else "float32",
     )  # fmt: skip
 
 
@@ -536,8 +590,3 @@ def _behind_lags(table: NDArray[np.int64], column: int, frame: Frame) -> NDArray
     moved = table.copy()
     moved[moved[:, column] >= frame.size, column] += frame.size * (frame.history - 1)
     return moved
-
-
-def _array(tensor: Tensor) -> Array:
-    values: Array = tensor.detach().cpu().double().numpy()
-    return values

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, positive
-from lln.core.table import Table
+from lln.core.table import Table, plain
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
@@ -124,23 +124,15 @@ class SearchResult:
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; a score that is not finite becomes None."""
-
-        def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-            return {key: value if math.isfinite(value) else None for key, value in values.items()}
-
-        def plain(trial: Trial) -> dict[str, Any]:
-            scores = finite(trial.values)
-            return {"number": trial.number, "state": trial.state, "options": dict(trial.options), "values": scores}
-
         return {
             "name": self.name,
             "storage": self.storage,
             "objectives": list(self.objectives),
             "options": self.options,
-            "best": plain(self.best),
-            "defaults": None if self.defaults is None else finite(self.defaults),
-            "front": [plain(trial) for trial in self.front],
-            "trials": [plain(trial) for trial in self.trials],
+            "best": plain(vars(self.best)),
+            "defaults": plain(self.defaults),
+            "front": [plain(vars(trial)) for trial in self.front],
+            "trials": [plain(vars(trial)) for trial in self.trials],
         }
 
 

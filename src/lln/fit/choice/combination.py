@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import (
     LEAST,

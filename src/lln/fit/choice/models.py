@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import FAR, Fold, Windows, better_by, lead_times, load, roll_linear
 from lln.fit.closed.bases import ClosedChoice, Scored
@@ -22,8 +22,7 @@ from lln.fit.defaults import CORRECTION_WEIGHTS
 from lln.fit.prepare import FrameChoice, PreparedData, Preparer
 from lln.models.factory import Ensemble
 from lln.step.frame import Array, Frame
-from lln.step.repeat import roll
-from lln.step.step import DenseStep
+from lln.step.step import DenseStep, roll
 from lln.train.batches import Batches
 from lln.train.ensemble import ReadoutFit, Shape, Trained, join
 

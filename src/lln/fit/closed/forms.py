@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.fit.choice.holdout import Fold, Part, horizon_of, load
 from lln.fit.choice.noise_and_seasons import nonlinear_histories, typical_square
 from lln.fit.closed.bases import (

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.closed.ridge import FIELD_RIDGES
 from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.fields.data import Grid, empty_frame, linear_batches
 from lln.fit.fields.judge import FieldJudge
-from lln.fit.fields.training import FieldOptions, Say, odd
-from lln.fit.options import Event, Phase, Recipe, TimeLimit
+from lln.fit.fields.training import FieldOptions, odd
+from lln.fit.options import Event, Phase, Progress, Recipe, TimeLimit, say_nothing
 from lln.models.convolution import Sides, kernel_shape, patches
 from lln.step.field import FieldStep
 from lln.step.field_frame import FieldFrame, free
@@ -82,7 +82,7 @@ class ClosedParts:
     recipe: Recipe  #: options of the fit.
     options: FieldOptions  #: options that only fields have.
     conserve: str  #: what a step conserves.
-    say: Say  #: callback that receives progress events.
+    say: Progress  #: callback that receives progress events.
     kept: Checkpoint  #: checkpoint of the fit.
     mapper: Mapper  #: calls the independent pieces: the convolutions of each kernel.
     limit: TimeLimit  #: time limit of the linear parts; what would end later is left out.
@@ -203,11 +203,6 @@ def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], 
     """The convolutions of one kernel at several ridges: a piece that a mapper calls."""
     frame, kernel, ridges = piece
     return parts.scored(parts.regression(parts.training, frame, kernel), frame, ridges)
-
-
-def say_nothing(event: Event) -> None:
-    """Ignore an event."""
-    del event
 
 
 def _named(kernel: Sequence[int]) -> str:

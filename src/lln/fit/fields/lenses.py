@@ -23,8 +23,8 @@ from lln.data.series import Dataset
 from lln.data.stream import pair_batches
 from lln.fit.closed.bases import CONTROL_POINTS, DEPTH, DEVIATION, RANGE, SPACINGS
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
-from lln.fit.fields.training import Say, odd
-from lln.fit.options import Event, Phase, TimeLimit
+from lln.fit.fields.training import odd
+from lln.fit.options import Event, Phase, Progress, TimeLimit
 from lln.models import FieldLensNetwork
 from lln.models.convolution import padded
 from lln.models.field import FieldBlock
@@ -263,7 +263,7 @@ class LensSearch:
     training: Dataset  #: rows that train.
     judge: FieldJudge  #: of held-out rollouts.
     seed: int  #: of the draws.
-    say: Say  #: callback that receives progress events.
+    say: Progress  #: callback that receives progress events.
     limit: TimeLimit  #: time limit of the search; a network that cannot be judged in time is not solved.
     tried: list[dict[str, Any]] = field(default_factory=list)  #: record of every network that was judged.
     search: TimeLimit = field(default_factory=TimeLimit)  #: time limit of all networks after the first.

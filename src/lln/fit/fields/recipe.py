@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.core.workers.mapping import Mapper, serial
+from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise_and_seasons import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
-from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear, say_nothing
+from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear
 from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius, standardised
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lenses import LensChoice, LensSearch
-from lln.fit.fields.training import FieldOptions, FieldTrainer, Say
-from lln.fit.options import Event, Fit, FitReport, Phase, Recipe, TimeLimit, filled_in
+from lln.fit.fields.training import FieldOptions, FieldTrainer
+from lln.fit.options import Event, Fit, FitReport, Phase, Progress, Recipe, TimeLimit, filled_in, say_nothing
 from lln.fit.report.report import measure_skill
 from lln.fit.trials import STEPS_WHEN_NOISY
 from lln.step.field import FieldStep
@@ -93,7 +93,7 @@ def fit_field_surrogate(
     recipe: Recipe,
     *,
     options: FieldOptions | None = None,
-    progress: Say | None = None,
+    progress: Progress | None = None,
     checkpoint: Path | None = None,
     mapper: Mapper = serial,
 ) -> Fit:
@@ -122,7 +122,7 @@ class FieldFitting:
         dataset: Dataset,
         recipe: Recipe,
         options: FieldOptions,
-        say: Say,
+        say: Progress,
         kept: Checkpoint | None = None,
         mapper: Mapper = serial,
         limit: TimeLimit | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from lln.core.errors import InputError, choice, finite
 from lln.data.series import Dataset
 from lln.fit.defaults import FIELD_MEMBERS, field_budget
 from lln.fit.fields.data import FieldExamples
-from lln.fit.options import Event, Phase, Recipe
+from lln.fit.options import Event, Phase, Progress, Recipe
 from lln.models import FieldLensNetwork
 from lln.models.convolution import kernel_shape
 from lln.models.field import FieldEnsemble
@@ -59,8 +59,6 @@ SIZES: dict[int, dict[str, int]] = {
 RATE, FINE_RATE = 3e-3, 3e-4
 _POINTS = 4096  # of all fields of one batch of one member
 
-Say = Callable[[Event], object]
-
 
 @dataclass(frozen=True)
 class TrainingPlan:
@@ -82,7 +80,7 @@ class FieldTrainer:
     training: Dataset  #: rows that train.
     recipe: Recipe  #: options of the fit.
     options: FieldOptions  #: options that only fields have.
-    say: Say  #: callback that receives progress events.
+    say: Progress  #: callback that receives progress events.
     kept: Checkpoint  #: checkpoint of the fit.
     updates: int = 0  #: number of updates of the last ensemble.
 

@@ -16,7 +16,7 @@ import numpy as np
 from lln import __version__
 from lln.core.errors import InputError, check_int, choice, did_you_mean, finite, positive
 from lln.core.safe_files import whole_file
-from lln.core.workers.mapping import one_thread
+from lln.core.workers import one_thread
 from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags

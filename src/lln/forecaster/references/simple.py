@@ -23,8 +23,6 @@ from lln.fit.prepare import FrameChoice, Preparer
 from lln.step.frame import Array, Frame
 from lln.step.step import DenseStep
 
-HELD_OUT = 0.2
-
 
 class Reference(ABC):
     """A forecast that is fitted to trajectories and rolled out from a window of states."""
@@ -107,7 +105,7 @@ class LinearReference(Reference):
         if len(self.histories) * len(self.ridges) > 1:
             scale = preparer.prepare(None, 1).units.scale
             usable = [h for h in self.histories if dataset.transitions(h) > 2 * dataset.size or h == self.histories[0]]
-            ways = folds(dataset, HELD_OUT, max(MOST_HISTORY, *usable))
+            ways = folds(dataset, VALIDATION, max(MOST_HISTORY, *usable))
             best = choose_linear(preparer, ways, usable, radii_of(dataset), self.ridges, scale).best
         self.frame = preparer.prepare(None, best.history).linear(best)
         self.history = best.history
@@ -176,7 +174,7 @@ class Analog(Reference):
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
         """What each choice costs on the fold on which networks are judged."""
-        fold, scale = folds(dataset, HELD_OUT)[-1], units_of(dataset).scale
+        fold, scale = folds(dataset, VALIDATION)[-1], units_of(dataset).scale
         errors = {}
         for history in self.histories:
             model = Analog()._remember(dataset.select(fold.train), history)
