@@ -122,7 +122,7 @@ class Selection:
     dt: float | None = _reading("Time between rows, where the data has no time.")
     resample: bool = switch("Interpolate unevenly sampled data to equal time steps.", "--resample", panel=_READING)
 
-    def words(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """Keyword arguments of `lln.as_dataset`."""
         return {**vars(self), "states": several(self.states), "inputs": several(self.inputs)}
 
@@ -155,7 +155,7 @@ class FitOptions:
     seed: Seed = None
     device: str = _training("cpu or cuda.", "cpu")
 
-    def words(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """Keyword arguments of `LensForecaster`; what was left open is left out."""
         grid = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         parts = several(self.parts)
@@ -413,7 +413,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
     """The trajectories of all files as one dataset."""
     from lln.data.read.formats import as_dataset
 
-    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
+    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.keywords())
 
 
 def read_model(path: Path) -> LensForecaster:
@@ -427,4 +427,4 @@ def read_model(path: Path) -> LensForecaster:
 
 def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
     """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
-    return model.layout_.read(path, **chosen.words())
+    return model.layout_.read(path, **chosen.keywords())

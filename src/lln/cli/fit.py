@@ -82,7 +82,7 @@ def fit(
     most = 4 * (os.cpu_count() or 1)
     if threads is not None and threads > most:  # the libraries crash where so many cannot be started
         raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {threads}")
-    forecaster = LensForecaster(**options.words())
+    forecaster = LensForecaster(**options.keywords())
     model_file(out, *data)
     output_file(_checkpoint(out))
     terminal = sys.stderr.isatty()
@@ -335,7 +335,7 @@ def search(
     if out is not None:
         model_file(out, *data)
     paths = [str(path) for path in data]
-    words = selection.words()
+    words = selection.keywords()
     where: Any = paths[0] if len(paths) == 1 else paths
     try:
         with progress_bars() as progress:

@@ -232,11 +232,11 @@ class LensForecaster(Estimator):
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
         )  # fmt: skip
-        kept, wishes = None if checkpoint is None else Path(checkpoint), self._wishes()
-        limit = TimeLimit(wishes.time_limit)
+        kept, recipe = None if checkpoint is None else Path(checkpoint), self._requested_recipe()
+        limit = TimeLimit(recipe.time_limit)
         with progress_for(self.verbose if progress is None else False) as shown:
             fit, dataset = learn_with_gaps(
-                dataset, wishes, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
+                dataset, recipe, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
                 scheduler=scheduler,
             )  # fmt: skip
         return self._adopt(fit, dataset, limit.left())
@@ -262,7 +262,7 @@ class LensForecaster(Estimator):
             fit = continue_fit(dataset, self.recipe_, self.report_, field=self.field, progress=progress or shown)
         return self._adopt(fit, dataset)
 
-    def _wishes(self) -> Recipe:
+    def _requested_recipe(self) -> Recipe:
         """The parameters as a recipe; checked there."""
         other = ("field", "random_state", "verbose", "horizon")
         given = {key: value for key, value in self.get_params(deep=False).items() if key not in other}

@@ -251,7 +251,7 @@ def _closed_form(report: FitReport, flow: Flow | None, *, degree: bool = False) 
     if report.correction_weight or report.part not in ("polynomial", "flow"):
         return ""
     if flow is not None:
-        return flow.words(degree)
+        return flow.description(degree)
     return f"polynomial of degree {report.degree}" if degree else "polynomial"
 
 

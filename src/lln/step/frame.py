@@ -129,8 +129,8 @@ class Flow:
     substeps: int = 1  #: Runge-Kutta steps in one step of data.
     functions: Functions | None = None  #: of single states or inputs; None for none.
 
-    def words(self, degree: bool = False) -> str:
-        """What it is, in words, on request with its degree."""
+    def description(self, degree: bool = False) -> str:
+        """Its kind of functions as text, with its degree on request."""
         kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1]).tolist()
         of = f" of degree {PolynomialPart(self.polynomial).degrees}" if degree else ""
         names = [_WORDS[kind] for kind in kinds]

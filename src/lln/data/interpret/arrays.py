@@ -37,7 +37,7 @@ def describe_array(x: Any, choices: Choices) -> Description:
         weight = None if weights[index] is None else _row_weights(weights[index], rows, name)
         clock = None if clocks[index] is None else np.asarray(clocks[index])
         parts.append(Part(name, clock, states, _known(inputs[index], rows, name), weight))
-    notes = _guess(x, lengths, axis)
+    notes = _axis_note(x, lengths, axis)
     return Description(SOURCE, parts, (), input_names, lengths, coords=space, notes=notes)
 
 
@@ -186,7 +186,7 @@ def _first_is_time(lead: tuple[int, ...], axis: int | None) -> bool:
     return lead[1] < _FEW and lead[1] < lead[0]
 
 
-def _guess(x: Any, space: tuple[int, ...], axis: int | None) -> tuple[str, ...]:
+def _axis_note(x: Any, space: tuple[int, ...], axis: int | None) -> tuple[str, ...]:
     """What was made of axes that could be read in two ways, in a sentence."""
     shape = tuple(x.shape)
     lead = shape[: -len(space)] if space and shape[-len(space) :] == space else ()

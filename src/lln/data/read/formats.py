@@ -169,7 +169,7 @@ def to_xarray(dataset: Dataset) -> Any:
     variables |= _extras(dataset, time)
     if dataset.inputs:
         coords["input"] = ("input", np.array(dataset.input_names, dtype=object))
-    attributes = {ATTRIBUTE: _notes_for_ourselves(dataset), "source": dataset.source}
+    attributes = {ATTRIBUTE: _reader_hints(dataset), "source": dataset.source}
     return xarray.Dataset(variables, coords, attributes)
 
 
@@ -216,7 +216,7 @@ def write_npz(path: Path, dataset: Dataset) -> None:
     arrays: dict[str, Any] = {"time": _clock(dataset), "states": _padded(dataset, "states")}
     arrays |= {name: values for name, (_, values) in extras.items()}
     arrays |= {name: np.asarray(value) for name, value in dataset.coords.items() if name not in arrays}
-    said = json.loads(_notes_for_ourselves(dataset, always=True))
+    said = json.loads(_reader_hints(dataset, always=True))
     said |= {"dims": dims, "coords": list(dataset.coords)}
     arrays |= {"dt": np.float64(dataset.dt), "names": np.array(dataset.names), ATTRIBUTE: np.array(json.dumps(said))}
     with path.open("wb") as file:
@@ -316,7 +316,7 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
     return out
 
 
-def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
+def _reader_hints(dataset: Dataset, *, always: bool = False) -> str:
     """What the variables of a file cannot say, as JSON."""
     short = sum(len(name) + 4 for name in dataset.names) < LONGEST
     said = {

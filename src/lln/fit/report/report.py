@@ -455,5 +455,5 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
             "change."
         )
     if part in _USES:
-        notes.append(_USES[part].format(field="" if flow is None else flow.words()))
+        notes.append(_USES[part].format(field="" if flow is None else flow.description()))
     return tuple(notes)

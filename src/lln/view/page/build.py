@@ -123,7 +123,7 @@ def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
     if frame.polynomial is not None:
         found.append(f"{'local ' if field else ''}polynomial of degree {PolynomialPart(frame.polynomial).degrees}")
     if not field and frame.flow is not None:
-        found.append(frame.flow.words(degree=True))
+        found.append(frame.flow.description(degree=True))
     return found
 
 
