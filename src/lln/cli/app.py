@@ -29,7 +29,7 @@ _TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 class _PlainTypes:
-    """Help that says in plain words what an option takes; typer shows names of Python types, also for flags."""
+    """Help with plain names for the values of options; typer shows names of Python types, also for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]

@@ -1,8 +1,8 @@
 """Workers as processes of this machine.
 
-Each worker is a fresh process with a pipe of its own. A worker that dies in a task (out of memory, a fault in native
-code) takes that task down and no other: its task is reported as failed, and another worker takes its place. Workers
-leave Ctrl-C to the parent, and leave by themselves when the parent is gone, however it went.
+Each worker is a fresh process with a pipe of its own. If a worker dies in a task (out of memory, a fault in native
+code), only that task fails, and another worker replaces it. Workers leave Ctrl-C to the parent, and end when the parent
+has ended.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Pool(Protocol):
         """How many tasks are being worked on at this moment."""
 
     def close(self) -> None:
-        """Let go of the workers."""
+        """Release the workers."""
 
     def run(self, function: Function, tasks: Sequence[Task]) -> Iterator[Finished]:
         """Call `function` on every task, the first ones first; a call that fails is a result like any other."""
@@ -96,7 +96,7 @@ class LocalPool:
             self._dismiss([worker for worker in self._workers if worker.task is not None])
 
     def close(self) -> None:
-        """Send all workers home. They stay between calls of `run`, because to start one takes seconds."""
+        """Stop all workers. They are kept between calls of `run`, because starting one takes seconds."""
         self._dismiss(self._workers)
 
     def _hand_out(self, function: Function, waiting: deque[Task]) -> None:
@@ -179,7 +179,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back: a process that is started meanwhile never gets it, not even while it imports what it needs."""
+    """Block Ctrl-C: a process that is started meanwhile never receives it, not even during its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -192,7 +192,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
-    """The life of a worker: tasks from the pipe, results back."""
+    """The loop of a worker: read tasks from the pipe, and send results back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _leave_with(parent)
     while True:
@@ -208,9 +208,9 @@ def _serve(pipe: connection.Connection, function: Function, parent: int) -> None
 
 
 def _leave_with(parent: int) -> None:
-    """From now on, end this process when the one that gave it work has gone, in the middle of a task too."""
+    """From now on, end this process when its parent has ended, also in the middle of a task."""
     if sys.platform == "linux":
-        # The kernel sees to it; a thread would want memory, and there may be none left.
+        # The operating system does this; a thread would need memory, and there may be none left.
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)

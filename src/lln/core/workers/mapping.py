@@ -66,7 +66,7 @@ class DaskPool:
         return found
 
     def close(self) -> None:
-        """Leave the scheduler; its workers stay."""
+        """Disconnect from the scheduler; its workers stay."""
         client, self._client = self._client, None
         if client is not None:
             client.close(timeout=_GOODBYE_SECONDS)
@@ -175,7 +175,7 @@ class DaskMap:
                 self._client.cancel(futures)
 
     def _send(self, shared: Any) -> Any:
-        """What stands for an object in calls."""
+        """A reference to an object, for calls."""
         for known, data in self._sent:
             if known is shared:
                 return data
@@ -192,7 +192,7 @@ class DaskMap:
 
 
 class _OneThread(ContextDecorator):
-    """One thread for the libraries of linear algebra, until all that asked for it have ended.
+    """One thread for the libraries of linear algebra, until all users of this limit have ended.
 
     Several gain little on the small matrices of a fit, and on cores that other programs use they wait for each other: a
     fit of seconds would take a minute. With one, the digits of a fit in closed form do not depend on the

@@ -83,7 +83,7 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
 
 
 def _unnamed_index(index: Any, name: str, plain: Any, choices: Choices, source: str) -> Indexed:
-    """An index that has no name that says what it is."""
+    """An index whose name does not say what it is."""
     kind, called = _kind(index), "the index" if index.name is None else f"the index {name!r}"
     if kind in "mMp":
         return Indexed(plain, choices, Clock(name, _plain(index)))
@@ -148,12 +148,14 @@ def _time_level(levels: dict[str, Any], free: list[str]) -> str | None:
 
 
 def _on_levels(free: list[str], others: list[str], time: str | None, source: str) -> tuple[str, ...]:
-    """What to say of levels that are left out, or whose names do not say what they are."""
+    """Notes on levels that are left out, or whose names do not say what they are."""
     notes = []
     unused = ", ".join(repr(name) for name in free if name not in (*others, time))
     if unused:
         notes.append(f"{source}: the levels of the index {unused} are left out; reset_index() makes columns of them")
-    if others and not all(base(name) in (*TRAJECTORY_COLUMNS, *TIME_NAMES, "start") for name in (*others, time or "time")):
+    if others and not all(
+        base(name) in (*TRAJECTORY_COLUMNS, *TIME_NAMES, "start") for name in (*others, time or "time")
+    ):
         end = "" if time is None else f", and {time!r} is taken as time"
         notes.append(f"{source}: the levels of the index {', '.join(map(repr, others))} tell trajectories apart{end}")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Whatever holds trajectories, as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
+"""Trajectories from any source as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
 
 A package outside adds a format with an entry point in the group `lln.formats`, named by its suffix, or in a running
 program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))`.
@@ -58,7 +58,7 @@ def as_dataset(
     trajectory: str | None = None,
     resample: bool = False,
 ) -> Dataset:
-    """Trajectories from whatever holds them.
+    """Convert trajectories from any source to a `Dataset`.
 
     Args:
         x: an array (time, n), (time,) for one column, or (trajectories, time, n), a list of arrays (time, n) of any
@@ -119,7 +119,7 @@ def _of_trajectory(x: Trajectory) -> Dataset:
 
 
 def _of_list(items: list[Any], options: dict[str, Any]) -> Dataset:
-    """A list of trajectories, each with its own share of what was given for all."""
+    """A list of trajectories, each with its own part of what was given for all."""
     split = {key: shares(key, options[key], len(items)) for key in ("inputs", "weights", "time")}
     parts = []
     for index, item in enumerate(items):
@@ -284,7 +284,7 @@ def _clock(dataset: Dataset) -> NDArray[Any]:
 
 
 def _extras(dataset: Dataset, time: str) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-    """Inputs, weights, lengths and starts, where there is something to say."""
+    """Inputs, weights, lengths and starts, where the dataset has them."""
     lead = ("trajectory", time) if len(dataset.series) > 1 else (time,)
     found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
     if dataset.inputs:
@@ -317,7 +317,7 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
 
 
 def _reader_hints(dataset: Dataset, *, always: bool = False) -> str:
-    """What the variables of a file cannot say, as JSON."""
+    """Hints for our own reader that variables cannot hold, as JSON."""
     short = sum(len(name) + 4 for name in dataset.names) < LONGEST
     said = {
         "format": 1,

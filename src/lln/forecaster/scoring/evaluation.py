@@ -37,9 +37,9 @@ from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too
 from lln.forecaster.references.simple import Persistence, SeasonalNaive
 from lln.forecaster.scoring.scored_rows import (
     CHOICE,
-    UNSEEN,
     ORIGINS,
     TRAINING,
+    UNSEEN,
     Window,
     choosing_windows,
     marked_rows,
