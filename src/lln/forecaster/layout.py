@@ -1,6 +1,6 @@
-"""What a model remembers of its data: what coordinates mean (names, units, grid, time step), and which rows trained.
+"""What a model stores about its data: names, units, grid and time step of coordinates, and which rows trained.
 
-The rows take a few kilobytes; so nobody scores a model unawares on what it was shown.
+The rows take a few kilobytes. With them, a score on training rows is always recognised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Layout:
     coords: Mapping[str, Array] = field(default_factory=dict)
     input_names: tuple[str, ...] = ()  #: of the m known inputs.
     time_name: str = "time"  #: what the data calls time.
-    #: by name of coordinate, channel, direction or time, where the data told them.
+    #: by name of coordinate, channel, direction or time, where the data has them.
     units: Mapping[str, str] = field(default_factory=dict)
     source: str = "array"  #: what the data came from, as text.
     frequency: str | None = None  #: step of the calendar as a pandas offset alias, None for steps of equal length.
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def time_unit(self) -> str:
-        """The unit of the time step, "" if nobody told: of dates the seconds, not since when they are counted."""
+        """The unit of the time step, "" if it is unknown; for dates the unit without the first date."""
         return self.units.get(self.time_name, "").partition(" since ")[0]
 
     @property
@@ -104,7 +104,7 @@ class Layout:
         return cls.from_record({**found, "coords": dataset.coords.items(), "units": units, "filling": filling})
 
     def read(self, x: Any, **options: Any) -> Dataset:
-        """Data for a model of this layout; what `options` of `as_dataset` leave open is looked for under its own names.
+        """Data for a model of this layout; roles that `options` of `as_dataset` do not set are found by its names.
 
         Where both sides have names, they say which column is which, in whatever order.
         """
@@ -128,7 +128,7 @@ class Layout:
             options = {**options, "inputs": _in_order(options.get("inputs"), self.input_names)}
         if "states" in options:
             dataset = self._stepped(x, {**options, "states": _in_order(options["states"], self.variables)})
-            # Whoever names the states says that they are the model's, whatever the model calls them.
+            # A caller who names the states means the states of the model, even under other names.
             same = dataset.size == self.size and tuple(dataset.space) == self.space
             return replace(dataset, names=self.names, channels=self.channels) if same else dataset
         own = {**options, "states": list(self.variables)}
@@ -267,11 +267,11 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TrainingFingerprint:
-    """What a model remembers of its training data.
+    """Which rows trained a model.
 
     Short runs of consecutive rows are hashed, so that rows are recognised in any other file, cut, order or precision
-    that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the
-    rows between two of them share their fate.
+    that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the rows
+    between two of them count as they do.
     """
 
     source: str  # what the data was called
@@ -324,7 +324,7 @@ class TrainingFingerprint:
         return self.choosing.seen(series) & ~self.seen(series)
 
     def record(self) -> dict[str, Any]:
-        """Everything but the marks as plain values, for a model file."""
+        """Everything but the hashes as plain values, for a model file."""
         found: dict[str, Any] = {} if self.choosing is None else {"choosing": self.choosing.record()}
         found |= {name: getattr(self, name) for name in ("source", "rows", "held_out", "total", "run", "stride")}
         return found | {name: [list(part) for part in found[name]] for name in ("rows", "held_out")}

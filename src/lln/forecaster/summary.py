@@ -1,4 +1,4 @@
-"""What a fit shows a person: its progress (bars, one line in a notebook, nothing in a script), and then its summary."""
+"""What a fit prints: its progress (bars, one line in a notebook, nothing in a script), and its summary."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ def served(
     length: float,
     scale: float,
 ) -> Served:
-    """What serves a call that is not empty: remembered in `known`, since the next call is mostly like the last."""
+    """The backend of a call that is not empty; cached in `known`, since calls usually repeat."""
     key = (backend, device, dtype, centers, sigma, length, scale)
     found = known.get(key)
     if found is None:

@@ -127,7 +127,7 @@ def _vmap_transport(
 def _vmap_backward(
     info: Any, dims: tuple[int | None, ...], *operands: Any
 ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-    # Every vmapped call wants coefficient gradients of its own, so the dimension always becomes members.
+    # Every vmapped call has coefficient gradients of its own, so the dimension always becomes members.
     size = info.batch_size
     tensors, optics = operands[:5], operands[5:]
     members = [_as_members(t, d, size) for t, d in zip(tensors, dims, strict=False)]

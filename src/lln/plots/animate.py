@@ -77,7 +77,8 @@ class Scene:
 
     def clock(self, row: int) -> str:
         """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
-        # As many decimals as tell a step's times apart: 0.25 needs two, a third gets one more than its size asks for.
+        # Enough decimals to distinguish the times of a step: 0.25 needs two, a third gets one more than its size
+        # requires.
         fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
         exact = (d for d in range(fewest, fewest + 3) if abs(round(self.dt, d) - self.dt) < 1e-6 * self.dt)
         decimals = min(next(exact, fewest + 1), 9)

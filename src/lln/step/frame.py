@@ -1,6 +1,6 @@
 """The arrays of a dense step, in float64: polynomials, units, delay coordinates, inputs, closed-form parts, bounds.
 
-They may come from anybody's file: a configuration is believed as far as the arrays bear it out.
+They may come from untrusted files, so a configuration is checked against the arrays.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Flow:
         return f"vector field{of} with {functions}" if functions else f"polynomial vector field{of}"
 
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates on which the field depends by their sines alone, (n,): they may turn on for ever."""
+        """Angles, (n,): coordinates that enter by sines and cosines alone, and may grow without bound."""
         n, table = len(self.offset), self.polynomial.table
         if self.functions is None:
             return np.zeros(n, dtype=bool)
@@ -365,7 +365,7 @@ class Frame:
 
     @property
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates that the vector field knows by their sines alone, (n,)."""
+        """Coordinates that enter the vector field by sines and cosines alone, (n,)."""
         return np.zeros(self.size, dtype=bool) if self.flow is None else self.flow.angles()
 
     def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:

@@ -274,7 +274,7 @@ def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
 
 
 def _run_and_report(study: Any, trial: Any, job: _Job) -> tuple[str, ...]:
-    """Run a trial and tell the study how it ended."""
+    """Run a trial and report its result to the study."""
     library = store.optuna()
     states = library.trial.TrialState
     try:
@@ -352,7 +352,7 @@ def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options to be typed: floats rounded to three digits, names of this version."""
+    """Options as a user would type them: floats rounded to three digits, names of this version."""
     named = {("optical_length" if key == "horizon" else key): value for key, value in options.items()}
     return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in named.items()}
 
@@ -390,7 +390,7 @@ def _error(fit: Fit) -> float:
 
 
 def _beating(trial: Any) -> Callable[[Any], None]:
-    """A callback that stores every few seconds that the trial still runs."""
+    """A callback that stores a heartbeat of the trial every few seconds."""
     last = time.monotonic()
 
     def beat(_: Any) -> None:

@@ -435,7 +435,7 @@ class Evaluation:
 
     @property
     def many(self) -> str:
-        """The number of windows in words."""
+        """The number of windows as text."""
         return "one window" if len(self.windows) == 1 else f"{len(self.windows)} windows"
 
     @property
@@ -470,7 +470,7 @@ class Evaluation:
         return {**found, "parameters": f"{self.parameters:,}"}
 
     def remarks(self) -> list[str]:
-        """Sentences on what the numbers do not say."""
+        """Remarks: divergence, choice rows, better baselines."""
         said = []
         if self.diverged or self.left:
             ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
