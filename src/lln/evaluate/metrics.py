@@ -129,7 +129,7 @@ def sliced_distance(
     Args:
         predicted: as for `distribution_distance`, like `truth` and `scale`.
         truth: the true states.
-        scale: what counts as one in each coordinate.
+        scale: unit of each coordinate.
         directions: how many, drawn evenly from the sphere.
         seed: of the directions; the same ones for every model.
     """

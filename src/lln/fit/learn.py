@@ -267,9 +267,7 @@ def learn(
 
 
 def learn_with_gaps(dataset: Dataset, recipe: Recipe, **options: Any) -> tuple[Fit, Dataset]:
-    """Fit, and if the data is noisy and has short gaps, fit again with these filled; also return the data that was
-    used.
-    """
+    """Fit, and fit again with short gaps filled if the data is noisy; also return the data that was learned from."""
     fit = learn(dataset, recipe, **options)
     filled = with_gaps_filled(dataset, fit.report)
     if filled is dataset:

@@ -379,7 +379,7 @@ class Work:
         first = groups.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
         frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
-        if not frame.matrix.any():  # nothing holds a network that stands alone
+        if not frame.matrix.any():  # a network without a linear part needs bounds
             frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
         return DenseStep(frame, members)
 
