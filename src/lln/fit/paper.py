@@ -31,7 +31,7 @@ def fit_paper(
 ) -> list[Fit]:
     """One fit for each seed, all networks in one pass, of data that fits into memory.
 
-    A run of six epochs is short, so that only its end is kept in the checkpoint.
+    A run of six epochs is short, so only its result is stored in the checkpoint.
     """
     if recipe.history not in ("auto", 1):
         raise InputError(f"the paper's recipe looks at one state, got history={recipe.history}; use recipe='lens'")

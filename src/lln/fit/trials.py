@@ -1,6 +1,7 @@
 """One network trained on one part of the data: in a short screening, for choosing, or on everything in the end.
 
-Sizes follow from the shape of the data. Fine-tuning over several steps makes errors that feed on themselves count.
+Sizes follow from the shape of the data. Fine-tuning over several steps also penalises errors that grow from step to
+step.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def updates_for(pairs: int, batch: int, epochs: int | None) -> int:
     each = -(-pairs // batch)
     if epochs is not None:
         return max(1, epochs * each)
-    # Few pairs are learned by heart soon; very many deserve a few passes, within bounds.
+    # Few pairs are soon overfitted; very many are passed over a few times, within bounds.
     return int(min(2 * UPDATES, max(_LEAST_UPDATES, min(UPDATES, 300 * each), each)))
 
 
@@ -293,7 +294,7 @@ def _screen(trials: Trials, piece: tuple[Fold, FrameChoice, Array, Stage, Sequen
 
 
 def say_nothing(event: Event) -> None:
-    """Progress that nobody hears."""
+    """Ignore an event."""
     del event
 
 

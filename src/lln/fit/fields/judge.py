@@ -39,7 +39,7 @@ class Stay:
 
     @property
     def bounded(self) -> bool:
-        """Whether every start stayed."""
+        """Whether every rollout stayed near the data."""
         return self.left == 0
 
     def notes(self) -> list[str]:
@@ -54,7 +54,7 @@ class Stay:
 
 @dataclass(eq=False)
 class FieldJudge:
-    """Judges steps on what a fold holds out."""
+    """Scores steps on what a fold holds out."""
 
     dataset: Dataset  #: all trajectories.
     fold: Fold  #: what trains and what is held out.

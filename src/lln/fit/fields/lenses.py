@@ -34,7 +34,7 @@ from lln.step.frame import Array
 from lln.train.batches import subseed
 
 _NUMBERS = 1 << 22  # of patches held at a time
-# Rows are spread over many fields, since neighbours tell much the same: so many, unless their points are too many.
+# Rows are spread over this many fields, since neighbours are nearly the same, unless their points are too many.
 _FIELDS, _LEAST_FIELDS, _POINTS = 600, 64, 200_000
 
 
@@ -258,7 +258,7 @@ class JudgedLenses:
 
 @dataclass(eq=False)
 class LensSearch:
-    """Searches one setting after another, from the middle of each range."""
+    """Search for settings one after another, from the middle of each range."""
 
     training: Dataset  #: rows that train.
     judge: FieldJudge  #: of held-out rollouts.

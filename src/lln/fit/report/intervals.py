@@ -3,9 +3,9 @@
 The half width at a level and a lead time is a quantile of the errors of all windows. Windows overlap, so it rests on
 few independent errors; Student's t widens the intervals accordingly.
 
-Held-out rows are few, and may be calmer or wilder than the rest. So the rows of other folds count as well, with models
-that did not learn from them, and so do errors on rows that always trained, made as large as they would be on rows that
-did not train (`as_elsewhere`).
+Held-out rows are few, and their errors may be smaller or larger than elsewhere. So the rows of other folds count as
+well, with models that did not learn from them, and so do errors on rows that always trained, made as large as they
+would be on rows that did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
@@ -13,7 +13,7 @@ model grow faster from some states than from others; there widths are multiples 
 of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
 
 The spread comes from a covariance that is carried along a rollout: each step multiplies it by the derivative of the
-model there and adds what one step errs. A chaotic system forgets at different speeds in different places.
+model there and adds what one step errs. In a chaotic system errors grow at different rates in different places.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lln.step.step import Step
 _POWERS = (1.0, 2.0)
 _FLOORS = tuple(2.0**power for power in range(-5, 5))
 _FASTEST = 2.0  # standard deviations in one step: a diverged rollout changes by no more
-_APART = 4.0  # windows that do not overlap: fewer do not tell what errors depend on
+_APART = 4.0  # windows that do not overlap: fewer do not show what errors depend on
 _GAIN = 0.02  # log-likelihood of one error
 
 
@@ -323,7 +323,7 @@ def measured_coverage(
 
 
 MOST = 16  # numbers in a window: the covariance has its square
-_FEW = 8  # windows and steps that tell a linear map from others
+_FEW = 8  # windows and steps that distinguish a linear map from others
 _ALIKE = 1e-3  # part by which spreads of a linear map differ at most, by rounding
 _NUDGE = 1e-5  # standard deviations by which states are moved for a derivative
 _WIDEST = 2.0  # standard deviations: an error does not grow beyond what two states of the data differ by
@@ -363,7 +363,7 @@ def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array |
 def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, kick: Array) -> bool:
     """Whether errors of a model grow from some windows (W, H, n) otherwise than from others, as in no linear map.
 
-    Large windows and networks are not asked: that would take longer than their fit.
+    Large windows and networks are not tested: that would take longer than their fit.
     """
     if start.shape[1] * start.shape[2] > MOST or step.members:
         return False

@@ -1,4 +1,4 @@
-"""What a fit says about itself when it is done: choices, coverage, errors by lead time on rows that did not train."""
+"""The report of a finished fit: choices, coverage, errors by lead time on rows that did not train."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMBERS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Where hidden positions lie among the control points: outside of them a ray feels no lens.
+    """Where hidden positions lie among the control points: outside of them lenses are flat.
 
     Attributes:
         outside: fraction of all hidden positions beyond the first or the last control point.
