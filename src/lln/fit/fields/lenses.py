@@ -321,7 +321,7 @@ class LensSearch:
         """Estimate how long it takes to solve some draws on about `count` points and to roll their mean out."""
         step = self._unsolved(frame, choice)
         judged = self.judge.seconds(step.replace(members=[*step.members] * draws), 0)
-        fields = self.judge.pace(step) * fields_of(rows, frame, count)
+        fields = self.judge.seconds_per_step(step) * fields_of(rows, frame, count)
         return draws * SLACK * (fields + _normal_equations(frame, choice, count)) + judged
 
     def _seconds(self, frame: FieldFrame, choice: LensChoice) -> float:
@@ -330,7 +330,7 @@ class LensSearch:
         if size in self._taken:
             return self._taken[size]
         step = self._unsolved(frame, choice)
-        fields = self.judge.pace(step) * fields_of(self.training, frame, SEARCH_ROWS)
+        fields = self.judge.seconds_per_step(step) * fields_of(self.training, frame, SEARCH_ROWS)
         solving = SLACK * (fields + _normal_equations(frame, choice, SEARCH_ROWS))
         return solving + len(RIDGES) * self.judge.seconds(step)
 
