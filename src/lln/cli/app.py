@@ -22,7 +22,7 @@ from lln.cli.paper import audit, report, reproduce
 from lln.cli.simulate import simulate
 from lln.core.errors import InputError, failure, out_of_memory, printable
 
-DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
+DATA, ELSEWHERE = "From data to a surrogate", "Show and export a surrogate"
 PAPER, MACHINE = "The paper", "This installation"
 
 _TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}

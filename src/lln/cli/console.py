@@ -140,7 +140,7 @@ class FitOptions:
     basis: int | None = _network("Control points of a lens.", shown=_RECIPE, min=1)
     optical_length: float | None = _network("Total distance that rays propagate.", shown=_RECIPE)
     horizon: float | None = option("Former name of --optical-length.", hidden=True)
-    members: int | None = _network("Networks in the ensemble.", shown="3, of fields 2, of recipe paper 1", min=1)
+    members: int | None = _network("Networks in the ensemble.", shown="3; fields: 2; recipe paper: 1", min=1)
     parts: list[str] | None = _network("Closed-form and learned parts to try, as in linear,lens.", shown="all")
     field: bool | None = _network("Whether all grid points share weights.", shown="whichever is better")
     boundary: str | None = _network("Boundary condition of a field, as in periodic.", shown="detected in the data")

@@ -107,7 +107,7 @@ def evaluate(
 ) -> None:
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
-    Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
+    Rows that helped to choose the model are scored separately. If no other rows are left, training data is scored
     and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
     picture_file(plot, model, data)
@@ -269,7 +269,7 @@ def page(
     members: int | None = option("Number of networks of the ensemble to include.", shown="all", min=1),
     title: str | None = option("Title of the page.", shown="the name of the data"),
 ) -> None:
-    """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
+    """Write one HTML file that runs a model in the browser, with a start to drag and the rays inside.
 
     The file needs no server, no network and no other file. Training rows of --data are marked; the first start lies on
     other rows if there are any. Without --data a rollout starts where the training data ends, and there is no truth to

@@ -31,7 +31,7 @@ Kept = tuple[Tensor, ...]
 
 
 class Optics(NamedTuple):
-    """What a stack has beside its coefficients: control points, sigma, length L, scale s, and the factored grid.
+    """The rest of a stack beside its coefficients: control points, sigma, length L, scale s, and the factored grid.
 
     `grid` is a sentence where the control points cannot be factored.
     """
@@ -45,7 +45,7 @@ class Optics(NamedTuple):
     def factored(self) -> tuple[Grid, float, float]:
         """What the factored algebra needs."""
         if isinstance(self.grid, str):
-            raise TypeError(self.grid)  # `refusal` has said so before
+            raise TypeError(self.grid)  # `refusal` has checked this
         return self.grid, self.length, self.scale
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 
 from lln.core.errors import InputError, check_int, positive
 from lln.plots.forecasts import label_bar
-from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
+from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, figure_style
 
 Array = NDArray[np.float64]
 Update = Callable[[int], None]
@@ -99,7 +99,7 @@ def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
     """The film's pictures, evenly spread over time."""
     count = min(check_int("frames", frames, 2), scene.steps)
     positive("dt", scene.dt)
-    with house_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
+    with figure_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
         # Even numbers of pixels, for players of MP4.
         figure = Figure(
             figsize=(WIDTH, 2 * round(0.5 * FILM_DPI * _height(scene)) / FILM_DPI), dpi=FILM_DPI, layout="constrained"

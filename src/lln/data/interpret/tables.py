@@ -482,7 +482,7 @@ class _Columns:
         column = self.table[name]
         try:
             numbers = pd.to_numeric(column.astype(object), errors="coerce")
-        except OverflowError:  # a whole number beyond every float, which pandas does not coerce
+        except OverflowError:  # an integer too large for a float, which pandas does not coerce
             numbers = column.map(number)
         if getattr(numbers.dtype, "kind", "f") == "c":
             raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")

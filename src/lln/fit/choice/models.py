@@ -218,7 +218,7 @@ def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:
     return (None,) if ridge is None else (float(ridge),)
 
 
-STOPS = (0.6, 0.8, 1.0)  # parts of a training behind which networks are kept
+STOPS = (0.6, 0.8, 1.0)  # fractions of a training after which networks are stored
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 _EARLY = math.log(2.0)
 _RAW = math.log(2.0)

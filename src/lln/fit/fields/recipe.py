@@ -99,11 +99,11 @@ def fit_field_surrogate(
 ) -> Fit:
     """Learn one step of fields on a grid; see `lln.fit.learn.learn` for the arguments."""
     began, chosen = time.monotonic(), options or FieldOptions()
-    kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, chosen), "field": True}))
+    store = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, chosen), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
-        fitting = FieldFitting(dataset, recipe, chosen, progress or say_nothing, kept, mapper)
+        fitting = FieldFitting(dataset, recipe, chosen, progress or say_nothing, store, mapper)
     fit = fitting.finish()[0]
-    kept.remove()
+    store.remove()
     return replace(fit, report=replace(fit.report, seconds=time.monotonic() - began))
 
 
@@ -123,12 +123,12 @@ class FieldFitting:
         recipe: Recipe,
         options: FieldOptions,
         say: Say,
-        kept: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
         mapper: Mapper = serial,
         limit: TimeLimit | None = None,
     ) -> None:
         self.dataset, self.recipe, self.options, self.say = dataset, recipe, options, say
-        self.kept = Checkpoint(None, "") if kept is None else kept
+        self.checkpoint = Checkpoint(None, "") if checkpoint is None else checkpoint
         self.limit = limit or TimeLimit(recipe.time_limit)
         lenses = "lens" in recipe.tried_parts
         self.choosing = self.limit.first(_CHOSEN_BY_WITH_LENSES if lenses else _CHOSEN_BY)
@@ -144,11 +144,11 @@ class FieldFitting:
         self.solving = 0.0  # seconds that it takes to solve a linear part
         self.rows: list[dict[str, Any]] = []
         self.closed = ClosedParts(
-            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper,
+            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.checkpoint, mapper,
             self.limit.first(_LINEAR_BY),
         )  # fmt: skip
         self.lenses = LensSearch(self.training, self.judge, recipe.seed, say, self.choosing)
-        self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
+        self.trainer = FieldTrainer(self.training, recipe, options, say, self.checkpoint)
 
     @cached_property
     def chosen(self) -> FieldDecision:

@@ -203,7 +203,7 @@ def build_page(
         steps: length of a rollout.
         region: the box that training covered; the page says where a rollout leaves it.
         numbers: tables for the end of the page: a title and rows of label and value for each.
-        notes: sentences on what the page leaves out.
+        notes: notes on what the page leaves out.
         lyapunov: largest Lyapunov exponent per unit of time, to give valid times in Lyapunov times.
         system: the true system; the page integrates it from starts that are not in the data.
     """
