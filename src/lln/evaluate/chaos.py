@@ -121,7 +121,7 @@ def system_lyapunov(
     """Lyapunov exponents of a system whose equation is known, in float64 on state and tangent.
 
     Ordinary equations step by RK4, spectral fields by their own method, which a stiff equation does not limit. One step
-    of a stiff field shrinks short waves below rounding: its exponents are worth reading down to about -20 / dt.
+    of a stiff field shrinks short waves below rounding: exponents below about -20 / dt have no meaning.
 
     Args:
         system: one of `lln.systems` or a `UserSystem`.

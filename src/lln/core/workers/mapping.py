@@ -139,7 +139,7 @@ class DaskMap:
     """A `Mapper` on the workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``. Use it as a context.
 
     `shared` is sent to each worker once, and stays there with the caches that it fills. An exception of a call is
-    raised where its value is taken.
+    raised when its value is read.
     """
 
     def __init__(self, address: str) -> None:
