@@ -56,7 +56,7 @@ class Task:
     test: Dataset
     start: int
     steps: int
-    words: str
+    note: str
 
 
 def lorenz(settings: Settings) -> Task:
@@ -95,7 +95,7 @@ def run(task: Task, settings: Settings, console: Console) -> tuple[Comparison, l
     began = time.perf_counter()
     with console.status(f"{task.name}: fitting") as status:
         model.fit(task.train, progress=lambda event: status.update(f"{task.name}: {event}"))
-    console.print(f"[bold]{task.name}[/]: fitted in {time.perf_counter() - began:.0f} s; {task.words}")
+    console.print(f"[bold]{task.name}[/]: fitted in {time.perf_counter() - began:.0f} s; {task.note}")
     console.print(model.summary(), markup=False, highlight=False, soft_wrap=True)
     step = SimpleNamespace(rollout=model.surrogate_.rollout, history=model.history_, parameters=model.parameters_)
     others = {"LensForecaster": step}
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             task = make(settings)
             found, files = run(task, settings, console)
             console.print(found.table.to_rich(narrow=True))
-            tables.append(f"## {task.name}\n\n{task.words}\n\n{found.table.to_markdown()}")
+            tables.append(f"## {task.name}\n\n{task.note}\n\n{found.table.to_markdown()}")
             written += files
         summary = settings.out / "results.md"
         summary.write_text("\n\n".join(tables) + "\n", encoding="utf-8")

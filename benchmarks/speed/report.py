@@ -124,14 +124,14 @@ def draw(groups: Sequence[Record], path: Path) -> Path | None:
         from matplotlib.figure import Figure
         from matplotlib.ticker import LogLocator, NullFormatter
 
-        from lln.plots.style import BLACK, BLUE, VERMILION, WIDTH, house_style, save_figure
+        from lln.plots.style import BLACK, BLUE, VERMILION, WIDTH, figure_style, save_figure
     except ImportError:
         return None
     if not pairs:
         return None
     # One line for each kind of bar, one point for each size. What must stay below its bound counts as bound over value.
     order = list(dict.fromkeys((bar["bar"], bar["against"]) for _, bar in pairs))
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(WIDTH, 1.2 + 0.19 * len(order)), layout="constrained")
         axis = figure.subplots()
         axis.axvline(1.0, color=BLACK, linewidth=1.4, label="bar")

@@ -1,6 +1,6 @@
 """A circuit with a diode.
 
-Chua's circuit, sampled about 30 times in a Lyapunov time. Its diode has two kinks, which no polynomial meets. A fit
+Chua's circuit, sampled about 30 times in a Lyapunov time. Its diode has two kinks, which no polynomial can fit. A fit
 also tries functions of single variables: kinks, saturations, steps, exponentials and reciprocals. Here it finds the
 law with one saturation: ten numbers. The page of such a model shows its equations.
 """
@@ -12,7 +12,7 @@ import lln
 
 
 def slope(_: float, state: np.ndarray) -> list[float]:
-    """Of both voltages and of the current."""
+    """Time derivatives of both voltages and of the current."""
     first, second, current = state
     diode = -5 / 7 * first - 3 / 14 * (abs(first + 1) - abs(first - 1))
     return [15.6 * (second - first - diode), first - second + current, -28 * second]

@@ -12,7 +12,7 @@ import lln
 
 
 def slope(_: float, state: np.ndarray) -> list[float]:
-    """Of the angle, the speed and the phase of the drive."""
+    """Time derivatives of the angle, the speed and the phase of the drive."""
     angle, speed, phase = state
     return [speed, -np.sin(angle) - 0.1 * speed + 1.2 * np.cos(phase), 0.7]
 

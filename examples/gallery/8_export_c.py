@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import lln
-from lln.plots.style import house_style, new_figure
+from lln.plots.style import figure_style, new_figure
 
 angle = 0.2 * np.arange(500)
 states = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (1 + 0.1 * np.sin(0.05 * angle))[:, None]
@@ -18,7 +18,7 @@ done = model.export("controller", format="c", precision="float", name="plant")
 sizes = {path.name: path.stat().st_size / 1024 for path in map(Path, done.files)}
 print(done.difference)
 
-with house_style():
+with figure_style():
     figure = new_figure(height=2.6)
     axis = figure.subplots()
     axis.barh(list(sizes), list(sizes.values()))

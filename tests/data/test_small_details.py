@@ -8,7 +8,7 @@ import pytest
 from lln import InputError
 from lln.data.interpret.description import Part
 from lln.data.interpret.interpret import FAR, _even_rows, _interpolated, _resampled, _spread
-from lln.data.read.formats import _extras, _notes_for_ourselves, as_dataset, write_npz
+from lln.data.read.formats import _extras, _reader_hints, as_dataset, write_npz
 from lln.data.series import Dataset, Series
 from lln.data.stream import Standardizer, moments
 from lln.data.trajectory import Trajectory
@@ -51,7 +51,7 @@ def test_one_jump_of_times_on_the_disk_is_told():
 def test_what_is_written_beside_the_states(tmp_path):
     one = Dataset((Series(ROWS, ROWS[:, :1]),), dt=0.1)
     assert _extras(one, "time")["inputs"][0] == ("time", "input")
-    assert "names" not in json.loads(_notes_for_ourselves(one))
+    assert "names" not in json.loads(_reader_hints(one))
     two = Dataset((Series(ROWS), Series(ROWS[:4])), dt=0.1)
     write_npz(tmp_path / "two.npz", two)
     with np.load(tmp_path / "two.npz") as file:

@@ -112,7 +112,7 @@ def test_the_line_of_the_readme_from_data_to_a_page_runs(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text(f"```bash\n{whole}\n```\n")
     ((_, printed),) = docs.outputs(page)
-    assert "scored on held-out rows" in printed  # `evaluate` must not be shown what trained
+    assert "scored on unseen rows" in printed  # `evaluate` must not be shown what trained
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lorenz.html", "lorenz.lln", "lorenz.nc", "page.md"]
 
 

@@ -138,7 +138,7 @@ def test_members_are_thin_lines_and_their_mean_the_forecast():
 
 def test_an_evaluation_shows_itself():
     scores = fitted().evaluate(lorenz())
-    assert repr(scores).startswith("Evaluation(held-out rows, one window: normalised MSE ")
+    assert repr(scores).startswith("Evaluation(unseen rows, one window: normalised MSE ")
     assert "valid prediction time" in scores._repr_html_()
     table = scores.to_pandas()
     np.testing.assert_allclose(table["rmse"] ** 2, table["nmse"])
@@ -154,7 +154,7 @@ def test_an_evaluation_shows_itself():
 def test_a_model_draws_its_own_forecast():
     figure = fitted().plot(lorenz(), steps=50)
     first = lines(figure.axes[0])
-    assert "held-out rows" in figure.get_suptitle()
+    assert "unseen rows" in figure.get_suptitle()
     np.testing.assert_allclose(first["truth"].get_ydata()[1:], lorenz()[641:691, 0])
     assert first["truth"].get_xdata()[0] == pytest.approx(6.40)
     assert "truth" not in lines(fitted().plot(steps=20).axes[0])

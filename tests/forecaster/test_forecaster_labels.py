@@ -194,7 +194,7 @@ def test_fit_on_labelled_data_and_start_from_it():
     run = forecaster.rollout(whole.isel(time=-1), 5)
     assert run.states.dims == ("time", "component")
     assert run.states.time.attrs == {"units": "s"}
-    assert forecaster.evaluate(whole).scored == "choosing rows"
+    assert forecaster.evaluate(whole).scored == "choice rows"
     table = whole.to_pandas()
     framed = LensForecaster(**QUICK).fit(table)
     assert framed.names_ == tuple(LABELS)

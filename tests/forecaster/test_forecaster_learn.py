@@ -217,7 +217,7 @@ def test_a_field_is_fitted_saved_and_rolled_out(tmp_path):
     from lln import load
 
     np.testing.assert_array_equal(load(tmp_path / "a").rollout(states[-1], 5).states, run.states)
-    assert load(tmp_path / "a").evaluate(states).scored == "choosing rows"
+    assert load(tmp_path / "a").evaluate(states).scored == "choice rows"
 
 
 def blas_threads():

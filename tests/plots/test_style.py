@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lln.plots.forecasts import comparison_figure
-from lln.plots.style import LOOKS, colour, house_style, look, new_figure, save_figure
+from lln.plots.style import LOOKS, colour, figure_style, look, new_figure, save_figure
 
 MODELS = ("lens", "mlp", "residual", "scaled-residual", "residual-batchnorm", "layerscale")
 
@@ -53,7 +53,7 @@ def test_numbered_series_have_palette_colours(number):
 
 def test_the_style_leaves_no_trace(tmp_path):
     before = dict(mpl.rcParams)
-    with house_style():
+    with figure_style():
         assert mpl.rcParams["legend.frameon"] is False
     path = save_figure(comparison_figure({"lens": np.ones(3)}), tmp_path / "new" / "e.png")
     assert path.stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""The `lln` command: its entry, and Ctrl-C, which ends it in order once, at once twice, and never with a traceback.
+"""The entry point of `lln`. One Ctrl-C ends a command in order, a second one at once, and neither prints a traceback.
 
 Each command imports what it needs inside its function, so that help is instant.
 """
@@ -16,8 +16,8 @@ from typing import NoReturn
 
 INTERRUPTED = 130  # exit code
 _NO_MEMORY = b"lln: out of memory; close other programs, use less data or smaller sizes, or use a larger machine\n"
-_LEAST = 4 << 20  # bytes: with less, the library that reads the words of a command line aborts the process
-_AGAIN = 0.02  # seconds after which an interrupt that was lost comes again
+_LEAST = 4 << 20  # bytes: with less, the library that parses the command line aborts the process
+_AGAIN = 0.02  # seconds after which a lost interrupt is sent again
 
 
 def command() -> None:
@@ -55,7 +55,7 @@ def main(*, last: bool = False) -> None:
 
 
 def fail(sentence: bytes, *, last: bool) -> NoReturn:
-    """Write a sentence and end with exit code 1; both work without memory, where Python's own ways may not.
+    """Write a sentence and end with exit code 1. Both work if no memory is left, when Python's own functions may fail.
 
     If the process ends after it, not even SystemExit is raised; what was open is closed already.
     """
@@ -67,13 +67,13 @@ def fail(sentence: bytes, *, last: bool) -> NoReturn:
 
 @contextmanager
 def second_interrupt_leaves(*, last: bool = False) -> Iterator[None]:
-    """Let a second Ctrl-C end the command at once, whatever the first one still has to tidy up.
+    """Let a second Ctrl-C end the command at once, even while the first one still cleans up.
 
-    That is as safe as a kill: no file is ever taken for whole before it is. A first one that comes where Python cannot
-    raise it, as in a callback of a library, comes again a moment later.
+    That is as safe as a kill, because incomplete files are never accepted. If Python cannot raise the first interrupt,
+    as in a callback of a library, it is sent again a moment later.
 
     Args:
-        last: whether the process ends after it; then nothing is left to tidy up, and an interrupt ends it at once.
+        last: whether the process ends after it; then nothing is left to clean up, and an interrupt ends it at once.
     """
     usual, unraisable = signal.default_int_handler, sys.unraisablehook
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
@@ -107,7 +107,7 @@ def second_interrupt_leaves(*, last: bool = False) -> Iterator[None]:
         yield
     finally:
         over = last
-        if not (before or last):  # else a second one may still come while the interpreter tidies up
+        if not (before or last):  # else a second one may still come while the interpreter cleans up
             signal.signal(signal.SIGINT, usual)
             sys.unraisablehook = unraisable
 

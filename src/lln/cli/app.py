@@ -22,14 +22,14 @@ from lln.cli.paper import audit, report, reproduce
 from lln.cli.simulate import simulate
 from lln.core.errors import InputError, failure, out_of_memory, printable
 
-DATA, ELSEWHERE = "From data to a surrogate", "Take a surrogate elsewhere"
+DATA, ELSEWHERE = "From data to a surrogate", "Show and export a surrogate"
 PAPER, MACHINE = "The paper", "This installation"
 
 _TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 class _PlainTypes:
-    """Help that says in plain words what an option takes; typer shows names of Python types, also for flags."""
+    """Help with plain names for the values of options; typer shows names of Python types, also for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What the commands share: arguments and options, models and data, checks of files, bars, tables and sentences.
+"""Shared code of the commands: options, reading of models and data, checks of files, progress bars, tables, messages.
 
 Options that belong together are fields of a dataclass. A command takes the dataclass as one parameter, and
 `lln.cli.app` makes an option of each field.
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 
 def preset_names(incomplete: str) -> Iterator[str]:
-    """Presets that begin as typed, for the shell."""
+    """Names of presets that begin with the typed text, for shell completion."""
     from lln.systems import SYSTEMS
 
     yield from (name for name in SYSTEMS if name.startswith(incomplete.lower()))
 
 
 def model_files(incomplete: str) -> Iterator[str]:
-    """Model files and folders that begin as typed, for the shell."""
+    """Model files and folders that begin with the typed text, for shell completion."""
     typed = Path(incomplete)
     folder = typed if incomplete.endswith("/") else typed.parent
     begin = "" if incomplete.endswith("/") else typed.name
@@ -93,7 +93,7 @@ def option(text: str, default: Any = None, *names: str, shown: str = "", panel: 
         text: what it is for.
         default: its value if it is not given.
         names: its names, where they are not that of the parameter.
-        shown: words for a default that the command finds itself.
+        shown: text for a default that the command finds itself.
         panel: the part of the help that lists it.
         **more: what else `typer.Option` takes.
     """
@@ -122,7 +122,7 @@ class Selection:
     dt: float | None = _reading("Time between rows, where the data has no time.")
     resample: bool = switch("Interpolate unevenly sampled data to equal time steps.", "--resample", panel=_READING)
 
-    def words(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """Keyword arguments of `lln.as_dataset`."""
         return {**vars(self), "states": several(self.states), "inputs": several(self.inputs)}
 
@@ -140,7 +140,7 @@ class FitOptions:
     basis: int | None = _network("Control points of a lens.", shown=_RECIPE, min=1)
     optical_length: float | None = _network("Total distance that rays propagate.", shown=_RECIPE)
     horizon: float | None = option("Former name of --optical-length.", hidden=True)
-    members: int | None = _network("Networks in the ensemble.", shown="3, of fields 2, of recipe paper 1", min=1)
+    members: int | None = _network("Networks in the ensemble.", shown="3; fields: 2; recipe paper: 1", min=1)
     parts: list[str] | None = _network("Closed-form and learned parts to try, as in linear,lens.", shown="all")
     field: bool | None = _network("Whether all grid points share weights.", shown="whichever is better")
     boundary: str | None = _network("Boundary condition of a field, as in periodic.", shown="detected in the data")
@@ -155,8 +155,8 @@ class FitOptions:
     seed: Seed = None
     device: str = _training("cpu or cuda.", "cpu")
 
-    def words(self) -> dict[str, Any]:
-        """Keyword arguments of `LensForecaster`; what was left open is left out."""
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of `LensForecaster` for the options that were given."""
         grid = {key: getattr(self, key) for key in ("boundary", "conserve") if getattr(self, key) is not None}
         parts = several(self.parts)
         joined = ("boundary", "conserve", "seed", "horizon")
@@ -202,7 +202,7 @@ def several(names: list[str] | None) -> Any:
 
 
 def recipe_choices(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """`key=value` words as choices of the recipe; numbers become numbers, none becomes None, `a,b` a list."""
+    """Texts `key=value` as options of the recipe; numbers become numbers, none becomes None, `a,b` a list."""
     chosen = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
@@ -247,7 +247,7 @@ def output_file(path: Path, *sources: Path | None) -> Path:
 def picture_file(
     path: Path | None, *sources: Path | None, what: str = "plot", suffixes: Sequence[str] = (".png", ".svg", ".pdf")
 ) -> None:
-    """Check before the work that `path` can be written and names a format of pictures; None asks for no picture."""
+    """Check before the work that `path` can be written and names a format of pictures; None draws no picture."""
     if path is None:
         return
     if path.suffix.lower() not in suffixes:
@@ -283,7 +283,7 @@ def model_file(path: Path, *sources: Path | None) -> None:
 
 
 def text_width() -> int:
-    """Columns for running text: those of the terminal, and no more than reads well."""
+    """Width of running text: that of the terminal, up to a readable maximum."""
     from lln.forecaster.summary import WIDTH
 
     screen = console()
@@ -291,7 +291,7 @@ def text_width() -> int:
 
 
 def show_table(*tables: Table) -> None:
-    """Print tables; a narrow terminal costs them room, but cuts no number. In a pipe they are as wide as they need."""
+    """Print tables. A narrow terminal shrinks columns but cuts no number; in a pipe tables have their full width."""
     for table in tables:
         screen, drawn = console(), table.to_rich()
         room = screen.options.update_width(1000)
@@ -339,7 +339,7 @@ def echo(
     except MemoryError:
         if not err:
             raise
-        os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be about to say so
+        os.write(2, printable(text).encode(errors="replace") + b"\n")  # the text may be the message about it
 
 
 def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
@@ -361,12 +361,12 @@ def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
 
 
 def say(sentence: str) -> None:
-    """Print one sentence for the person to standard error."""
+    """Print one sentence to standard error."""
     echo(f"lln: {sentence}", err=True)
 
 
 def interrupted(sentence: str) -> NoReturn:
-    """Leave after Ctrl-C, with a sentence about what was kept."""
+    """End after Ctrl-C with a sentence that says what was kept."""
     say(f"interrupted; {sentence}")
     raise typer.Exit(INTERRUPTED)
 
@@ -391,7 +391,7 @@ def progress_bars() -> AbstractContextManager[Listener]:
 
 @contextmanager
 def resumable(checkpoint: Path, resume: bool, work: str, kept: str) -> Iterator[Listener]:
-    """Progress bars around work with a checkpoint; after Ctrl-C the command leaves and says what was kept."""
+    """Progress bars around work with a checkpoint; after Ctrl-C the command ends and says what was kept."""
     if not resume:
         checkpoint.unlink(missing_ok=True)
     elif not checkpoint.exists():
@@ -413,7 +413,7 @@ def read_data(paths: Sequence[Path], chosen: Selection) -> Dataset:
     """The trajectories of all files as one dataset."""
     from lln.data.read.formats import as_dataset
 
-    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.words())
+    return as_dataset(paths[0] if len(paths) == 1 else list(paths), **chosen.keywords())
 
 
 def read_model(path: Path) -> LensForecaster:
@@ -426,5 +426,5 @@ def read_model(path: Path) -> LensForecaster:
 
 
 def read_for(model: LensForecaster, path: Path, chosen: Selection) -> Dataset:
-    """Data for a model: what the options leave open is looked for under the names that the model was fitted with."""
-    return model.layout_.read(path, **chosen.words())
+    """Data for a model; roles that no option sets are found by the names that the model was fitted with."""
+    return model.layout_.read(path, **chosen.keywords())

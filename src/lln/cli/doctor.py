@@ -69,7 +69,7 @@ def checkout() -> Path | None:
 
 
 def _backends(device: str) -> dict[str, Any]:
-    """Which backend takes a small float32 stack on `device`, and what every backend says to it."""
+    """The backend that runs a small float32 stack on `device`, and the answer of every backend."""
     import torch
 
     from lln.ops import explain

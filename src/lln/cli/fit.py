@@ -82,7 +82,7 @@ def fit(
     most = 4 * (os.cpu_count() or 1)
     if threads is not None and threads > most:  # the libraries crash where so many cannot be started
         raise InputError(f"--threads must be at most {most}, four times the cores of this machine, got {threads}")
-    forecaster = LensForecaster(**options.words())
+    forecaster = LensForecaster(**options.keywords())
     model_file(out, *data)
     output_file(_checkpoint(out))
     terminal = sys.stderr.isatty()
@@ -228,10 +228,10 @@ def compare(
 
     References: persistence, mean, seasonal (the last season), linear (autoregression, on large grids a convolution),
     polynomial, analog (nearest neighbour), kernel (ridge regression) and esn (a reservoir), each tuned on the held-out
-    windows on which the forecaster makes its choices. The model "lens" is LensForecaster with these options, and the
-    tables call it so. With the five comparators of the paper beside it a comparison takes minutes; --models chooses.
-    Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume continues
-    with the others.
+    windows on which the forecaster makes its choices. The model "lens" is LensForecaster with these options, which is
+    its name in the tables. With the five comparators of the paper beside it a comparison takes minutes; --models
+    chooses. Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume
+    continues with the others.
     """
     from lln.forecaster.comparison.compare import ALL
     from lln.forecaster.comparison.compare import compare as run
@@ -335,7 +335,7 @@ def search(
     if out is not None:
         model_file(out, *data)
     paths = [str(path) for path in data]
-    words = selection.words()
+    words = selection.keywords()
     where: Any = paths[0] if len(paths) == 1 else paths
     try:
         with progress_bars() as progress:

@@ -95,7 +95,7 @@ def evaluate(
     lyapunov: bool = switch("Also estimate Lyapunov exponents, of the true system too if it is known.", "--lyapunov"),
     system: str | None = option(
         "With --lyapunov: the true system, as in lorenz-28.",
-        shown="what lln simulate noted in the data",
+        shown="the one named in a file that lln simulate wrote",
         autocompletion=preset_names,
     ),
     metrics: list[str] | None = option("More metrics, as in spectrum,mae; may be given several times."),
@@ -107,7 +107,7 @@ def evaluate(
 ) -> None:
     """Score a model's rollouts on data; rows that trained it are recognised and left out.
 
-    Rows that helped to choose the model are scored separately. Where no other rows are left, training data is scored
+    Rows that helped to choose the model are scored separately. If no other rows are left, training data is scored
     and the result says so. Simple methods are fitted to the training rows and scored from the same starts.
     """
     picture_file(plot, model, data)
@@ -139,7 +139,7 @@ def evaluate(
 def _show(found: Evaluation, plot: Path | None) -> None:
     """Print the scores, the errors by lead time, and what follows from them."""
     from lln.forecaster.comparison.result import left_out_words
-    from lln.forecaster.scoring.scored_rows import CHOOSING, TRAINING
+    from lln.forecaster.scoring.scored_rows import CHOICE, TRAINING
 
     echo(found.title)
     if found.warning:
@@ -153,7 +153,7 @@ def _show(found: Evaluation, plot: Path | None) -> None:
         echo(line, dim=True)
     if plot is not None:
         echo(f"wrote {plot}")
-    if found.scored in (TRAINING, CHOOSING):
+    if found.scored in (TRAINING, CHOICE):
         say("for a score on unseen states give other data, or fit with --test 0.15 to keep some of these unseen")
 
 
@@ -246,7 +246,7 @@ def export(
     options: dict[str, dict[str, Any]] = {"onnx": {"rollout": rollout}, "c": choices_of_c, "torch": {}}
     done = read_model(model).export(out, kind, **options[kind])
     if kind != "c":
-        what = "a rollout, as one graph that is told the number of steps" if rollout else "one step"
+        what = "a rollout as one graph, with the number of steps as an input" if rollout else "one step"
         echo(f"wrote {out}: {what}")
         echo(str(done))
         return
@@ -269,7 +269,7 @@ def page(
     members: int | None = option("Number of networks of the ensemble to include.", shown="all", min=1),
     title: str | None = option("Title of the page.", shown="the name of the data"),
 ) -> None:
-    """Write one HTML file that runs a model in the browser: a start to drag, its future, and the rays inside.
+    """Write one HTML file that runs a model in the browser, with a start to drag and the rays inside.
 
     The file needs no server, no network and no other file. Training rows of --data are marked; the first start lies on
     other rows if there are any. Without --data a rollout starts where the training data ends, and there is no truth to

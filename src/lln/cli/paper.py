@@ -174,7 +174,7 @@ def reproduce(
 
 
 def _studies(names: list[str], file: Path | None) -> list[Study]:
-    """Every study is read and checked before the first run."""
+    """Read and check every study before the first run."""
     from lln.paper.spec import load_study, paper_studies
 
     if file is not None:
@@ -196,7 +196,7 @@ def _summary(study: Study, progress: BlockProgress) -> None:
 
 
 def _nothing_run(folder: Path) -> str:
-    """What to say where every run was stored before."""
+    """The message if every run was stored before."""
     from lln.paper.records import read_times
 
     dates = sorted({str(timing.provenance.get("date", ""))[:10] for timing in read_times(folder).values()} - {""})

@@ -54,7 +54,7 @@ def simulate(
 
 
 def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dtype: str = "float32") -> Dataset:
-    """The system from its own start, or one trajectory for each seed from the starts that the seeds stand for."""
+    """Simulate from the system's own start, or one trajectory for each seed."""
     from dataclasses import replace
 
     import numpy as np

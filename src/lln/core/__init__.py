@@ -1,1 +1,1 @@
-"""What every other folder may use: errors, checks, files, seeds, provenance, registry, workers. No torch here."""
+"""Shared by all other folders: errors, checks, files, seeds, provenance, registry, workers. No torch here."""

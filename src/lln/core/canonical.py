@@ -78,7 +78,7 @@ def number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise InputError("expected a number, got a whole number beyond every float") from None
+        raise InputError("expected a number, got an integer too large for a float") from None
 
 
 def numbers(values: Iterable[Any]) -> list[float]:

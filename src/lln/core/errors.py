@@ -53,7 +53,7 @@ def printable(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What a library said, for a message of ours: the first line of it, or its kind where it said nothing."""
+    """The first line of a library's error, for one of our messages, or its type if it has no text."""
     said = (str(error).splitlines() or [""])[0].strip()
     return (said if len(said) <= 200 else f"{said[:200]}...") or type(error).__name__
 
@@ -67,7 +67,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def choice(what: str, value: str, known: Iterable[str]) -> str:
-    """Return `value` if it is one of `known`, else say which names there are."""
+    """Return `value` if it is one of `known`, else raise InputError with the known names."""
     known = list(known)
     if value in known:
         return value

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, digests inside them, checks of the place to write to, and the user's cache.
+"""Atomic writes, digests inside files, checks of the place to write to, and the user's cache.
 
 The digest of a safetensors file is the SHA-256 of the file with zeros in the place of the digest, among the metadata of
 the file. Files without a place for a digest are accepted as they are.
@@ -44,7 +44,7 @@ _DIGEST = 32  # bytes of the checksum in front of the content
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there at the end replaces `target`, unless an error was raised.
+    """Yield a path to write to; what is there at the end replaces `target`, unless an error was raised.
 
     The path lies in a hidden work folder beside `target`. The writer holds a lock on that folder, which the system
     releases when the writer ends in any way. The next writer of `target` removes work folders without a lock. Locks
@@ -231,9 +231,10 @@ def _in_order(content: bytes) -> bytes:
 
 
 def broken(path: Path, metadata: Mapping[str, str], known: str) -> bool:
-    """Whether the file at `path`, with its own `metadata`, is not what its digest says.
+    """Whether the file at `path` does not match its digest.
 
-    `known` is the only other name that may be there; a digest whose name was damaged must not pass for a missing one.
+    `known` is the only other name allowed in its `metadata`, so that a digest with a damaged name does not pass for a
+    missing one.
     """
     strangers = set(metadata) - {known, KEY}
     if KEY not in metadata and not strangers:
@@ -269,8 +270,7 @@ class UserCache:
 
     Each has a checksum of its content in front. Every folder on the way is opened by its handle, without following
     links, and belongs to this user or to root; none may be written to by others, unless it is sticky. The last two
-    folders and the files belong to this user. Where any of this fails there is no cache, and what would be in it is
-    made every time.
+    folders and the files belong to this user. If any of this fails, nothing is cached.
     """
 
     kind: str
@@ -297,7 +297,7 @@ class UserCache:
         return content if hashlib.sha256(content).digest() == digest else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Store a file under a name of its own first, so that no other process meets half of it."""
+        """Store a file under a temporary name first, so that no other process reads half of it."""
         part = f".{name}.{secrets.token_hex(8)}{SUFFIX}"
         with self._opened() as handle, contextlib.suppress(OSError):
             if handle is None:

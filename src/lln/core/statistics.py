@@ -1,4 +1,4 @@
-"""What several runs say together: means, spreads, and intervals by resampling.
+"""Statistics of several runs: means, spreads, and intervals by resampling.
 
 A run that diverged counts as infinitely wrong: it makes a mean infinite and is never left out.
 """

@@ -1,4 +1,4 @@
-"""Text for people and their programs: tables, cells that no spreadsheet takes for a formula, numbers and times."""
+"""Tables, cells that no spreadsheet takes for a formula, and numbers and times as text."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Pool(Protocol):
         """How many tasks are being worked on at this moment."""
 
     def close(self) -> None:
-        """Let go of the workers."""
+        """Release the workers."""
 
     def run(self, function: Function, tasks: Sequence[Task]) -> Iterator[Finished]:
         """Call `function` on every task, the first ones first; a call that fails is a result like any other."""
@@ -106,7 +106,7 @@ class LocalPool:
             self._dismiss([worker for worker in self._workers if worker.task is not None])
 
     def close(self) -> None:
-        """Send all workers home. They stay between calls of `run`, because to start one takes seconds."""
+        """Stop all workers. They are kept between calls of `run`, because starting one takes seconds."""
         self._dismiss(self._workers)
 
     def _hand_out(self, function: Function, waiting: deque[Task]) -> None:
@@ -189,7 +189,7 @@ class _Worker:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back: a process that is started meanwhile never gets it, not even while it imports what it needs."""
+    """Block Ctrl-C: a process that is started meanwhile never receives it, not even during its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -202,7 +202,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _serve(pipe: connection.Connection, function: Function, parent: int) -> None:
-    """The life of a worker: tasks from the pipe, results back."""
+    """The loop of a worker: read tasks from the pipe, and send results back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _leave_with(parent)
     while True:
@@ -218,9 +218,9 @@ def _serve(pipe: connection.Connection, function: Function, parent: int) -> None
 
 
 def _leave_with(parent: int) -> None:
-    """From now on, end this process when the one that gave it work has gone, in the middle of a task too."""
+    """From now on, end this process when its parent has ended, also in the middle of a task."""
     if sys.platform == "linux":
-        # The kernel sees to it; a thread would want memory, and there may be none left.
+        # The operating system does this; a thread would need memory, and there may be none left.
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -296,7 +296,7 @@ class DaskPool:
         return found
 
     def close(self) -> None:
-        """Leave the scheduler; its workers stay."""
+        """Disconnect from the scheduler; its workers stay."""
         client, self._client = self._client, None
         if client is not None:
             client.close(timeout=_GOODBYE_SECONDS)
@@ -369,7 +369,7 @@ class DaskMap:
     """A `Mapper` on the workers of the Dask scheduler at `address`, as in ``tcp://10.0.0.5:8786``. Use it as a context.
 
     `shared` is sent to each worker once, and stays there with the caches that it fills. An exception of a call is
-    raised where its value is taken.
+    raised when its value is read.
     """
 
     def __init__(self, address: str) -> None:
@@ -405,7 +405,7 @@ class DaskMap:
                 self._client.cancel(futures)
 
     def _send(self, shared: Any) -> Any:
-        """What stands for an object in calls."""
+        """A reference to an object, for calls."""
         for known, data in self._sent:
             if known is shared:
                 return data
@@ -422,7 +422,7 @@ class DaskMap:
 
 
 class _OneThread(ContextDecorator):
-    """One thread for the libraries of linear algebra, until all that asked for it have ended.
+    """One thread for the libraries of linear algebra, until all users of this limit have ended.
 
     Several gain little on the small matrices of a fit, and on cores that other programs use they wait for each other: a
     fit of seconds would take a minute. With one, the digits of a fit in closed form do not depend on the

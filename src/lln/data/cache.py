@@ -1,9 +1,9 @@
 """Simulated trajectories, computed once: kept by their content in this process and in the user's cache folder.
 
 A trajectory's name hashes everything that its numbers depend on: the equation's class and constants, start, step,
-number of steps, dtype, the source text of the systems, NumPy's version and the machine. A changed equation is thus
-never served old numbers. Files appear whole or not at all and carry a hash of their content, so that many processes may
-share the folder and a kill or a damaged disk costs no more than computing again.
+number of steps, dtype, the source text of the systems, NumPy's version and the machine. So a changed equation never
+gets old numbers. Files appear whole or not at all and carry a hash of their content, so that many processes may share
+the folder and a kill or a damaged disk costs no more than computing again.
 """
 
 from __future__ import annotations

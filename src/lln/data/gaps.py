@@ -17,12 +17,12 @@ _LONGEST = 5  # rows of a gap that is filled in without a season; with one, a se
 
 @dataclass(frozen=True)
 class Filling:
-    """How a missing value is made up: what is expected there, and a part of what the values around differ from that.
+    """How missing values are filled: an expected value, plus a part of the deviation of the values around from it.
 
     Attributes:
-        season: in steps; what is expected is the mean of the same place in the seasons around. 0 expects `mean`.
+        season: in steps; the expected value is the mean of the same place in the seasons around. 0 uses `mean`.
         mean: of each column.
-        parts: that are kept of the difference, for each column.
+        parts: fraction of the deviation that is kept, for each column.
     """
 
     season: int
@@ -31,7 +31,7 @@ class Filling:
 
     @classmethod
     def of(cls, dataset: Dataset, season: int) -> tuple[Filling, float]:
-        """Fitted to the values that are known, and its mean squared error in filling in one of them again.
+        """Fit a filling to the known values; also return its mean squared error in filling in each of them.
 
         The error is in units of each column's variance.
         """
@@ -119,7 +119,7 @@ def rows_up_to(dataset: Dataset, index: int, row: int, history: int) -> Array:
 
 
 def _differences(values: Array, season: int, mean: float) -> tuple[Array, Array]:
-    """What each value but the first and last differs from what is expected, and the mean of this for both neighbours.
+    """Deviations of all values but the first and last from the expected ones, and their means over both neighbours.
 
     Both are NaN where they are not known.
     """

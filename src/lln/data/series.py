@@ -1,4 +1,4 @@
-"""Trajectories as people bring them: several, of unequal length, with gaps and known inputs, perhaps beyond memory."""
+"""Trajectories: several, of unequal length, with gaps and known inputs, perhaps larger than memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLED_BLOCKS = 16  # of data on the disk that go into its digest
 
 
 class Rows(Protocol):
-    """What states must offer if they are no array: rows read when asked for, as HDF5 and Zarr do."""
+    """Protocol of states that are not an array: rows are read on request, as from HDF5 and Zarr."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,12 +149,12 @@ class _Cut:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Trajectories of one system at one time step, with what is known of their columns.
+    """Trajectories of one system at one time step, with names, units, grid and inputs.
 
     Args:
         series: at least one, all with n columns and m inputs.
         dt: time between neighbouring rows.
-        names: a name for each of the n columns; made up if left out.
+        names: a name for each of the n columns; generated if left out.
         input_names: a name for each of the m inputs.
         space: shape of the grid if the state is made of fields; () for plain states. Then n = channels * prod(space),
             and the columns run through the channels, and within a channel through space in C order.
@@ -190,7 +190,7 @@ class Dataset:
     filling: Filling | None = None
 
     def __post_init__(self) -> None:
-        """Check that the parts fit together, and make up names that are missing."""
+        """Check that the parts fit together, and generate names that are missing."""
         object.__setattr__(self, "series", tuple(self.series))
         if not self.series:
             raise InputError(f"{self.source}: no trajectory in it; give at least one")

@@ -18,7 +18,7 @@ from lln.core.errors import InputError, check_int
 from lln.data.series import BLOCK_BYTES, Array, Dataset, Rows, Series
 
 Float64 = NDArray[np.float64]
-PIECES = 16  # places that a shuffled batch is put together from
+PIECES = 16  # places from which a shuffled batch is taken
 LARGEST = 1e140  # squares of more, summed over many rows, overflow
 Span = tuple[int, int, int]  # trajectory, first present row, last present row + 1
 

@@ -1,4 +1,4 @@
-"""Judging models: rollouts, errors, chaos, long-run statistics. Nothing here knows how a model was made."""
+"""Evaluation of rollouts of any model: errors, Lyapunov exponents, long-run statistics."""
 
 from lln.evaluate.chaos import LyapunovSpectrum, lyapunov_spectrum, system_lyapunov
 from lln.evaluate.metrics import (

@@ -1,7 +1,7 @@
-"""Lyapunov exponents: how fast nearby states part, along every direction, for any map and for the built-in systems.
+"""Lyapunov exponents: how fast nearby states separate, along every direction, for any map and for the built-in systems.
 
-A frame of directions travels with the state, stretched by the Jacobian of each step. QR decompositions keep it
-orthonormal, and the logarithms of R's diagonal, averaged over time, are the exponents (Benettin's method).
+A set of directions is carried along with the state and multiplied by the Jacobian of each step. QR decompositions keep
+it orthonormal, and the logarithms of R's diagonal, averaged over time, are the exponents (Benettin's method).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def lyapunov_spectrum(
             central differences in float64 (with a wider difference if `step` answers in float32).
         count: how many exponents, the largest ones; None takes all n.
         transient: steps before the average begins, so that the state is on its attractor and the directions have
-            turned where they belong; None takes a tenth of `steps`.
+            aligned; None takes a tenth of `steps`.
         every: steps between decompositions; a few if one step changes little.
-        scale: what counts as one in each coordinate, (n,); None takes the root mean square of the starts for all.
+        scale: unit of each coordinate, (n,); None takes the root mean square of the starts for all.
             Exponents do not depend on units, but differences and short averages do: give it if units are mixed.
     """
     first: Array = starts.detach().cpu().numpy() if isinstance(starts, Tensor) else np.asarray(starts)
@@ -121,7 +121,7 @@ def system_lyapunov(
     """Lyapunov exponents of a system whose equation is known, in float64 on state and tangent.
 
     Ordinary equations step by RK4, spectral fields by their own method, which a stiff equation does not limit. One step
-    of a stiff field shrinks short waves below rounding: its exponents are worth reading down to about -20 / dt.
+    of a stiff field shrinks short waves below rounding: exponents below about -20 / dt have no meaning.
 
     Args:
         system: one of `lln.systems` or a `UserSystem`.

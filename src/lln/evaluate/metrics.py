@@ -52,7 +52,7 @@ def mse_by_step(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLike | None 
     Args:
         predicted: states after the start, (..., steps, n).
         truth: the true ones, (..., steps, n) or (steps, n).
-        scale: what counts as one in each coordinate, (n,): the standard deviations of the training inputs. None if
+        scale: unit of each coordinate, (n,): the standard deviations of the training inputs. None if
             the states are standardised already.
 
     Returns:
@@ -102,12 +102,12 @@ def distribution_distance(predicted: ArrayLike, truth: ArrayLike, scale: ArrayLi
     """Mean over coordinates of Wasserstein's distance between visited values, in units of `scale`.
 
     It is the mean distance that values have to be moved to turn one histogram into the other: 0.1 means a tenth of a
-    standard deviation. It looks at each coordinate alone; `sliced_distance` also sees how they hang together.
+    standard deviation. It looks at each coordinate alone; `sliced_distance` compares the joint distribution.
 
     Args:
         predicted: visited states, (..., n); every leading index is a sample.
         truth: the true ones, (..., n), finite; their number may differ.
-        scale: what counts as one in each coordinate, (n,); None takes the truth's standard deviations (1 for a
+        scale: unit of each coordinate, (n,); None takes the truth's standard deviations (1 for a
             coordinate that does not vary).
 
     Returns:
@@ -124,12 +124,12 @@ def sliced_distance(
     directions: int = DIRECTIONS,
     seed: int = 0,
 ) -> float:
-    """Mean of Wasserstein's distance between the two clouds seen along random directions, in units of `scale`.
+    """Mean of Wasserstein's distance between both sets of states along random directions, in units of `scale`.
 
     Args:
         predicted: as for `distribution_distance`, like `truth` and `scale`.
         truth: the true states.
-        scale: what counts as one in each coordinate.
+        scale: unit of each coordinate.
         directions: how many, drawn evenly from the sphere.
         seed: of the directions; the same ones for every model.
     """
@@ -170,7 +170,7 @@ class Drift:
     #: its difference from the value at the start in units of `scale`, (..., time); infinite where the rollout is not
     #: finite.
     drift: Array
-    scale: float  #: what counts as one.
+    scale: float  #: unit of the drift.
 
     @property
     def largest(self) -> float:
@@ -189,7 +189,7 @@ def invariant_drift(states: ArrayLike, invariant: Invariant, *, scale: float | N
     Args:
         states: (..., time, n), the start first.
         invariant: a function of states, (..., n) -> (...). `System.invariants` gives those of the built-in systems.
-        scale: what counts as one; None takes the mean absolute value at the starts, so that the drift is relative (or 1
+        scale: unit of the drift; None takes the mean absolute value at the starts, so that the drift is relative (or 1
             where that is zero).
 
     >>> energy = lambda x: 0.5 * (x**2).sum(-1)
@@ -224,14 +224,14 @@ class SpreadSkill:
     #: that is fair to small ensembles. Lower is better; for one certain answer it is the absolute error.
     crps: Array
     #: how often the truth lay below all members, between each two neighbours, above all: shares, (S + 1,). Even if the
-    #: ensemble is honest; high at the ends if it is too sure of itself.
+    #: ensemble is honest; high at the ends if it is overconfident.
     ranks: Array
 
     @property
     def ratio(self) -> Array:
-        """Spread over error at each step, (steps,): below one the ensemble is too sure of itself.
+        """Spread over error at each step, (steps,): below one the ensemble is overconfident.
 
-        One where both are zero; zero where the ensemble is lost, since then nothing it says can be relied on.
+        One where both are zero; zero where the ensemble has diverged.
         """
         lost = ~np.isfinite(self.error)
         exact = (self.error == 0) & (self.spread == 0)
@@ -240,7 +240,7 @@ class SpreadSkill:
 
     @property
     def overall(self) -> float:
-        """Spread over error with both averaged over the steps in the square; zero if the ensemble is lost."""
+        """Spread over error with both averaged over the steps in the square; zero if the ensemble has diverged."""
         spread, error = np.square(self.spread).mean(), np.square(self.error).mean()
         if not np.isfinite(error):
             return 0.0
@@ -248,12 +248,12 @@ class SpreadSkill:
 
 
 def spread_skill(members: ArrayLike, truth: ArrayLike, scale: ArrayLike | None = None) -> SpreadSkill:
-    """Judge an ensemble's rollouts.
+    """Compare the spread of an ensemble's rollouts with their error.
 
     Args:
         members: (S, ..., steps, n), at least two members.
         truth: (..., steps, n), finite.
-        scale: what counts as one in each coordinate, (n,); None if the states are standardised already.
+        scale: unit of each coordinate, (n,); None if the states are standardised already.
     """
     cloud, right = _standard_cloud(members, truth, scale)
     size = len(cloud)
@@ -279,7 +279,7 @@ def _fair_crps(cloud: Array, right: Array) -> Array:
 
 
 def _ranks(cloud: Array, right: Array) -> Array:
-    """Shares of the ranks; a tie is shared evenly between the ranks that it spans, a lost member lies above all."""
+    """Shares of the ranks; a tie is shared evenly between the ranks that it spans, a diverged member lies above all."""
     size = len(cloud)
     known = np.where(np.isnan(cloud), np.inf, cloud)
     below, upto = ((compare(known, right)).sum(axis=0).ravel() for compare in (np.less, np.less_equal))
@@ -336,7 +336,8 @@ def spectrum_distance(predicted: ArrayLike, truth: ArrayLike, dt: float = 1.0, *
 
     With P and Q the powers by frequency of one coordinate, its distance is
     ``sqrt(sum (sqrt P - sqrt Q)^2 / (sum P + sum Q))``: Hellinger's distance, except that the spectra keep their total
-    power, so that a rollout that dies down or swings too far is seen as well. The result is the mean over coordinates.
+    power, so that a rollout whose amplitude decays or grows counts as different too. The result is the mean over
+    coordinates.
 
     Args:
         predicted: (..., time, n); the number of rows may differ from the truth's.

@@ -1,4 +1,4 @@
-"""Apply a step again and again. Nothing here knows what makes the step: a network, a simulator, anybody's function."""
+"""Rollouts: apply a step repeatedly. The step may be a network, a simulator or any other function."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def judge(states: Array, *, limit: float = math.inf, region: Region | None = Non
     Args:
         states: (..., steps + 1, n), the start first.
         limit: a coordinate beyond this, in absolute value, counts as divergence.
-        region: where states are expected; None asks no such question.
+        region: where states are expected; None checks none.
     """
     if region is not None:
         region.check(states)
@@ -257,7 +257,7 @@ def training_region(
         scale: of each coordinate, (n,).
         low: the smallest standardised value of each coordinate, or of each channel of a field.
         high: the largest.
-        angles: coordinates that may turn on for ever, (n,): no bounds hold them.
+        angles: coordinates that may grow without bound, (n,); they have no bounds here.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (low, high)]
     if any(side.ndim != 1 or not len(side) or len(mean) % len(side) for side in sides):

@@ -52,20 +52,20 @@ from lln.train.loop import Checkpoint, identity_of
 __all__ = ["Event", "Fit", "FitReport", "Recipe", "fit_many", "fit_surrogate", "linear_choice"]
 
 CLOSED_FORMS = ("polynomial", "flow", "lens")
-_FIRST_STEPS = 64  # closed forms are told apart over so many steps first
+_FIRST_STEPS = 64  # steps of the first rollouts of closed forms
 _LONGER = 4  # closed forms that are rolled out further
 _SURE = {False: 1.0, True: 2.0}  # standard errors by which a nonlinear part must beat a linear one; by noise
 _WELL = math.log(1e-4)  # a closed form that errs by less leaves networks little to find
 _MANY = 4000  # pairs: drawn lenses of few lags had all that they need
-_FEW, _FAR_OF_FEW = 200, math.log(3.0)  # pairs; with less and noise, what bends is better by less than this by luck
-_TAUGHT = 0.7  # of the rows that train in the last fold: with less, a law that bends is not learned yet
-_AS_MANY = 0.95  # of the same, with which a law is learned about as well
-_LASTS = 2  # times as long as a linear map a closed form of clean data must be right to be better for sure
+_FEW, _FAR_OF_FEW = 200, math.log(3.0)  # pairs; with fewer and noise, a smaller gain may be chance
+_TAUGHT = 0.7  # of the rows that train in the last fold: fewer are not enough for a nonlinear law
+_AS_MANY = 0.95  # of the same, which serve about as well
+_LASTS = 2  # without noise: ratio of valid times at which a closed form surely beats a linear map
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must do better than the linear part there
-# Rollouts over held-out rows may get this much worse once these train too: the best of many settings was lucky.
+# Rollouts over held-out rows may get this much worse once these train too: the best setting was partly so by chance.
 _WORSE = math.log(3.0)
 _PERFECT = math.log(1e-18)  # rounding is all that is left to learn
 # Shares of a time limit: linear maps and closed forms end by then, and no network starts later.
@@ -102,7 +102,7 @@ def fit_many(
         dataset: trajectories.
         recipe: what to do; its own seed is not used.
         seeds: of the fits.
-        progress: called with small events.
+        progress: callback that receives an Event.
         checkpoint: file from which a killed fit continues to the same result, deleted in the end; or the checkpoint of
             an earlier call with the same data, seeds and choices.
         frames: the only ones in which networks are tried, if others are known not to serve.
@@ -235,7 +235,7 @@ class DenseFitting:
             return found
         if self.limit.passed(_CLOSED_BY):
             return found
-        # The best ones forecast beyond the first steps, so longer rollouts tell them apart.
+        # The best ones forecast beyond the first steps, so longer rollouts are needed to compare them.
         return [self.closed.judge(one.choice, self.fold.steps) for one in best[:_LONGER]]
 
     @cached_property
@@ -268,7 +268,7 @@ class DenseFitting:
         return self._combined(linear) if noisy and self.recipe.ridge == "auto" else linear
 
     def _combined(self, linear: LinearChoice) -> LinearChoice:
-        """Use the mean of the linear maps that noise does not tell apart."""
+        """Use the mean of the linear maps that do about equally well under noise."""
         tried, self.origins = maps_of_noisy_data(
             self.dataset, self.histories, linear.ranked(), self.fold, given=self.recipe.history != "auto"
         )
@@ -306,7 +306,7 @@ class DenseFitting:
         for best in best_forms(scored, steps, noisy=noisy):
             gain, error = better_by(whole[best], plain, noisy=noisy)
             sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
-            if not noisy:  # finely sampled rows favour long histories in the first steps, which tell little about later
+            if not noisy:  # in finely sampled rows long histories are best in the first steps, but not later
                 gain, error = better_by(whole[best].late(steps), plain.late(steps))
                 sure |= gain > max(ALIKE, error) or whole[best].valid_steps() >= _LASTS * plain.valid_steps()
             if self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure:
@@ -315,9 +315,9 @@ class DenseFitting:
         return alone
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
-        """Whether a nonlinear part beats a linear map on all other folds too, or far on most: once can be luck.
+        """Whether a nonlinear part beats a linear map on all other folds too, or far on most: one may be chance.
 
-        Fewer rows teach less of a law that bends: it is enough to be far better on all folds with about as many rows.
+        Fewer rows show less of a nonlinear law: it is enough to be far better on all folds with about as many rows.
         """
         few = self.preparer.prepare(self.fold.train, 1).pairs < _FEW
         if not ((sure and gain > _FAR_OF_FEW) if few else (sure or gain > _FAR)):
@@ -386,8 +386,8 @@ class DenseFitting:
     def _alone(self, linear: LinearChoice) -> Choice:
         """The linear part without a network.
 
-        The best of many ridges was lucky on what was held out. The mean of the maps at it and its neighbours is less
-        so, and is used where it does as well there.
+        The best of many ridges was partly so by chance. The mean of the maps at it and its neighbours is used where it
+        does as well on held-out rows.
         """
         best = linear.best
         plain = Choice(best, None, linear.best_error)

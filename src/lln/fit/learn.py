@@ -1,10 +1,10 @@
-"""A fit of any dataset, the one seam between dense states and fields on a grid; and a fit continued on new data.
+"""A fit of any dataset, the one place that chooses between dense and field models; a fit continued on new data.
 
 On a grid, held-out rollouts decide between weights of its own for every point and weights that all points share. First
 the linear parts compete, a dense map and a convolution, which take seconds. Each picks history and ridge on the last
-fold, and then both are judged on every fold, in the same units. Where both lose the field, as chaotic ones are lost,
-linear parts tell nothing; and on small grids a vector field may be far better than both. There both kinds choose their
-whole model, and these are judged.
+fold, and then both are judged on every fold, in the same units. If neither forecasts the field, as with chaotic fields,
+linear parts do not decide; and on small grids a vector field may be far better than both. Then whole models of both
+kinds are fitted and compared.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Contest:
     def points_share(self) -> bool | None:
         """Whether convolutions are taken, also where both are perfect, since they need far fewer numbers.
 
-        None where whole models must tell.
+        None if whole models must be compared.
         """
         if self.dense_network is not None:
             return self.shared_network is not None and self.shared_network <= self.dense_network
@@ -238,11 +238,11 @@ def learn(
         dataset: what to learn from.
         recipe: how.
         field: "auto" takes on a grid what does better on held-out rollouts, and convolutions where there are too many
-            points for a dense map; True and False insist; a mapping insists and gives their options (see
-            `FieldOptions`).
+            points for a dense map; True takes convolutions, False a dense map; a mapping means True and gives their
+            options (see `FieldOptions`).
         static: fixed fields (*space, s) that field networks also see.
-        progress: called with small events.
-        checkpoint: a file from which a killed fit goes on.
+        progress: callback that receives an Event.
+        checkpoint: a file from which a killed fit continues.
         scheduler: address of a Dask scheduler whose workers compute the independent pieces of the fit; None for none.
     """
     given = dict(field) if isinstance(field, Mapping) else {}
@@ -269,10 +269,10 @@ def learn(
 def learn_with_gaps(
     dataset: Dataset, recipe: Recipe, *, checkpoint: Path | None = None, **options: Any
 ) -> tuple[Fit, Dataset]:
-    """The same, again with gaps filled in where noisy data has any; and the data that was learned from.
+    """Fit, and fit again with short gaps filled if the data is noisy; also return the data that was learned from.
 
-    The second fit has what is left of the time limit. It has no checkpoint: the first one would refuse it, and networks,
-    which take long, are rarely tried in noisy data.
+    The second fit has what is left of the time limit. It has no checkpoint: the first one would refuse it, and
+    networks, which take long, are rarely tried in noisy data.
     """
     limit = TimeLimit(recipe.time_limit)
     fit = learn(dataset, recipe, checkpoint=checkpoint, **options)
@@ -294,7 +294,7 @@ def points_share(dataset: Dataset, recipe: Recipe, field: Field, *, static: bool
     Args:
         dataset: what to learn from.
         recipe: how; the paper's recipe and comparators are dense.
-        field: the wish.
+        field: the option of that name.
         static: whether there are fixed fields, which only field networks see.
     """
     if field is False:

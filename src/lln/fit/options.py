@@ -1,4 +1,4 @@
-"""Every choice a user may make or leave to us, and what was done in the end, as plain data."""
+"""Options of a fit, progress events, and the report of a fit, as plain data."""
 
 from __future__ import annotations
 
@@ -125,12 +125,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Event:
-    """What a progress callback hears."""
+    """What a progress callback receives."""
 
     phase: Phase  #: what is being done.
-    done: int  #: how much of it.
-    total: int  #: out of how much.
-    message: str = ""  #: more in words.
+    done: int  #: number of pieces that are done.
+    total: int  #: number of pieces in all.
+    message: str = ""  #: details, as text.
     part: int = 0  #: which run of this phase, from 1; 0 where there is one alone.
     parts: int = 0  #: how many runs of it there are.
     group: str = ""  #: which of several models, by name; "" where there is one alone.
@@ -287,7 +287,7 @@ def _current_names(record: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a fit comes to."""
+    """The result of a fit."""
 
     surrogate: AnyStep  #: the learned step.
     recipe: Recipe  #: with every choice filled in.
@@ -367,5 +367,5 @@ class TimeLimit:
         return False
 
     def notes(self) -> list[str]:
-        """A sentence on what was left out."""
+        """A note on what was left out, if anything was."""
         return [f"The time limit left out: {', '.join(self.left_out)}."] if self.left_out else []

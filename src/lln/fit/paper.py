@@ -27,11 +27,11 @@ _PLAIN = {"width": 128, "depth": 40}
 
 
 def fit_paper(
-    dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Progress, kept: Checkpoint
+    dataset: Dataset, recipe: Recipe, seeds: Sequence[int], progress: Progress, checkpoint: Checkpoint
 ) -> list[Fit]:
     """One fit for each seed, all networks in one pass, of data that fits into memory.
 
-    A run of six epochs is short, so that only its end is kept in the checkpoint.
+    A run of six epochs is short, so only its result is stored in the checkpoint.
     """
     if recipe.history not in ("auto", 1):
         raise InputError(f"the paper's recipe looks at one state, got history={recipe.history}; use recipe='lens'")
@@ -63,10 +63,10 @@ def fit_paper(
     x = torch.from_numpy(frame.feature_rows(held.window, held.inputs)).to(recipe.device, torch.float32)
     y = torch.from_numpy((held.target - frame.mean) / frame.scale).to(recipe.device, torch.float32)
     progress(Event(Phase.TRAINING, 0, epochs))
-    done = kept.get("training")
+    done = checkpoint.get("training")
     if done is None:
         history = fit_ensemble(model, x, y, config, draws)
-        kept.put("training", {"updates": history.updates}, dict(model.state_dict()))
+        checkpoint.put("training", {"updates": history.updates}, dict(model.state_dict()))
         updates = history.updates
     else:
         model.load_state_dict(done[1])

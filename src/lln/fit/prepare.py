@@ -1,4 +1,4 @@
-"""Data made ready for one choice of history: units, sums or rows for the linear part, batches for the networks."""
+"""Data prepared for one choice of history: units, sums or rows for the linear part, batches for the networks."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class PreparedData:
         return float(np.median(self.with_gain(frame).gain[moves] / change[moves])) if moves.any() else 0.0
 
     def source(self, frame: Frame, device: str, seed: int) -> Batches:
-        """Batches of what the frame's linear part leaves over."""
+        """Batches of the residuals of the frame's linear part."""
         held = self.held
         if held is not None:
             return InMemoryBatches(*residuals(frame, held), held.weights, device)

@@ -1,6 +1,7 @@
 """One network trained on one part of the data: in a short screening, for choosing, or on everything in the end.
 
-Sizes follow from the shape of the data. Fine-tuning over several steps makes errors that feed on themselves count.
+Sizes follow from the shape of the data. Fine-tuning over several steps also penalises errors that grow from step to
+step.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def updates_for(pairs: int, batch: int, epochs: int | None) -> int:
     each = -(-pairs // batch)
     if epochs is not None:
         return max(1, epochs * each)
-    # Few pairs are learned by heart soon; very many deserve a few passes, within bounds.
+    # Few pairs are soon overfitted; very many are passed over a few times, within bounds.
     return int(min(2 * UPDATES, max(_LEAST_UPDATES, min(UPDATES, 300 * each), each)))
 
 
@@ -143,7 +144,7 @@ class Trials:
     seeds: tuple[int, ...]  #: one for each group of members.
     noisy: bool  #: whether observations are noisy.
     progress: Progress  #: callback that receives an Event.
-    kept: Checkpoint  #: the checkpoint.
+    checkpoint: Checkpoint  #: the checkpoint.
     deadline: float | None = None  #: by `time.monotonic`, when everything should be done; None for no limit.
     mapper: Mapper = serial  #: calls the trainings that screen candidates.
     screened_by: float | None = None  #: when screening should be done, once it has begun.
@@ -169,22 +170,22 @@ class Trials:
             yield judgement
 
     def _known(self, name: str) -> Judgement | None:
-        kept = self.kept.get(f"{name} judged")
-        if kept is None:
+        stored = self.checkpoint.get(f"{name} judged")
+        if stored is None:
             return None
-        settings = [NetworkChoice(*row[0]) for row in kept[0]]
+        settings = [NetworkChoice(*row[0]) for row in stored[0]]
         # Of checkpoints of earlier versions, what is known of all lead times serves for the last.
-        errors, late = ([np.asarray(row[at]) for row in kept[0]] for at in (1, -1))
+        errors, late = ([np.asarray(row[at]) for row in stored[0]] for at in (1, -1))
         return Judgement(dict(zip(settings, errors, strict=True)), dict(zip(settings, late, strict=True)))
 
     def _keep(self, name: str, found: Judgement) -> None:
         """Write a judgement to the checkpoint."""
-        if self.kept.get(f"{name} judged") is None:
+        if self.checkpoint.get(f"{name} judged") is None:
             rows = [
                 [[s.stop, s.readout, s.correction_weight], errors.tolist(), found.late[s].tolist()]
                 for s, errors in found.errors.items()
             ]
-            self.kept.put(f"{name} judged", rows)
+            self.checkpoint.put(f"{name} judged", rows)
 
     def judge(self, fold: Fold, candidate: FrameChoice, scale: Array, stage: Stage, groups: Sequence[int]) -> Judgement:
         """Train on what `fold` leaves, and judge on what it holds out."""
@@ -196,7 +197,7 @@ class Trials:
         windows = load(self.preparer.dataset, fold, candidate.history, scale)
         found = work.judge(windows, len(groups))
         if stage.screening:
-            self.kept.drop(name)
+            self.checkpoint.drop(name)
         self._keep(name, found)
         return found
 
@@ -220,8 +221,9 @@ class Trials:
 
         name = _name(stage, candidate)
         trained = train_ensemble(
-            shape, source, seeds, schedule, recipe.device, size=batch, checkpoint=self.kept, phase=name, progress=say
-        )
+            shape, source, seeds, schedule, recipe.device,
+            size=batch, checkpoint=self.checkpoint, phase=name, progress=say,
+        )  # fmt: skip
         allowed = None if shape.mask is None else shape.mask.outputs(recipe.device)
         work = Work(ready, frame, shape, source, trained, allowed, self.unroll)
         if self.unroll and not stage.screening and ready.in_memory:
@@ -230,10 +232,10 @@ class Trials:
 
     def _fine_tune(self, work: Work, seeds: Sequence[int], rate: float, batch: int, name: str) -> None:
         """Add a snapshot that was trained over several steps, from the last one on."""
-        kept = self.kept.get(f"{name} unrolled")
+        stored = self.checkpoint.get(f"{name} unrolled")
         model, device = work.trained.model, self.recipe.device
-        if kept is not None:
-            work.trained.snapshots.append({key: t.to(device) for key, t in kept[1].items()})
+        if stored is not None:
+            work.trained.snapshots.append({key: t.to(device) for key, t in stored[1].items()})
             return
         held = work.ready.held
         data = None if held is None else stretches(held, self.unroll, device)
@@ -247,7 +249,7 @@ class Trials:
         fine_tune(model, work.frame, data, mask, seeds, updates=updates, batch=batch, rate=rate)
         state: dict[str, Any] = {key: t.detach().clone() for key, t in model.state_dict().items()}
         work.trained.snapshots.append(state)
-        self.kept.put(f"{name} unrolled", {}, state)
+        self.checkpoint.put(f"{name} unrolled", {}, state)
         self.progress(Event(Phase.UNROLLED, 1, 1))
 
     def _schedule(self, pairs: int, stage: Stage) -> tuple[Schedule, int]:
@@ -278,7 +280,7 @@ class Trials:
     def __getstate__(self) -> dict[str, Any]:
         left = None if self.deadline is None else self.deadline - time.monotonic()  # clocks of machines differ
         state = {**self.__dict__, "deadline": left, "screened_by": None}
-        return {**state, "progress": say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+        return {**state, "progress": say_nothing, "checkpoint": Checkpoint(None, ""), "mapper": serial}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,4 +1,4 @@
-"""How forecasts are shown: text and HTML for a notebook, and figures."""
+"""Display of forecasts: text and HTML for a notebook, and figures."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Nothing is pickled, so that opening a file never runs code. A file appears whole or not at all. Before any tensor is
 read, the header's sizes are held against the length of the file and against the configuration, so that a damaged or
-hostile file costs a sentence and no memory.
+hostile file is refused with one sentence before memory is allocated.
 """
 
 from __future__ import annotations

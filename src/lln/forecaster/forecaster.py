@@ -156,7 +156,7 @@ class LensForecaster(Estimator):
         coords_: positions along each direction of space.
         history_: how many states a step looks at.
         input_lags_: how many earlier values of each known input a step looks at, beside the present one.
-        region_: the box of states that training saw, widened by a tenth; angles that turn on have no bounds.
+        region_: the box of states that training saw, widened by a tenth; angles have no bounds.
         last_window_: the last states of the training data, (H, n).
         last_time_: time of the last of them.
         n_features_in_: number of coordinates n.
@@ -232,11 +232,11 @@ class LensForecaster(Estimator):
             trajectories, dt=dt, inputs=inputs, weights=weights, names=names, grid=grid, time=time, states=states,
             trajectory=trajectory, resample=resample,
         )  # fmt: skip
-        kept, wishes = None if checkpoint is None else Path(checkpoint), self._wishes()
-        limit = TimeLimit(wishes.time_limit)
+        kept, recipe = None if checkpoint is None else Path(checkpoint), self._requested_recipe()
+        limit = TimeLimit(recipe.time_limit)
         with progress_for(self.verbose if progress is None else False) as shown:
             fit, dataset = learn_with_gaps(
-                dataset, wishes, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
+                dataset, recipe, field=self.field, static=static, progress=progress or shown, checkpoint=kept,
                 scheduler=scheduler,
             )  # fmt: skip
         return self._adopt(fit, dataset, limit.left())
@@ -262,7 +262,7 @@ class LensForecaster(Estimator):
             fit = continue_fit(dataset, self.recipe_, self.report_, field=self.field, progress=progress or shown)
         return self._adopt(fit, dataset)
 
-    def _wishes(self) -> Recipe:
+    def _requested_recipe(self) -> Recipe:
         """The parameters as a recipe; checked there."""
         other = ("field", "random_state", "verbose", "horizon")
         given = {key: value for key, value in self.get_params(deep=False).items() if key not in other}
@@ -343,7 +343,7 @@ class LensForecaster(Estimator):
         return with_bounds(found, intervals, level, spread)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
-        """A rollout of each member of the ensemble alone, for how far they agree.
+        """Roll out each member of the ensemble alone, to show how far they agree.
 
         Args:
             x0: as for `rollout`.
@@ -581,7 +581,7 @@ class LensForecaster(Estimator):
 
 
 def _refuse_other_arrays(values: Any) -> None:
-    """Refuse sparse, complex and empty arrays with the words that scikit-learn asks of every estimator."""
+    """Refuse sparse, complex and empty arrays with the messages that scikit-learn requires of every estimator."""
     if type(values).__module__.startswith("scipy.sparse"):
         raise InputError("sparse input is not supported: states are dense, give x.toarray()")
     if not isinstance(values, np.ndarray):

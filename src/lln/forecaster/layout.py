@@ -1,6 +1,6 @@
-"""What a model remembers of its data: what coordinates mean (names, units, grid, time step), and which rows trained.
+"""What a model stores about its data: names, units, grid and time step of coordinates, and which rows trained.
 
-The rows take a few kilobytes; so nobody scores a model unawares on what it was shown.
+The rows take a few kilobytes. With them, a score on training rows is always recognised.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Layout:
     coords: Mapping[str, Array] = field(default_factory=dict)
     input_names: tuple[str, ...] = ()  #: of the m known inputs.
     time_name: str = "time"  #: what the data calls time.
-    #: by name of coordinate, channel, direction or time, where the data told them.
+    #: by name of coordinate, channel, direction or time, where the data has them.
     units: Mapping[str, str] = field(default_factory=dict)
-    source: str = "array"  #: what the data came from, in words.
+    source: str = "array"  #: what the data came from, as text.
     frequency: str | None = None  #: step of the calendar as a pandas offset alias, None for steps of equal length.
     #: name of the zone in which tables of a forecast give their dates; empty for dates without one, in UTC.
     time_zone: str = ""
@@ -75,16 +75,16 @@ class Layout:
 
     @property
     def time_unit(self) -> str:
-        """The unit of the time step, "" if nobody told: of dates the seconds, not since when they are counted."""
+        """The unit of the time step, "" if it is unknown; for dates the unit without the first date."""
         return self.units.get(self.time_name, "").partition(" since ")[0]
 
     @property
     def step_length(self) -> str:
-        """The time step in words: with its unit where that is known."""
+        """The time step as text, with its unit where that is known."""
         return human_time(self.dt, self.time_unit) if self.time_unit else f"{self.dt:g}"
 
     def listing(self, most: int = 6) -> str:
-        """The coordinates in words, for messages."""
+        """The coordinates as text, for messages."""
         if self.space:
             return f"{', '.join(self.channels)} on a grid of {' x '.join(map(str, self.space))}"
         shown = ", ".join(self.names[:most])
@@ -103,37 +103,37 @@ class Layout:
         filling = None if dataset.filling is None else dataset.filling.record()
         return cls.from_record({**found, "coords": dataset.coords.items(), "units": units, "filling": filling})
 
-    def read(self, x: Any, **words: Any) -> Dataset:
-        """Data for a model of this layout; what `words` of `as_dataset` leave open is looked for under its own names.
+    def read(self, x: Any, **options: Any) -> Dataset:
+        """Data for a model of this layout; roles that `options` of `as_dataset` do not set are found by its names.
 
         Where both sides have names, they say which column is which, in whatever order.
         """
-        words = {key: value for key, value in words.items() if value is not None}
+        options = {key: value for key, value in options.items() if value is not None}
         if isinstance(x, Dataset):
             dataset = x
         elif _bare(x):
-            dataset = as_dataset(x, **{"dt": self.dt} | words)
+            dataset = as_dataset(x, **{"dt": self.dt} | options)
             if self.space and not dataset.space and dataset.size == self.size:  # the grid is known
                 dataset = replace(
                     dataset, names=self.names, space=self.space, channels=self.channels, coords=dict(self.coords)
                 )
         else:
-            dataset = self._of_names(x, words)
+            dataset = self._of_names(x, options)
         self.check(dataset)
         return dataset if self.filling is None or dataset.lazy else self.filling.of_dataset(dataset)
 
-    def _of_names(self, x: Any, words: dict[str, Any]) -> Dataset:
+    def _of_names(self, x: Any, options: dict[str, Any]) -> Dataset:
         """From files, tables and xarray objects, which may hold more than was fitted, text too."""
-        if "inputs" in words or self.input_names:
-            words = {**words, "inputs": _in_order(words.get("inputs"), self.input_names)}
-        if "states" in words:
-            dataset = self._stepped(x, {**words, "states": _in_order(words["states"], self.variables)})
-            # Whoever names the states says that they are the model's, whatever the model calls them.
+        if "inputs" in options or self.input_names:
+            options = {**options, "inputs": _in_order(options.get("inputs"), self.input_names)}
+        if "states" in options:
+            dataset = self._stepped(x, {**options, "states": _in_order(options["states"], self.variables)})
+            # A caller who names the states means the states of the model, even under other names.
             same = dataset.size == self.size and tuple(dataset.space) == self.space
             return replace(dataset, names=self.names, channels=self.channels) if same else dataset
-        own = {**words, "states": list(self.variables)}
+        own = {**options, "states": list(self.variables)}
         try:
-            dataset = self._stepped(x, words)
+            dataset = self._stepped(x, options)
         except InputError as first:
             try:
                 return self._stepped(x, own)
@@ -144,15 +144,15 @@ class Layout:
                 return self._stepped(x, own)
         return dataset
 
-    def _stepped(self, x: Any, words: dict[str, Any]) -> Dataset:
+    def _stepped(self, x: Any, options: dict[str, Any]) -> Dataset:
         """A table without times has the model's step."""
-        if type(x).__module__.partition(".")[0] == "pandas" and "dt" not in words:
+        if type(x).__module__.partition(".")[0] == "pandas" and "dt" not in options:
             with contextlib.suppress(InputError):
-                return self._on_calendar(as_dataset(x, dt=self.dt, **words))
-        dataset = as_dataset(x, **words)
-        if self.frequency is None and dataset.frequency is not None and "dt" not in words:
+                return self._on_calendar(as_dataset(x, dt=self.dt, **options))
+        dataset = as_dataset(x, **options)
+        if self.frequency is None and dataset.frequency is not None and "dt" not in options:
             with contextlib.suppress(InputError):  # a model from before there were steps of the calendar
-                return as_dataset(x, dt=self.dt, **words)
+                return as_dataset(x, dt=self.dt, **options)
         return self._on_calendar(dataset)
 
     def _on_calendar(self, dataset: Dataset) -> Dataset:
@@ -267,11 +267,11 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TrainingFingerprint:
-    """What a model remembers of its training data.
+    """Which rows trained a model.
 
     Short runs of consecutive rows are hashed, so that rows are recognised in any other file, cut, order or precision
-    that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the
-    rows between two of them share their fate.
+    that holds the same numbers. Of very many runs those whose hash is a multiple of `stride` are kept, and the rows
+    between two of them count as they do.
     """
 
     source: str  # what the data was called
@@ -324,7 +324,7 @@ class TrainingFingerprint:
         return self.choosing.seen(series) & ~self.seen(series)
 
     def record(self) -> dict[str, Any]:
-        """Everything but the marks as plain values, for a model file."""
+        """Everything but the hashes as plain values, for a model file."""
         found: dict[str, Any] = {} if self.choosing is None else {"choosing": self.choosing.record()}
         found |= {name: getattr(self, name) for name in ("source", "rows", "held_out", "total", "run", "stride")}
         return found | {name: [list(part) for part in found[name]] for name in ("rows", "held_out")}

@@ -39,7 +39,7 @@ class Start:
 
     window: Array  #: (..., H, n) in float64, oldest first.
     kind: str = "flat"  #: "flat" or "field" for arrays, "dataarray", "dataset" or "table".
-    time: Any = None  #: of the present state, a number or a date, or one for each start; None if nobody told.
+    time: Any = None  #: of the present state, a number or a date, or one for each start; None if it is unknown.
     #: for xarray, the given object without time as a DataArray whose dimensions are the starts', then the state's; for
     #: a table None.
     template: Any = None
@@ -194,7 +194,7 @@ def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
 def with_bounds(found: Forecast, intervals: Intervals, level: float, spread: Array | None = None) -> Forecast:
     """The forecast with its interval at `level`; both bounds are the start itself where that is, which is known.
 
-    `spread` is that along the rollouts, if the intervals ask for it.
+    `spread` is that along the rollouts, if the intervals need it.
     """
     first, after = found.array[..., :1, :], found.array[..., 1:, :]
     lower, upper = (np.concatenate([first, bound], axis=-2) for bound in intervals.bounds(after, level, spread))
@@ -417,7 +417,7 @@ def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple
 
 
 def _where(given: Dataset, one: Series) -> str:
-    """A trajectory of the data in words; one that is called like its file has no name of its own."""
+    """A trajectory of the data as text; one that is called like its file has no name of its own."""
     return f"{given.source}:" if one.name == Path(given.source).name else f"{given.source}: {one.name}"
 
 

@@ -90,7 +90,7 @@ def _expected(shape: tuple[int, ...], layout: Layout, history: int) -> str:
     wanted = f"(..., {layout.size})" if history == 1 else f"(..., {history}, {layout.size})"
     turned = len(shape) == 2 and shape[0] == layout.size
     field = f" or fields (..., {', '.join(map(str, layout.shape))})" if len(layout.shape) > 1 else ""
-    # The first words are the ones that scikit-learn asks of every estimator.
+    # The first words are those that scikit-learn requires of every estimator.
     return (
         f"X has {shape[-1] if shape else 0} features, but LensForecaster is expecting {layout.size} features as input "
         f"({layout.listing()}): give states of shape {wanted}{field}, got {shape}"

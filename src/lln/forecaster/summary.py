@@ -1,4 +1,4 @@
-"""What a fit shows a person: its progress (bars, one line in a notebook, nothing in a script), and then its summary."""
+"""What a fit prints: its progress (bars, one line in a notebook, nothing in a script), and its summary."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _closed_form(report: FitReport, flow: Flow | None, *, degree: bool = False) 
     if report.correction_weight or report.part not in ("polynomial", "flow"):
         return ""
     if flow is not None:
-        return flow.words(degree)
+        return flow.description(degree)
     return f"polynomial of degree {report.degree}" if degree else "polynomial"
 
 

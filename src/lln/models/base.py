@@ -14,7 +14,7 @@ from lln.core.errors import InputError
 
 
 class StateNetwork(nn.Module, ABC):
-    """A deep network whose states after every repeated layer can be looked at."""
+    """A deep network that can return its state after every repeated layer."""
 
     n_in: int  #: size of the last dimension of the input.
     n_out: int  #: size of the last dimension of the output.

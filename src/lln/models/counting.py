@@ -18,7 +18,7 @@ from lln.core.errors import check_int, choice
 
 @dataclass(frozen=True)
 class Cost:
-    """What one network holds and what one forward pass of one sample takes."""
+    """Parameters of one network, and operations of one forward pass of one sample."""
 
     parameters: int
     operations: int

@@ -31,7 +31,7 @@ Kept = tuple[Tensor, ...]
 
 
 class Optics(NamedTuple):
-    """What a stack has beside its coefficients: control points, sigma, length L, scale s, and the factored grid.
+    """The rest of a stack beside its coefficients: control points, sigma, length L, scale s, and the factored grid.
 
     `grid` is a sentence where the control points cannot be factored.
     """
@@ -45,7 +45,7 @@ class Optics(NamedTuple):
     def factored(self) -> tuple[Grid, float, float]:
         """What the factored algebra needs."""
         if isinstance(self.grid, str):
-            raise TypeError(self.grid)  # `refusal` has said so before
+            raise TypeError(self.grid)  # `refusal` has checked this
         return self.grid, self.length, self.scale
 
 
@@ -341,7 +341,7 @@ def served(
     length: float,
     scale: float,
 ) -> Served:
-    """What serves a call that is not empty: remembered in `known`, since the next call is mostly like the last."""
+    """The backend of a call that is not empty; cached in `known`, since calls usually repeat."""
     key = (backend, device, dtype, centers, sigma, length, scale)
     found = known.get(key)
     if found is None:

@@ -60,7 +60,7 @@ class Group:
 class Grid:
     """Equally spaced centres, ready for the factored evaluation (symbols: see the module's text).
 
-    `even_grid` gives the same object for the same centres, so that caches may tell grids apart by identity.
+    `even_grid` gives the same object for the same centres, so that caches can compare grids by identity.
     """
 
     kappa: float  #: scale from positions to z.

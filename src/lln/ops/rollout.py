@@ -258,7 +258,7 @@ class StepProgram:
     polynomial: Polynomial | None = None  #: polynomial part.
     lenses: tuple[LensBlock, ...] = ()  #: lens networks.
     flow: Flow | None = None  #: polynomial vector field.
-    watch_low: Array | None = None  #: (n,); a rollout tells when a state is below; None to watch nothing.
+    watch_low: Array | None = None  #: (n,); a rollout records when a state is below; None for no such bound.
     watch_high: Array | None = None  #: (n,); the same above.
 
     def __post_init__(self) -> None:
@@ -377,7 +377,7 @@ def marked(states: Array, low: Array | None, high: Array | None) -> Track:
 
     Args:
         states: the start in front.
-        low: (n,); a mark tells when a state is below; None to watch nothing.
+        low: (n,); marks record when a state is below; None for no such bound.
         high: the same above.
     """
     lost = np.asarray(~np.isfinite(states).all(axis=-1))

@@ -55,7 +55,7 @@ def _transport(
     y: Tensor, theta: Tensor, coefficients: Tensor, inverse: bool, points: Tensor | None, centers: list[float],
     sigma: float, length: float, scale: float, backend: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    del inverse  # the gradient's business
+    del inverse  # used by the gradient only
     serves = backends.served(backend, y.device, y.dtype, _points(points, centers), sigma, length, scale)
     return serves.forward(y, theta, coefficients)[0]
 
@@ -127,7 +127,7 @@ def _vmap_transport(
 def _vmap_backward(
     info: Any, dims: tuple[int | None, ...], *operands: Any
 ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-    # Every vmapped call wants coefficient gradients of its own, so the dimension always becomes members.
+    # Every vmapped call has coefficient gradients of its own, so the dimension always becomes members.
     size = info.batch_size
     tensors, optics = operands[:5], operands[5:]
     members = [_as_members(t, d, size) for t, d in zip(tensors, dims, strict=False)]
@@ -553,7 +553,7 @@ def _floats(centers: Centers) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which backend serves a call, and what each of the others says."""
+    """Which backend serves a call, and why each of the others does not."""
 
     serves: str  #: the backend that "auto" takes.
     reasons: dict[str, str]  #: for every backend, "serves", "could serve" or why it cannot.

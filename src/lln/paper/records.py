@@ -1,4 +1,4 @@
-"""What the runs of a study left behind, in one folder: appended as they finish, readable all the while. No torch here.
+"""Records of the runs of a study in one folder: appended as runs finish, and readable at any time. No torch here.
 
 A finished run is one line of canonical JSON (see `lln.core.canonical`), known by the digest of its complete
 specification. Nothing that differs between two equal runs (times, machine, versions) is in a record; that is kept
@@ -32,7 +32,7 @@ DONE, FAILED = "done", "failed"
 
 @dataclass(frozen=True)
 class Record:
-    """What one run left behind."""
+    """The result of one run."""
 
     #: everything that determines the run, as plain data; `spec["kind"]` says which sort of run it is.
     spec: Mapping[str, Any]

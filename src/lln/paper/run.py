@@ -41,7 +41,7 @@ class Problem:
     inputs: Array  #: (pairs, n).
     targets: Array  #: (pairs, n).
     starts: Array  #: of the test rollouts, (W, n).
-    truths: Array  #: what they should visit, (W, steps, n).
+    truths: Array  #: their truth, (W, steps, n).
     test_inputs: Array  #: of the one-step test pairs, (pairs, n); empty over several trajectories.
     test_targets: Array  #: likewise.
 

@@ -1,5 +1,5 @@
 """Figures and films from arrays, in one visual style."""
 
-from lln.plots.style import colour, house_style, save_figure
+from lln.plots.style import colour, figure_style, save_figure
 
-__all__ = ["colour", "house_style", "save_figure"]
+__all__ = ["colour", "figure_style", "save_figure"]

@@ -22,7 +22,7 @@ from PIL import Image
 
 from lln.core.errors import InputError, check_int, positive
 from lln.plots.forecasts import label_bar
-from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, house_style
+from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, figure_style
 
 Array = NDArray[np.float64]
 Update = Callable[[int], None]
@@ -77,7 +77,8 @@ class Scene:
 
     def clock(self, row: int) -> str:
         """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
-        # As many decimals as tell a step's times apart: 0.25 needs two, a third gets one more than its size asks for.
+        # Enough decimals to distinguish the times of a step: 0.25 needs two, a third gets one more than its size
+        # requires.
         fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
         exact = (d for d in range(fewest, fewest + 3) if abs(round(self.dt, d) - self.dt) < 1e-6 * self.dt)
         decimals = min(next(exact, fewest + 1), 9)
@@ -98,7 +99,7 @@ def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
     """The film's pictures, evenly spread over time."""
     count = min(check_int("frames", frames, 2), scene.steps)
     positive("dt", scene.dt)
-    with house_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
+    with figure_style(), mpl.rc_context({"text.parse_math": False}):  # names from files are no formulas
         # Even numbers of pixels, for players of MP4.
         figure = Figure(
             figsize=(WIDTH, 2 * round(0.5 * FILM_DPI * _height(scene)) / FILM_DPI), dpi=FILM_DPI, layout="constrained"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
 from lln.core.table import human_unit
-from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, house_style, look, new_figure
+from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, figure_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
 # Labels of ticks at years, months, days, hours, minutes and seconds; at the first of a longer unit; beside the axis.
@@ -67,7 +67,7 @@ def forecast_figure(
     that lead to the start, and each mark is a vertical line.
     """
     style, count = look("lens"), len(labels)
-    with house_style():
+    with figure_style():
         figure = new_figure(height=1.2 + (1.9 if count < 3 else 1.25) * count)
         axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
         for j, axis in enumerate(axes):
@@ -119,7 +119,7 @@ def field_forecast_figure(
         size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
         error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
         panels = [("truth", truth, limits), *panels, ("error: forecast − truth", wrong, error)]
-    with house_style():
+    with figure_style():
         figure = new_figure(height=0.9 + 1.6 * len(panels))
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         images = []
@@ -156,7 +156,7 @@ def snapshot_figure(
     rows = {"forecast": fields} if truth is None else {"truth": truth, "forecast": fields}
     (up, y), (across, x) = axes_of_space
     shape = float(np.ptp(y) / (np.ptp(x) or 1.0)) or 1.0
-    with house_style():
+    with figure_style():
         panel = (WIDTH - 1.9) / len(moments)  # beside them: labels and the colour bar
         figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
         axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
@@ -268,7 +268,7 @@ def comparison_figure(
         raise InputError("a comparison needs at least one model's errors, got none")
     longest = max(len(values) for values in curves.values())
     looks = {name: _line(name, k, len(curves[name]), references) for k, name in enumerate(curves)}
-    with house_style():
+    with figure_style():
         figure = new_figure()
         axis = figure.subplots()
         axis.set_yscale("log")

@@ -40,12 +40,12 @@ class _DisplayFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
-        with house_style():
+        with figure_style():
             self.savefig(content, dpi=DPI, format="png")
         return content.getvalue()
 
 
-def house_style() -> AbstractContextManager[None]:
+def figure_style() -> AbstractContextManager[None]:
     """Apply the style inside a `with` block and restore the caller's settings after it."""
     return mpl.rc_context(STYLE)
 
@@ -111,6 +111,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write `figure` to `path` in the format of its suffix (PNG without one); a missing folder is created."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with house_style(), whole_file(target) as partial:
+    with figure_style(), whole_file(target) as partial:
         figure.savefig(partial, dpi=DPI, format=target.suffix[1:].lower() or "png")
     return target

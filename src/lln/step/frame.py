@@ -1,6 +1,6 @@
 """The arrays of a dense step, in float64: polynomials, units, delay coordinates, inputs, closed-form parts, bounds.
 
-They may come from anybody's file: a configuration is believed as far as the arrays bear it out.
+They may come from untrusted files, so a configuration is checked against the arrays.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Flow:
     substeps: int = 1  #: Runge-Kutta steps in one step of data.
     functions: Functions | None = None  #: of single states or inputs; None for none.
 
-    def words(self, degree: bool = False) -> str:
-        """What it is, in words, on request with its degree."""
+    def description(self, degree: bool = False) -> str:
+        """Its kind of functions as text, with its degree on request."""
         kinds = [] if self.functions is None else np.unique(self.functions.table[:, 1]).tolist()
         of = f" of degree {PolynomialPart(self.polynomial).degrees}" if degree else ""
         names = [_WORDS[kind] for kind in kinds]
@@ -138,7 +138,7 @@ class Flow:
         return f"vector field{of} with {functions}" if functions else f"polynomial vector field{of}"
 
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates on which the field depends by their sines alone, (n,): they may turn on for ever."""
+        """Angles, (n,): coordinates that enter by sines and cosines alone, and may grow without bound."""
         n, table = len(self.offset), self.polynomial.table
         if self.functions is None:
             return np.zeros(n, dtype=bool)
@@ -371,7 +371,7 @@ class Frame:
 
     @property
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates that the vector field knows by their sines alone, (n,)."""
+        """Coordinates that enter the vector field by sines and cosines alone, (n,)."""
         return np.zeros(self.size, dtype=bool) if self.flow is None else self.flow.angles()
 
     def feature_rows(self, window: Array, inputs: Array | None = None) -> Array:

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class ClosedFormPart(nn.Module, ABC):
-    """A part of a dense step that is solved, not trained: features (..., F) -> standardised increments (..., n).
+    """A part of a dense step that is fitted in closed form: features (..., F) -> standardised increments (..., n).
 
     Everything is float64. The features are those of `lln.step.frame.Frame`; increments are divided by the frame's
     scale. Register a subclass in `PARTS`, or by an entry point in the group "lln.parts".

@@ -1,4 +1,4 @@
-"""The step: what training, judging, forecasts and exports ask of it; rollouts in torch, on a GPU as a CUDA graph.
+"""The step as training, scoring, forecasts and exports use it; rollouts in torch; steps from files.
 
 `DenseStep` is the step of a state of n coordinates: delay features, closed-form parts, networks, bounds. The step of
 fields is in `field.py`.
@@ -47,7 +47,7 @@ NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
 
 class Box(Protocol):
-    """Bounds of each coordinate, (n,), which never change: the object itself is the key under which they are kept."""
+    """Immutable bounds of each coordinate, (n,), hashed by identity, so that programs can be cached with them."""
 
     def __hash__(self) -> int:
         """By identity."""
@@ -92,7 +92,7 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
 
     @property
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates that may turn on for ever, (n,): the step depends on them by their sines alone."""
+        """Angles, (n,): coordinates that enter by sines and cosines alone, and may grow without bound."""
         return np.zeros(self.frame.size, dtype=bool)
 
     def merged(self) -> NetworkT | None:
@@ -144,7 +144,7 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
         return states
 
     def track(self, window: Array, steps: int, inputs: NDArray[Any] | None, box: Box) -> Track | None:
-        """A rollout that notices which starts diverge and leave a box; None where no fused rollout serves.
+        """A rollout that records which starts diverge or leave a box; None where there is no fused rollout.
 
         Args:
             window: (..., H, n), oldest first.
@@ -207,7 +207,7 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
             return np.asarray((double.rollout(past, 1, known_inputs)[:, 0] - target) / scale)
 
         ahead = double.rollout(window, 1, None if inputs is None else inputs[None])[0]
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and refused below
             first = 2 * window[0] - (window[1] if len(window) > 1 else ahead)
             return newton(residual, first if np.isfinite(first).all() else window[0], scale)
 
@@ -353,7 +353,7 @@ def _member(index: int, network: Mapping[str, Any], arrays: Arrays, sizes: tuple
     check_config_size(model, config, state)
     if (config["n_in"], config["n_out"]) != sizes:
         raise ValueError(f"member {index} maps {config['n_in']} to {config['n_out']} numbers, not {sizes}")
-    # A generator of its own, so that opening a file does not change anybody's random numbers.
+    # A separate generator, so that opening a file does not change the global random numbers.
     member = build(model, **config, generator=torch.Generator())
     member.to(dtypes.pop()).load_state_dict(state)
     return member.eval()
@@ -444,7 +444,7 @@ class DenseStep(Step[Frame, Any]):
 
     @property
     def angles(self) -> NDArray[np.bool_]:
-        """Coordinates that may turn on for ever, (n,): the step depends on them by their sines alone."""
+        """Angles, (n,): coordinates that enter by sines and cosines alone, and may grow without bound."""
         alone = self.polynomial is None and self.part is None and not (self.linear or self.corrected)
         return self.frame.angles & alone
 
@@ -470,7 +470,7 @@ class DenseStep(Step[Frame, Any]):
         return self._merged[1]
 
     def program(self) -> StepProgram | None:
-        """The step as plain arrays for the fused rollout; None where it holds something that the kernel does not know.
+        """The step as plain arrays for the fused rollout; None if the kernel does not support a part of it.
 
         Lens members are merged before; other networks, and arrays with leading dimensions, stay in torch.
         """
@@ -538,7 +538,7 @@ class DenseStep(Step[Frame, Any]):
 
 @lru_cache(maxsize=8)
 def watching(program: StepProgram, box: Box) -> StepProgram:
-    """The program that notices which states lie outside a box; both are known by what they are, not by their values."""
+    """The program that also records which states lie outside a box; cached by the identity of both."""
     return dataclasses.replace(program, watch_low=box.low, watch_high=box.high)
 
 

@@ -43,7 +43,7 @@ def identity_of(values: Mapping[str, Any]) -> str:
 
 
 class Checkpoint:
-    """What phases of one job have left behind: plain values and tensors, by the phase's name.
+    """Results of the phases of one job: plain values and tensors, by the phase's name.
 
     A path of None keeps everything in memory. A file of another job (see `identity_of`) is refused.
     """
@@ -63,19 +63,19 @@ class Checkpoint:
                     raise
 
     def get(self, phase: str) -> tuple[Any, dict[str, Tensor]] | None:
-        """What `phase` left, or None if it has not been there."""
+        """What `phase` stored, or None if it has stored nothing."""
         if phase not in self._values:
             return None
         return self._values[phase], self._tensors.get(phase, {})
 
     def put(self, phase: str, values: Any, tensors: Mapping[str, Tensor] | None = None) -> None:
-        """Keep what `phase` left, in place of what it left before."""
+        """Store the result of `phase`, in place of an earlier one."""
         self._values[phase] = values
         self._tensors[phase] = {name: tensor.detach().cpu().contiguous() for name, tensor in (tensors or {}).items()}
         self._write()
 
     def drop(self, phase: str) -> None:
-        """Forget `phase`; the next `put` writes that down."""
+        """Remove `phase`; the next `put` writes that to the file."""
         self._values.pop(phase, None)
         self._tensors.pop(phase, None)
 
@@ -85,7 +85,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written >= EVERY
 
     def remove(self) -> None:
-        """The job is done: delete the file, and what killed writers of it have left."""
+        """Delete the file after the job, with temporary files of killed writers."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
             tidy(self.path)
@@ -167,7 +167,7 @@ def restore_training(model: nn.Module, optimizer: torch.optim.Optimizer, tensors
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin with `prefix`, without it."""
+    """The tensors whose names begin with `prefix`, with the prefix removed."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

@@ -189,7 +189,7 @@ def search(
         # Workers on other machines share only the wall clock, which can be set; here a monotonic clock is safer.
         clock = time.monotonic if scheduler is None else time.time
         deadline = None if seconds is None else clock() + seconds
-        where = _travelling(trajectories, data, dataset, jobs, scheduler)
+        where = _sendable(trajectories, data, dataset, jobs, scheduler)
         tasks = [
             Task(str(k), _Job(url, study_name, aims, where, options, seed, k, clock, deadline))
             for k in range(begun, begun + left)
@@ -259,14 +259,14 @@ def _attempt(job: _Job, storage: Any) -> tuple[str, ...]:
     trial = study.ask()
     try:
         store.own(trial, job.url)
-        return _told(study, trial, job)
+        return _run_and_report(study, trial, job)
     except store.optuna().exceptions.UpdateFinishedTrialError:
         # Another process found the trial before it had an owner, took it for abandoned, and queued it again.
         return ()
 
 
-def _told(study: Any, trial: Any, job: _Job) -> tuple[str, ...]:
-    """Run a trial and tell the study how it ended."""
+def _run_and_report(study: Any, trial: Any, job: _Job) -> tuple[str, ...]:
+    """Run a trial and report its result to the study."""
     library = store.optuna()
     states = library.trial.TrialState
     try:
@@ -344,7 +344,7 @@ def propose(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options to be typed: floats rounded to three digits, names of this version."""
+    """Options as a user would type them: floats rounded to three digits, names of this version."""
     named = {("optical_length" if key == "horizon" else key): value for key, value in options.items()}
     return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in named.items()}
 
@@ -382,7 +382,7 @@ def _error(fit: Fit) -> float:
 
 
 def _beating(trial: Any) -> Callable[[Any], None]:
-    """A callback that stores every few seconds that the trial still runs."""
+    """A callback that stores a heartbeat of the trial every few seconds."""
     last = time.monotonic()
 
     def beat(_: Any) -> None:
@@ -420,7 +420,7 @@ def _budget(budget: int | str) -> tuple[int, float | None]:
         ) from None
 
 
-def _travelling(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jobs: int, scheduler: str | None) -> Any:
+def _sendable(trajectories: Any, data: Mapping[str, Any], dataset: Dataset, jobs: int, scheduler: str | None) -> Any:
     """What is sent to the workers: paths, or else the data itself."""
     if jobs == 1 and scheduler is None:
         return dataset

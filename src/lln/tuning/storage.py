@@ -24,7 +24,7 @@ RETRY, INTERRUPTED, SUM, DEFAULTS = "retry_of", "interrupted", "sum", "defaults"
 _SQLITE = "sqlite:///"
 _BUSY_SECONDS = 60
 _TO_OPEN = 3 << 24  # bytes: with less, an import behind a new storage may never end
-_MADE_MEANWHILE = ("already exists", "UNIQUE constraint", "duplicate key", "locked")  # in the words of the drivers
+_MADE_MEANWHILE = ("already exists", "UNIQUE constraint", "duplicate key", "locked")  # texts in errors of the drivers
 _PASSWORD = re.compile(
     r"(?<=://)(?P<user>[^/?#@:]*):(?P<word>.*)@(?=[^@]*$)|(?<=[?&])(?P<key>password|passwd|pwd|token)=(?P<value>[^&]*)"
 )
@@ -101,7 +101,7 @@ def open_storage(url: str) -> Iterator[Any]:
 
 
 def _opened(library: Any, url: str) -> Any:
-    """Optuna's storage. Processes that open a new one together make the same tables: who comes second tries again."""
+    """Optuna's storage. Processes that open a new one together make the same tables: the second one tries again."""
     options = {"connect_args": {"timeout": _BUSY_SECONDS}} if url.startswith("sqlite") else None
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
@@ -142,7 +142,7 @@ def refuse_damaged(url: str) -> None:
 
 
 def seal(trial: Any, values: Mapping[str, float]) -> None:
-    """Write down a checksum of a trial's choices and of what came of it, before it counts as finished."""
+    """Store a checksum of a trial's options and results before it counts as finished."""
     trial.set_user_attr(SUM, digest({"params": trial.params, "values": list(values.values())}))
 
 
@@ -218,7 +218,7 @@ def load(storage: Any, name: str, seed: int) -> Any:
     library = optuna()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", library.exceptions.ExperimentalWarning)
-        # The liar keeps parallel workers from proposing the same trial.
+        # `constant_liar` keeps parallel workers from proposing the same trial.
         sampler = library.samplers.TPESampler(seed=seed % 2**32, multivariate=True, constant_liar=True)
     pruner = library.pruners.MedianPruner(n_startup_trials=4, n_min_trials=3)
     return library.load_study(study_name=name, storage=storage, sampler=sampler, pruner=pruner)

@@ -12,7 +12,7 @@ from matplotlib.patches import ConnectionPatch, Ellipse, FancyArrowPatch, FancyB
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.plots.style import BLACK, BLUE, GREY, SKY, VERMILION, WIDTH, colour, house_style
+from lln.plots.style import BLACK, BLUE, GREY, SKY, VERMILION, WIDTH, colour, figure_style
 
 Array = NDArray[np.float64]
 HIGHLIGHTS = 3
@@ -52,7 +52,7 @@ def architecture_figure(bench: Bench, *, rays: int = 12, title: str = "") -> Fig
             f"and {bench.angles.shape}"
         )
     turns = np.abs(np.diff(bench.angles, axis=0))
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.45 * WIDTH, 6.6), layout="constrained")
         axes = figure.subplot_mosaic([["a", "b"], ["c", "c"]], height_ratios=(1.0, 1.35), width_ratios=(1.0, 1.5))
         _residual(axes["a"])

@@ -50,7 +50,7 @@ def test_a_model_of_filled_gaps_is_saved_scored_and_started_with_gaps(tmp_path):
         model.rollout(window, steps=5)
     x[150] = np.nan
     scored = model.evaluate(x, dt=1.0)
-    assert scored.scored == "held-out rows"
+    assert scored.scored == "unseen rows"
     assert np.isfinite(scored.nmse)
     assert not any(one.first <= 150 < one.first + one.steps for one in scored.windows)
     assert (model.training_.seen(as_dataset(x, dt=1.0).series[0])[:120]).all()

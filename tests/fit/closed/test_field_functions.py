@@ -199,7 +199,7 @@ def test_the_law_behind_a_function_of_unknown_slope_is_found(law, start, dt, wor
     states = integrate(law, start, 900, dt)[100:]
     model = LensForecaster().fit(states[:500], dt=dt)
     flow = model.surrogate_.frame.flow
-    assert words in flow.words()
+    assert words in flow.description()
     assert len(flow.functions) == 1
     error = model.rollout(states[499:500], steps=50).predicted - states[500:550]
     assert np.abs(error).max() < 1e-3 * np.ptp(states)

@@ -11,7 +11,7 @@ from lln.fit.fields.closed import Linear
 from lln.fit.fields.data import conserves, grid_of
 from lln.fit.fields.judge import Stay
 from lln.fit.fields.lenses import LensChoice
-from lln.fit.fields.recipe import FieldOptions, Scored, _hopeless, fit_field_surrogate
+from lln.fit.fields.recipe import FieldOptions, Scored, _far_behind, fit_field_surrogate
 from lln.fit.options import Recipe
 
 SMALL = FieldOptions(kernel=5, blocks=1, linear_kernel=5)
@@ -286,5 +286,5 @@ def test_networks_far_behind_lenses_after_a_short_training_are_not_trained_in_fu
     lenses = LensChoice((9,), (9,), 8, 0.2, 1e-3)
     closed = Scored(None, part, 1.0, math.log(error), stay, lenses)
     screened = Scored(None, part, 1.0, math.log(1e-3), Stay(4, 0, 80))
-    assert _hopeless(screened, closed) is skipped
-    assert not _hopeless(screened, replace(closed, lenses=None))
+    assert _far_behind(screened, closed) is skipped
+    assert not _far_behind(screened, replace(closed, lenses=None))

@@ -38,7 +38,7 @@ def test_the_change_is_a_root_mean_square_over_coordinates_and_steps() -> None:
 @pytest.mark.parametrize("n", [3, 70])
 def test_fast_and_slow_rollouts_are_covered_alike(n: int) -> None:
     intervals = Intervals.from_record(intervals_of(300, n=n).record())
-    assert intervals.pace is not None
+    assert intervals.error_size is not None
     assert intervals.follow
     assert intervals.widths.shape[2] == (3 if n == 3 else 1)
     start, states, truth = settling(600, 2, n)
@@ -53,14 +53,14 @@ def test_fast_and_slow_rollouts_are_covered_alike(n: int) -> None:
 
 
 def test_few_windows_or_errors_of_one_size_have_no_pace() -> None:
-    assert intervals_of(300, rows=3 * STEPS).pace is None
-    assert intervals_of(300, rows=5 * STEPS).pace is not None
+    assert intervals_of(300, rows=3 * STEPS).error_size is None
+    assert intervals_of(300, rows=5 * STEPS).error_size is not None
     start, states, _ = settling(300, 1)
     truth = states + np.random.default_rng(3).standard_normal(states.shape)
     change = change_along(start, states, np.ones(3))
-    assert Intervals.of(states, truth, np.ones(3), change=change).pace is None
+    assert Intervals.of(states, truth, np.ones(3), change=change).error_size is None
     rest = np.zeros_like(states)
-    assert Intervals.of(rest, truth - states, np.ones(3), change=np.zeros_like(change)).pace is None
+    assert Intervals.of(rest, truth - states, np.ones(3), change=np.zeros_like(change)).error_size is None
 
 
 def test_the_coverage_that_is_reported_is_that_of_the_pace() -> None:

@@ -64,10 +64,10 @@ def noisy_rollouts(windows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def test_intervals_follow_the_spread_and_cover_calm_and_wild_starts_alike() -> None:
-    kick = np.full(1, 1e-6)
+    step_error = np.full(1, 1e-6)
     start, predicted, truth = noisy_rollouts(150, 1)
-    spread = spread_along(LOGISTIC, start, 8, None, kick)
-    intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, kick=kick)
+    spread = spread_along(LOGISTIC, start, 8, None, step_error)
+    intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, step_error=step_error)
     intervals = Intervals.from_record(intervals.record())
     start, predicted, truth = noisy_rollouts(600, 2)
     grown = intervals.spread(LOGISTIC, start, predicted, None)
@@ -85,14 +85,14 @@ def test_errors_that_do_not_follow_the_spread_have_widths_of_their_own() -> None
     start, predicted, truth = noisy_rollouts(150, 1)
     spread = spread_along(LOGISTIC, start, 8, None, np.full(1, 1e-6))
     truth = predicted + np.random.default_rng(3).standard_normal(truth.shape)
-    intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, kick=np.full(1, 1e-6))
-    assert intervals.kick is None
+    intervals = Intervals.of(predicted, truth, np.ones(1), spread=spread, step_error=np.full(1, 1e-6))
+    assert intervals.step_error is None
     assert intervals.spread(LOGISTIC, start, predicted, None) is None
 
 
 def test_a_kick_of_another_size_is_refused() -> None:
     record = {"leads": [1], "levels": [0.9], "widths": [[[2.0]]], "scale": [1.0], "kick": [1.0, 2.0]}
-    with pytest.raises(ValueError, match="a kick of shape"):
+    with pytest.raises(ValueError, match="a step error of shape"):
         Intervals.from_record(record)
 
 

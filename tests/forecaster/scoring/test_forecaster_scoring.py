@@ -32,7 +32,7 @@ OTHER = trained(data(9, seed=1), (0, 0, 9))
 def test_windows_follow_the_training_rows_and_start_from_them():
     dataset = data(100)
     found, kind = windows_of(dataset, trained(dataset, (0, 0, 60)), 2, 20, None)
-    assert kind == "held-out rows"
+    assert kind == "unseen rows"
     # Row 60 is the first unseen one; rows 58 and 59 are given.
     assert found == [Window(0, 60, 20), Window(0, 80, 20)]
 
@@ -62,7 +62,7 @@ def test_gaps_end_windows_and_leftovers_are_dropped():
 def test_rows_before_and_between_training_parts():
     dataset = data(300)
     found, kind = windows_of(dataset, trained(dataset, (0, 100, 200), (0, 240, 300)), 1, 30, None)
-    assert kind == "held-out rows"
+    assert kind == "unseen rows"
     assert found == [Window(0, 1, 30), Window(0, 31, 30), Window(0, 61, 30), Window(0, 200, 30)]
 
 
@@ -77,7 +77,7 @@ def test_the_score_is_that_of_a_rollout_over_the_held_out_rows():
     first = part[2]
     assert first < len(states)
     result = forecaster.evaluate(states)
-    assert result.scored == "held-out rows"
+    assert result.scored == "unseen rows"
     assert result.windows == (Window(0, first, len(states) - first),)
     run = forecaster.rollout(states[first - 1], len(states) - first)
     scale = forecaster.surrogate_.frame.scale
@@ -88,12 +88,12 @@ def test_the_score_is_that_of_a_rollout_over_the_held_out_rows():
     assert result.nmse_by_step.mean() == pytest.approx(result.nmse)
     assert result.steps == len(states) - first
     assert forecaster.score(states) == 1 - result.nmse
-    assert "scored on held-out rows: one window" in str(result)
+    assert "scored on unseen rows: one window" in str(result)
 
 
 def test_part_of_a_longer_file_is_recognised():
     part = LensForecaster(**QUICK).fit(lorenz()[50:450], dt=0.01)
-    assert part.evaluate(lorenz()).scored == "held-out rows"
+    assert part.evaluate(lorenz()).scored == "unseen rows"
     seen = part.training_.seen(Series(lorenz()))
     assert all(not seen[window.first : window.first + window.steps].any() for window in part.evaluate(lorenz()).windows)
 
@@ -111,7 +111,7 @@ def test_after_a_refit_everything_is_training_data():
     longer = lorenz(1000)
     np.testing.assert_array_equal(longer[: len(lorenz())], lorenz())
     result = forecaster.evaluate(longer)
-    assert result.scored == "held-out rows"
+    assert result.scored == "unseen rows"
     assert result.windows == (Window(0, len(lorenz()), 100),)
 
 

@@ -119,14 +119,14 @@ def test_rows_that_chose_are_scored_apart_and_never_mixed(tmp_path):
     ((_, _, trained),) = model.training_.rows
     assert trained < 600
     found = model.evaluate(states)
-    assert found.scored == "held-out rows"
+    assert found.scored == "unseen rows"
     assert min(window.first for window in found.windows) >= 600
-    assert found.choosing.scored == "choosing rows"
+    assert found.choosing.scored == "choice rows"
     assert all(trained <= one.first and one.first + one.steps <= 600 for one in found.choosing.windows)
     assert "separately, on" in str(found)
     assert "choosing" in found.record()
     only = model.evaluate(states[:600])
-    assert only.scored == "choosing rows"
+    assert only.scored == "choice rows"
     assert "helped to choose" in str(only)
     model.save(tmp_path / "m.lln")
     again = lln.load(tmp_path / "m.lln").evaluate(states)

@@ -1,4 +1,4 @@
-"""Arrays as people hold them: (time, n), stacked, on a grid, with inputs and weights given beside them."""
+"""Arrays: (time, n), stacked, on a grid, with inputs and weights given beside them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def describe_array(x: Any, choices: Choices) -> Description:
         weight = None if weights[index] is None else _row_weights(weights[index], rows, name)
         clock = None if clocks[index] is None else np.asarray(clocks[index])
         parts.append(Part(name, clock, states, _known(inputs[index], rows, name), weight))
-    notes = _guess(x, lengths, axis)
+    notes = _axis_note(x, lengths, axis)
     return Description(SOURCE, parts, (), input_names, lengths, coords=space, notes=notes)
 
 
@@ -179,15 +179,15 @@ def _flat(x: NDArray[Any], space: tuple[int, ...], axis: int | None) -> NDArray[
 def _first_is_time(lead: tuple[int, ...], axis: int | None) -> bool:
     """Whether two axes in front of a grid are time and fields, rather than trajectories and time.
 
-    Nobody learns from trajectories of a few states, but many states of a few fields are common.
+    Trajectories of a few states are rare, but many states of a few fields are common.
     """
     if axis is not None:
         return axis == 0 and lead[0] > 1
     return lead[1] < _FEW and lead[1] < lead[0]
 
 
-def _guess(x: Any, space: tuple[int, ...], axis: int | None) -> tuple[str, ...]:
-    """What was made of axes that could be read in two ways, in a sentence."""
+def _axis_note(x: Any, space: tuple[int, ...], axis: int | None) -> tuple[str, ...]:
+    """A note on how axes were read that could be read in two ways."""
     shape = tuple(x.shape)
     lead = shape[: -len(space)] if space and shape[-len(space) :] == space else ()
     if axis is not None or len(lead) != 2 or not _first_is_time(lead, axis):
@@ -238,7 +238,7 @@ def _row_weights(value: Any, rows: int, name: str) -> Array:
 
 
 def shares(what: str, value: Any, count: int) -> list[Any]:
-    """What each of `count` trajectories gets of `value`."""
+    """The part of `value` for each of `count` trajectories."""
     if value is None or isinstance(value, (str, int)):
         return [value] * count
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What the sources of data are brought to before their times are examined: choices, parts, and checks of columns."""
+"""The common description of all sources of data before their times are examined: choices, parts, checks of columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAJECTORY_NAMES = (
 
 @dataclass(frozen=True)
 class Choices:
-    """What the caller asked for by name; see `as_dataset`."""
+    """Roles that the caller gave by name; see `as_dataset`."""
 
     dt: float | None = None
     inputs: Any = None
@@ -55,7 +55,7 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class TimeContext:
-    """How messages speak of the times of a table."""
+    """How messages describe the times of a table."""
 
     place: str = ""  #: the column, as in " in column 'T'"
     rows: NDArray[np.intp] | None = None  #: the numbers of its rows; from 0 if None
@@ -220,7 +220,7 @@ def grid_of(grid: Any) -> dict[str, NDArray[np.float64]]:
 
 
 def refuse_swapped(x: NDArray[Any], source: str) -> None:
-    """Say so if columns look like time: fewer rows than columns, and far smoother along a row than down a column."""
+    """Refuse data whose rows look like columns: fewer rows than columns, and far smoother along a row."""
     rows, columns = x.shape
     if rows < 2 or rows >= columns or x.dtype.kind == "c":
         return

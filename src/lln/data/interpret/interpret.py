@@ -250,7 +250,7 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class EvenSeries:
-    """What became of the times."""
+    """Trajectories at an even step, and notes."""
 
     dt: float | None  #: time between rows, or None if there is but one row
     segments: tuple[Segment, ...]  #: stretches of time; more than one if time went back or a hole was long
@@ -268,7 +268,7 @@ def even(
         name: for messages, as is `context`.
         dt: the step, if it is known; must agree with the times unless `resample` is on.
         resample: interpolate uneven times onto an even grid, by cubic splines where there are four rows or more.
-        context: how messages speak of the times.
+        context: how messages describe the times.
     """
     array = np.asarray(times)
     precision = float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)  # of the times as stored
@@ -321,7 +321,7 @@ def nice(value: float, error: float, first: float) -> float:
 
 
 def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, int]]:
-    """TimeContext time only rises, (first row, last row + 1) each."""
+    """Stretches of rows in which time only rises, (first row, last row + 1) each."""
     steps = np.diff(clock)
     same = np.flatnonzero(steps == 0)
     if len(same):

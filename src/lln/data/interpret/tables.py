@@ -30,7 +30,7 @@ from lln.data.interpret.description import (
 )
 from lln.data.read.store import ReadTable
 
-TELLING = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
+TRAJECTORY_COLUMNS = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
     if name in plain.columns:
         return Indexed(plain, choices)
     mentioned = choices.time == name or (index.name is not None and name in choices.mentioned)
-    telling = index.name is not None and base(name) in TELLING and index.nunique() <= len(index) / 2
+    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and index.nunique() <= len(index) / 2
     if mentioned or (telling and choices.trajectory is None):
         plain.insert(0, name, _plain(index))
         return Indexed(plain, choices)
@@ -79,11 +79,11 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
         return Indexed(plain, choices, Clock(name, _plain(index)))
     if isinstance(index, pd.RangeIndex):
         return Indexed(plain, choices)
-    return _unsaid(index, name, plain, choices, source)
+    return _unnamed_index(index, name, plain, choices, source)
 
 
-def _unsaid(index: Any, name: str, plain: Any, choices: Choices, source: str) -> Indexed:
-    """An index that has no name that says what it is."""
+def _unnamed_index(index: Any, name: str, plain: Any, choices: Choices, source: str) -> Indexed:
+    """An index whose name does not say what it is."""
     kind, called = _kind(index), "the index" if index.name is None else f"the index {name!r}"
     if kind in "mMp":
         return Indexed(plain, choices, Clock(name, _plain(index)))
@@ -125,7 +125,7 @@ def _levels(table: Any, choices: Choices, source: str) -> Indexed:
     if choices.trajectory is not None:
         others = []
     elif time is None and choices.time not in levels:
-        others = [name for name in others if base(name) in TELLING]
+        others = [name for name in others if base(name) in TRAJECTORY_COLUMNS]
     for name in reversed([name for name in levels if name not in free]):
         plain.insert(0, name, levels[name])
     notes = _on_levels(free, others, time, source)
@@ -143,17 +143,19 @@ def _time_level(levels: dict[str, Any], free: list[str]) -> str | None:
     """The level that is time: by its name, its dates, or as the last one of numbers."""
     called = [name for name in free if base(name) in TIME_NAMES]
     dated = [name for name in free if _kind(levels[name]) in "mM"]
-    counted = [name for name in free if _kind(levels[name]) in "fiu" and base(name) not in TELLING]
+    counted = [name for name in free if _kind(levels[name]) in "fiu" and base(name) not in TRAJECTORY_COLUMNS]
     return next(iter([*called, *dated, *counted[-1:]]), None)
 
 
 def _on_levels(free: list[str], others: list[str], time: str | None, source: str) -> tuple[str, ...]:
-    """What to say of levels that are left out, or whose names do not say what they are."""
+    """Notes on levels that are left out, or whose names do not say what they are."""
     notes = []
     unused = ", ".join(repr(name) for name in free if name not in (*others, time))
     if unused:
         notes.append(f"{source}: the levels of the index {unused} are left out; reset_index() makes columns of them")
-    if others and not all(base(name) in (*TELLING, *TIME_NAMES, "start") for name in (*others, time or "time")):
+    if others and not all(
+        base(name) in (*TRAJECTORY_COLUMNS, *TIME_NAMES, "start") for name in (*others, time or "time")
+    ):
         end = "" if time is None else f", and {time!r} is taken as time"
         notes.append(f"{source}: the levels of the index {', '.join(map(repr, others))} tell trajectories apart{end}")
     return tuple(notes)
@@ -287,7 +289,7 @@ class _Columns:
         asked = self._asked("trajectory", self.choices.trajectory)
         if asked or not self.headed:
             return asked
-        telling = [name for name in self.columns if base(name) in TELLING]
+        telling = [name for name in self.columns if base(name) in TRAJECTORY_COLUMNS]
         states = set(self._asked("states", self.choices.states)) if telling else set()
         few = (name for name in telling if self.table[name].nunique() <= len(self.table) / 2 and name not in states)
         return list(few)[:1]
@@ -482,7 +484,7 @@ class _Columns:
         column = self.table[name]
         try:
             numbers = pd.to_numeric(column.astype(object), errors="coerce")
-        except OverflowError:  # a whole number beyond every float, which pandas does not coerce
+        except OverflowError:  # an integer too large for a float, which pandas does not coerce
             numbers = column.map(number)
         if getattr(numbers.dtype, "kind", "f") == "c":
             raise InputError(f"{self.source}: column {name!r} is {COMPLEX}")

@@ -39,7 +39,7 @@ def describe_store(store: Store, choices: Choices) -> Description:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which variables and dimensions play which part."""
+    """The roles of variables and dimensions."""
 
     time: str | None  #: name of the variable of times, or None
     time_dim: str  #: name of the dimension
@@ -52,7 +52,7 @@ class Roles:
 
 
 def _hints(store: Store) -> dict[str, Any]:
-    """What a file of ours says beyond its variables."""
+    """Hints in a file that lln wrote, beyond its variables."""
     text = store.attrs.get(ATTRIBUTE)
     if text is None and ATTRIBUTE in store.variables and not tuple(store.variables[ATTRIBUTE].array.shape):
         text = str(store.read(ATTRIBUTE)[()])
@@ -140,7 +140,7 @@ def _first(usual: Iterable[str], known: Iterable[str]) -> str | None:
 
 
 def _roles(store: Store, choices: Choices) -> Roles:
-    """The part that each variable and dimension plays, as asked for or as names and shapes tell."""
+    """The role of each variable and dimension, as given or by names and shapes."""
     dims = list(dict.fromkeys(dim for one in store.variables.values() for dim in one.dims or ()))
     time, time_dim = _time(store, choices, dims)
     if choices.trajectory is not None and choices.trajectory not in dims:
@@ -336,7 +336,7 @@ class _Variables:
         )
 
     def _each(self, name: str, default: float) -> list[float]:
-        """A number for each trajectory from a variable of ours."""
+        """A number for each trajectory from a variable that lln wrote."""
         known = self.hints and name in self.store.variables
         values = self.store.read(name).reshape(-1) if known else np.empty(0)
         usable = len(values) == self.count and values.dtype.kind in "fiu" and np.isfinite(values).all()
@@ -473,7 +473,7 @@ class _Variables:
         return {name: self.store.read(name) for name in names} if flat else {}
 
     def _said(self, what: str, found: Iterable[str], count: int) -> tuple[str, ...]:
-        """Names that a file of ours states, if there are as many as there should be, else those that were found."""
+        """Names stated in a file that lln wrote, if their number is right, else those that were found."""
         said = self.hints.get(what)
         return tuple(map(str, said)) if said is not None and len(said) == count else tuple(found)
 

@@ -1,4 +1,4 @@
-"""CSV as people write it: with a header or not, commas or semicolons or tabs, points or decimal commas."""
+"""CSV in the usual notations: with a header or not, commas or semicolons or tabs, points or decimal commas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever holds trajectories, as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
+"""Trajectories from any source as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
 
 A package outside adds a format with an entry point in the group `lln.formats`, named by its suffix, or in a running
 program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))`.
@@ -58,7 +58,7 @@ def as_dataset(
     trajectory: str | None = None,
     resample: bool = False,
 ) -> Dataset:
-    """Trajectories from whatever holds them.
+    """Convert trajectories from any source to a `Dataset`.
 
     Args:
         x: an array (time, n), (time,) for one column, or (trajectories, time, n), a list of arrays (time, n) of any
@@ -119,7 +119,7 @@ def _of_trajectory(x: Trajectory) -> Dataset:
 
 
 def _of_list(items: list[Any], options: dict[str, Any]) -> Dataset:
-    """A list of trajectories, each with its own share of what was given for all."""
+    """A list of trajectories, each with its own part of what was given for all."""
     split = {key: shares(key, options[key], len(items)) for key in ("inputs", "weights", "time")}
     parts = []
     for index, item in enumerate(items):
@@ -169,7 +169,7 @@ def to_xarray(dataset: Dataset) -> Any:
     variables |= _extras(dataset, time)
     if dataset.inputs:
         coords["input"] = ("input", np.array(dataset.input_names, dtype=object))
-    attributes = {ATTRIBUTE: _notes_for_ourselves(dataset), "source": dataset.source}
+    attributes = {ATTRIBUTE: _reader_hints(dataset), "source": dataset.source}
     return xarray.Dataset(variables, coords, attributes)
 
 
@@ -216,7 +216,7 @@ def write_npz(path: Path, dataset: Dataset) -> None:
     arrays: dict[str, Any] = {"time": _clock(dataset), "states": _padded(dataset, "states")}
     arrays |= {name: values for name, (_, values) in extras.items()}
     arrays |= {name: np.asarray(value) for name, value in dataset.coords.items() if name not in arrays}
-    said = json.loads(_notes_for_ourselves(dataset, always=True))
+    said = json.loads(_reader_hints(dataset, always=True))
     said |= {"dims": dims, "coords": list(dataset.coords)}
     arrays |= {"dt": np.float64(dataset.dt), "names": np.array(dataset.names), ATTRIBUTE: np.array(json.dumps(said))}
     with path.open("wb") as file:
@@ -284,7 +284,7 @@ def _clock(dataset: Dataset) -> NDArray[Any]:
 
 
 def _extras(dataset: Dataset, time: str) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-    """Inputs, weights, lengths and starts, where there is something to say."""
+    """Inputs, weights, lengths and starts, where the dataset has them."""
     lead = ("trajectory", time) if len(dataset.series) > 1 else (time,)
     found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
     if dataset.inputs:
@@ -316,8 +316,8 @@ def _padded(dataset: Dataset, what: str) -> NDArray[Any]:
     return out
 
 
-def _notes_for_ourselves(dataset: Dataset, *, always: bool = False) -> str:
-    """What the variables of a file cannot say, as JSON."""
+def _reader_hints(dataset: Dataset, *, always: bool = False) -> str:
+    """Hints for our own reader that variables cannot hold, as JSON."""
     short = sum(len(name) + 4 for name in dataset.names) < LONGEST
     said = {
         "format": 1,

@@ -42,7 +42,7 @@ START = (
 
 
 class LibraryError(Exception):
-    """What a library said of a file that it could not read."""
+    """The error of a library that could not read a file."""
 
 
 def open_store(kind: str, path: Path) -> Store:
@@ -161,7 +161,7 @@ class _Child:
         return self._process.poll() is None
 
     def ask(self, path: Path, size: int, /, **words: Any) -> tuple[dict[str, Any], bytes]:
-        """Its answer, or what went wrong as an InputError or a LibraryError."""
+        """The answer of the child; raises InputError or LibraryError if there is none."""
         words["closed"] = [self._closed.popleft() for _ in range(len(self._closed))]
         try:
             self._to.write(self._said_first + json.dumps(words).encode() + b"\n")
@@ -220,7 +220,7 @@ def _death(code: int) -> str:
 
 @dataclass
 class _Access:
-    """The one child of this process, and who may ask it."""
+    """The one child of this process, and the lock of its users."""
 
     child: _Child | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)

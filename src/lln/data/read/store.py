@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lln.core.errors import InputError, available, reason
 
-CLAIMED_RATIO = 2000  # largest ratio of claimed to stored bytes that is believed
+CLAIMED_RATIO = 2000  # largest ratio of claimed to stored bytes that is accepted
 CLAIMED_ALWAYS = 1 << 24  # bytes that any file may claim
 LAZY_BYTES = 1 << 28  # arrays beyond this stay on the disk
 

@@ -56,7 +56,7 @@ class DenseModel(Model[Frame]):
 
     def sizes(self) -> list[Size]:
         """Features, and rays or units."""
-        found = [("FEATURES", self.frame.features, "what the model makes of states and inputs")]
+        found = [("FEATURES", self.frame.features, "features of a step: scaled states, differences, inputs")]
         if self.lens is not None:
             found.append(("RAYS", self.lens.optics.rays, "rays of the lens network, all members together"))
         if self.dense:
@@ -104,7 +104,7 @@ class DenseModel(Model[Frame]):
 /* How far the state moves in one step. */
 static void change({self.name} *m, const double *inputs)
 {{
-    look(m, inputs);
+    set_features(m, inputs);
     for (int i = 0; i < {big}_STATES; i++)
         m->change[i] = offset[i];
 {parts}    for (int i = 0; i < {big}_STATES; i++)
@@ -164,8 +164,8 @@ static inline double standard(const {name} *m, int age, int i)
     return (m->past[{big}_HISTORY - 1 - age][i] - mean[i]) / scale[i];
 }}
 
-/* The present state, how it came about, and the inputs. */
-static void look({name} *m, const double *inputs)
+/* Features: the present state, differences of earlier states, and inputs. */
+static void set_features({name} *m, const double *inputs)
 {{
     for (int i = 0; i < {big}_STATES; i++)
         m->features[i] = standard(m, 0, i);
@@ -310,7 +310,7 @@ def _of_one_export(name: str, files: Sequence[tuple[str, str]]) -> list[tuple[st
     """
     mark = hashlib.sha256("".join(text for _, text in files).encode()).hexdigest()[:8]
     word, include = f"{name.upper()}_EXPORT", f'#include "{name}.h"\n'
-    define = f"#define {word} 0x{mark}u /* the sources ask for it */\n"
+    define = f"#define {word} 0x{mark}u /* the source files check it */\n"
     check = f'#if {word} != 0x{mark}u\n#error "{name}.h is of another export"\n#endif\n'
     guard = f"#define {name.upper()}_H\n"
     return [(file, text.replace(guard, guard + define, 1).replace(include, include + check, 1)) for file, text in files]

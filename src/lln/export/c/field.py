@@ -34,7 +34,7 @@ class FieldModel(Model[FieldFrame]):
         found = [
             ("POINTS", math.prod(self.frame.space), f"points of the grid, {' x '.join(map(str, self.frame.space))}"),
             ("CHANNELS", self.frame.channels, "fields at every point; a state runs through channels, then space"),
-            ("FEATURES", self.frame.features, "what the model makes of states and inputs at every point"),
+            ("FEATURES", self.frame.features, "features at every point: scaled states, differences, inputs"),
         ]
         if self.stacks:
             found.append(("RAYS", self.stacks[0].blocks[0].optics.rays, "rays of the lens network at every point"))
@@ -246,8 +246,8 @@ static inline double standard(const {name} *m, int age, int c, int p)
     return (m->past[{big}_HISTORY - 1 - age][c * {big}_POINTS + p] - mean[c]) / scale[c];
 }}
 
-/* At every point the present state, how it came about, and the inputs. */
-static void look({name} *m, const double *inputs)
+/* Features at every point: the present state, differences of earlier states, and inputs. */
+static void set_features({name} *m, const double *inputs)
 {{
 {"" if frame.inputs else "    (void)inputs;" + chr(10)}    for (int p = 0; p < {big}_POINTS; p++) {{
         double *f = m->features + p * {big}_FEATURES;
@@ -287,7 +287,7 @@ static void look({name} *m, const double *inputs)
 /* How far the state moves in one step. */
 static void change({self.name} *m, const double *inputs)
 {{
-    look(m, inputs);
+    set_features(m, inputs);
     for (int p = 0; p < {big}_POINTS; p++)
         for (int c = 0; c < {big}_CHANNELS; c++)
             m->moved[p * {big}_CHANNELS + c] = offset[c];

@@ -35,7 +35,7 @@ def lens_tables(stack: LensStack, precision: str, of: str = "") -> str:
         ]
     optics = stack.optics
     if optics.bends:
-        why = "Lenses: [layer][control point][ray], times the lens scale; the last one bends what nobody reads"
+        why = "Lenses: [layer][control point][ray], times the lens scale; the last one changes angles that are not read"
         grid = _grid(optics, precision)
         weights = np.ones(len(optics.centers))
         if isinstance(grid, Grid):

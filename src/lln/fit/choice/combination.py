@@ -1,9 +1,9 @@
 """The linear map of noisy data: a weighted mean of the maps that held-out rollouts cannot tell apart.
 
-Few noisy rows do not say which of many maps is the best, and the best one on them was lucky. Each map is scored by its
-rollouts from many origins, each solved from the rows before, and by the corrected Akaike information criterion (AICc)
-of its one-step errors. Both are log-likelihoods but for a factor, so they add up to a weight, and the mean of the maps
-by weight is used: again a linear map.
+A few noisy rows do not show which of many maps is the best; the best one on them is partly so by chance. Each map is
+scored by its rollouts from many origins, each solved from the rows before, and by the corrected Akaike information
+criterion (AICc) of its one-step errors. Both are log-likelihoods but for a factor, so they add up to a weight, and the
+mean of the maps by weight is used: again a linear map.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _curves(seasons: Sequence[int], rows: int, size: int) -> Iterator[tuple[str,
         if count * season > min(share * rows, longest):
             continue
         every = {min(one, season // 2) for one in _HARMONICS} | ({season // 2} if season <= _LONG_SEASON else set())
-        # Less than two seasons do not tell a trend from many harmonics.
+        # Less than two seasons do not distinguish a trend from many harmonics.
         some = sorted(every) if count >= _FEW_SEASONS else sorted(every)[:2]
         for harmonics, degree, rho in product(some, (0.0, 1.0), _KEPT):
             yield "curve", season, (float(int(count * season)), float(harmonics), degree, rho)
@@ -199,7 +199,7 @@ def combine(
         preparer: prepares the data.
         folds: ways to hold data out.
         tried: linear maps.
-        scale: what counts as one in a score, (n,).
+        scale: unit of errors in scores, (n,).
         mapper: calls one piece for each fold and history.
         limit: when it has passed, maps of further histories are left out.
     """

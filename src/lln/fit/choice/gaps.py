@@ -19,7 +19,7 @@ _MOST_FILLED = 0.5  # part of the rows
 def with_gaps_filled(dataset: Dataset, report: FitReport) -> Dataset:
     """The data with short gaps filled in, where a fit to the rows around them found noise that matters.
 
-    In clean data a value that is a little wrong costs more than a row less.
+    In clean data a slightly wrong value does more harm than a missing row.
 
     Args:
         dataset: all of it.

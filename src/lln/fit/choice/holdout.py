@@ -1,7 +1,8 @@
-"""What is held out, and how rollouts over it are scored: the judge of every choice the recipe makes.
+"""What is held out, and how rollouts over it are scored; every choice of the recipe uses these scores.
 
-A chaotic rollout loses the truth after a few Lyapunov times, and from there on every model errs alike. So errors are
-taken at lead times of 1, 2, 4, ... steps up to where the best model loses the truth, and each lead time has one vote.
+A chaotic rollout loses the truth after a few Lyapunov times, and from there on the errors of all models are equal. So
+errors are taken at lead times of 1, 2, 4, ... steps up to where the best model loses the truth, and each lead time
+counts the same.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class RolloutErrors:
         return RolloutErrors(self.leads[:count], self.values[:, :count])
 
     def late(self, steps: int) -> RolloutErrors:
-        """The same at the last lead times of at most `steps`: a small error of one step tells little about them."""
+        """The same at the last lead times of at most `steps`, which a small error of one step does not predict."""
         some = self.until(steps)
         return RolloutErrors(some.leads[-_LATE:], some.values[:, -_LATE:])
 
@@ -151,7 +152,7 @@ def bounded(surrogate: AnyStep, window: Array, steps: int = 10_000) -> bool:
 
 
 def settled(surrogate: DenseStep, correction_weight: float, window: Array) -> tuple[DenseStep, float]:
-    """The surrogate with as much of its network as it takes to stay bounded, and the weight that is left.
+    """The surrogate with its correction weight reduced until rollouts stay bounded, and that weight.
 
     Args:
         surrogate: with the chosen weight.
@@ -213,9 +214,9 @@ class Windows:
 
     Attributes:
         start: the last states before each, (W, H, n).
-        truth: what they should visit, (W, steps, n).
+        truth: the true states, (W, steps, n).
         inputs: known inputs on the way, (W, steps, m), or None.
-        scale: what counts as one, (n,).
+        scale: unit of errors, (n,).
         noisy: whether errors are averaged arithmetically.
     """
 

@@ -90,7 +90,7 @@ class LinearChoice:
         least = min(errors.values())
         alike = [c for c in errors if errors[c] <= least + ALIKE]
         rest = [c for c in errors if errors[c] > least + ALIKE]
-        # Fewer lags, then all of a grid, then the smallest ridge, which bends the data least.
+        # Fewer lags, then all of a grid, then the smallest ridge, which has the least bias.
         alike.sort(key=lambda c: (c.history, c.radius is not None, c.ridge if c.ridge is not None else np.inf))
         return [*alike, *sorted(rest, key=errors.__getitem__)]
 
@@ -145,9 +145,9 @@ def choose_linear(
         histories: numbers of states that a map looks at.
         radii: how far a map looks on a grid.
         ridges: to try.
-        scale: what counts as one in a score, (n,).
+        scale: unit of errors in scores, (n,).
         mapper: calls one piece for each fold and history.
-        late: once it says so, no longer history is tried.
+        late: callback; no longer history is tried once it returns true.
     """
     geometric: dict[FrameChoice, list[list[float]]] = {}
     arithmetic: dict[FrameChoice, list[list[float]]] = {}
@@ -211,13 +211,13 @@ def network_candidates(
 
 
 def ridges_of(ridge: float | str | None) -> tuple[float | None, ...]:
-    """What to try for a given wish."""
+    """Ridges to try for an option of the recipe."""
     if ridge == "auto":
         return (*RIDGES, None)
     return (None,) if ridge is None else (float(ridge),)
 
 
-STOPS = (0.6, 0.8, 1.0)  # parts of a training behind which networks are kept
+STOPS = (0.6, 0.8, 1.0)  # fractions of a training after which networks are stored
 READOUTS: tuple[float | None, ...] = (None, 1e-9, 1e-6)
 _EARLY = math.log(2.0)
 _RAW = math.log(2.0)
@@ -251,7 +251,7 @@ class Choice:
 
 
 def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float:
-    """The mean score over neighbouring ridges: one that is good alone was lucky, which does not outlast a refit."""
+    """The mean score over neighbouring ridges: a single good one may be so by chance, and not after a refit."""
     setting, ridge = replace(one.choice, ridge=0.0), one.choice.ridge
     near = [
         other for other in scored
@@ -305,8 +305,8 @@ class Judgement:
     def best(self, group: int) -> tuple[NetworkChoice, float]:
         """The best setting of one group, and its log error.
 
-        A snapshot before the schedule has run down, or a readout that was not solved for, is good by luck more often
-        than others are; when everything trains again, the luck is gone.
+        A snapshot from before the end of the schedule, or a readout that was not solved, is more often good by chance
+        than others, and is then worse when everything trains again.
         """
         last = max((setting.stop for setting in self.errors if setting.readout is not None), default=0)
 
@@ -378,7 +378,7 @@ class Work:
         first = groups.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
         frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
-        if not frame.matrix.any():  # nothing holds a network that stands alone
+        if not frame.matrix.any():  # a network without a linear part needs bounds
             frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
         return DenseStep(frame, members)
 

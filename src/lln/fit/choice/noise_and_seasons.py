@@ -1,6 +1,6 @@
 """What the data shows before anything is fitted: noise, seasons, and histories that are worth trying.
 
-Differences of high order wear a smooth signal down, and leave noise. Autocorrelations show seasons.
+Differences of high order remove a smooth signal, and leave noise. Autocorrelations show seasons.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTICEABLE = 0.05
 
 @dataclass(frozen=True)
 class Noise:
-    """What differences say.
+    """Noise as estimated from differences.
 
     Attributes:
         relative: standard deviation of the noise against that of the states, median over coordinates; an upper bound if
@@ -84,7 +84,7 @@ def estimate_noise(dataset: Dataset) -> Noise:
     flat = sizes[-1] / np.maximum(sizes[-2], 1e-300)
     relative = float(np.median(least / spread[varies]))
     of_increments = float(np.median(least / change[varies]))
-    # Rounding is noise too, but not worth a word.
+    # Rounding is noise too, but it is not reported.
     return Noise(relative, of_increments, bool(np.median(flat) > _PLATEAU) and relative > 1e-6)
 
 
@@ -103,7 +103,7 @@ def unexplained(dataset: Dataset, fold: Fold, steps: Sequence[DenseStep]) -> flo
         windows = load(dataset, fold, step.frame.history, scale, 1)
         errors = step.rollout(windows.start, 1, windows.inputs)[:, 0] - windows.truth[:, 0]
         changes = windows.truth[:, 0] - windows.start[:, -1]
-        # A state that repeats exactly, such as a day without rain, tells nothing about the noise of the others.
+        # A state that repeats exactly, such as a day without rain, contains no information on the noise of the others.
         moved = (changes != 0) | (changes == 0).all(axis=0)
         least = np.fmin(least, typical(np.where(moved, errors, np.nan)))
         change = np.sqrt(np.mean(changes**2, axis=0))
@@ -141,7 +141,7 @@ _SURE_OF_EACH = 2.0  # the same for one season and for two seasons alone
 _LEAST_WIDTHS = 3  # within a season that means show: fewer overlap with the next season
 _LONGEST_HIDDEN = 0.3  # part of the rows
 _HIDDEN_MULTIPLE = 0.9  # as `_MULTIPLE`, of what means of several states show
-_MULTIPLES, _SLACK = 8, 40  # that tell a season from its neighbours; lag against their distance
+_MULTIPLES, _SLACK = 8, 40  # that distinguish a season from its neighbours; lag against their distance
 _KEPT_PHASE = 0.6  # part of what a half's own waves explain that those of the other half explain
 _WAVES, _WIDE_SLACK = 2, 12  # of a season that noise hides: waves; lag against the distance of neighbours
 _VERY_WIDE_SLACK, _SURE_OF_WAVES = 5, 6.0  # the same of few seasons; twice the log-likelihood they must gain
@@ -295,7 +295,7 @@ def _repetition(column: Array, width: int) -> tuple[Array, float]:
 def _refined(column: Array, lag: int) -> int:
     """The lag about `lag` at whose multiples the states repeat best; itself if the rows hold no multiples."""
     whole, _ = _repetition(column, max(1, lag // _WIDTHS))
-    whole = whole[: 3 * len(whole) // 4]  # with few rows in common, neighbours are told apart by luck
+    whole = whole[: 3 * len(whole) // 4]  # with few rows in common, neighbours differ by chance
     slack = max(1, lag // _SLACK)
     near = np.arange(max(2, lag - slack), lag + slack + 1)
     count = min(_MULTIPLES, (len(whole) - 1) // int(near[-1]))

@@ -4,12 +4,11 @@ Every part is linear in its weights. Increments are regressed on ``[f, columns(f
 the linear part of the step, those of the columns a polynomial or the readout of a lens network with drawn lenses.
 
 Drawn lenses are trained by variable projection: the readout is solved, what comes before it follows a gradient. What is
-trained are factors that all rays share, so that what some rays teach holds for other draws too: of the embedding of
-each feature, in positions and in angles, of the angles' biases, of the flight, and of the width and the strength of the
-lenses. With the readout W eliminated, the loss of a coordinate is the logarithm of
-``min_W |Z W - y|^2 + r |W|^2``, whose gradient needs no derivative of W. There are about as many rays as rows, and
-nearly any lenses could fit them, so the logarithm of the volume that the columns Z span is added: together the
-evidence of a Gaussian process.
+trained are factors that all rays share, so that factors learned with some rays hold for other draws too: of the
+embedding of each feature, in positions and in angles, of the angles' biases, of the flight, and of the width and the
+strength of the lenses. With the readout W eliminated, the loss of a coordinate is the logarithm of ``min_W |Z W - y|^2
++ r |W|^2``, whose gradient needs no derivative of W. There are about as many rays as rows, and nearly any lenses could
+fit them, so the logarithm of the volume that the columns Z span is added: together the evidence of a Gaussian process.
 """
 
 from __future__ import annotations

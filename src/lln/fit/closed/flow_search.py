@@ -1,6 +1,6 @@
 """Which vector field fits: degree, Runge-Kutta steps, sharing over a ring, ridge and pruning.
 
-Candidates are told apart by the one-step error of their flow on held-out rows. The best ones go on to rollouts.
+Candidates are compared by the one-step error of their flow on held-out rows. The best ones go on to rollouts.
 """
 
 from __future__ import annotations

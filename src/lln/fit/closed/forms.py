@@ -53,7 +53,7 @@ _FREE = 1e12  # standard deviations: no bound
 _LEARNS = 0.4  # ratio of squared errors with four times as many rows, below which a law is still being learned
 _ENOUGH = 1e-12  # one-step error, squared against the change of one step, below which nothing more is tried
 _FALLING = (0.5, 0.9)  # quantiles of the absolute errors that fall by so much
-_TELLING = 400  # rows below which that ratio tells nothing
+_TELLING = 400  # rows below which that ratio has no meaning
 _NOISE_LEFT = 1e-4  # of the squared change of one step: with noise, a larger error is taken for noise
 _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps by this factor rule a setting out
 _HISTORIES = 3  # for which all settings are screened, where more are tried
@@ -79,7 +79,7 @@ class ClosedForms:
 
     preparer: Preparer  #: prepares the data.
     fold: Fold  #: what trains and what judges.
-    scale: Array  #: what counts as one in a score, (n,).
+    scale: Array  #: unit of errors in scores, (n,).
     seed: int  #: of the draws.
     say: Callable[[int, int, str], None] = _say_nothing  #: receives a number done, a total and a text.
     noisy: bool = False  #: whether the data looks noisy.
@@ -138,8 +138,8 @@ class ClosedForms:
     def _climb(self, found: Sequence[Scored], starts: Sequence[ClosedChoice], steps: int) -> list[Scored]:
         """Rollouts of some lenses and of those near the best, from one to the next that is better.
 
-        One-step errors are least for smooth lenses, but nothing holds those to where the rows lie, and their errors may
-        grow fast in a rollout. Where no other kind is far ahead, rollouts decide about scale and lags.
+        One-step errors are least for smooth lenses, but these do not confine rollouts to where the rows lie, and errors
+        may grow fast. Where no other kind is far ahead, rollouts decide about scale and lags.
 
         Args:
             found: what was rolled out.
@@ -205,7 +205,7 @@ class ClosedForms:
         return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy, limit=self.limit)
 
     def learns_with_more_rows(self) -> bool | None:
-        """Whether the typical one-step error still falls as rows are added; None where rows are too few to tell.
+        """Whether the typical one-step error still falls as rows are added; None where rows are too few.
 
         Coarsely sampled data looks noisy to differences, but a law that is not yet learned is learned better from four
         times as many rows. Where the error stays, what is left cannot be foreseen. Rows that nearly repeat, such as
@@ -262,7 +262,7 @@ class ClosedForms:
         return screened
 
     def _screen_in_stages(self, settings: Sequence[ClosedChoice], change: float) -> list[Screened]:
-        """Two settings of each history, which tell the histories that are worth the others."""
+        """Two settings of each history, which show for which histories the others are worth trying."""
         # Differences of past states hold more noise than the states do.
         lens = [one for one in settings if one.scale == SCALES[1] and one.lags == (self.noisy and one.history > 1)]
         first = [one for one in settings if one.degree == DEGREES[0]] + lens
@@ -401,7 +401,7 @@ class ClosedForms:
     def _drifting(self) -> Any:
         """Clocks and trends, (n,): rows follow time, and held-out rows leave the range of the training rows.
 
-        An orbit that visits a new corner of its attractor leaves the range too, but does not follow time.
+        An orbit that reaches a new part of its attractor leaves the range too, but does not follow time.
         """
         ready = self.preparer.prepare(self.fold.train, 1)
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)

@@ -54,7 +54,7 @@ def add_functions(
         field: a polynomial.
         pieces: to fit.
         ridge: as in `fitted`.
-        late: once it says so, the search ends.
+        late: callback; the search ends once it returns true.
         kinds: of functions that are tried.
         products: whether functions are also multiplied by each variable.
     """

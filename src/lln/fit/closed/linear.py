@@ -30,10 +30,7 @@ LEAST_SCALE = 1e-140  # squares of less vanish
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What counts as one: of states, of differences between states, of inputs.
-
-    A coordinate that does not vary has the unit 1.
-    """
+    """The units of states, of differences between states, and of inputs; 1 for a coordinate that does not vary."""
 
     mean: Array
     scale: Array
@@ -308,7 +305,7 @@ def spectral_radius(frame: Frame) -> float:
 def _inverse(squares: Array, ridge: float) -> Array:
     if ridge > 0:
         return np.asarray(1.0 / (squares + ridge))
-    # Directions that rounding alone fills say nothing.
+    # Directions of rounding alone are left out.
     trusted = squares > squares.max(initial=0.0) * (np.finfo(np.float64).eps * len(squares)) ** 2
     return np.where(trusted, 1.0 / np.where(trusted, squares, 1.0), 0.0)
 

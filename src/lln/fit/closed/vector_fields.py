@@ -275,7 +275,7 @@ class VectorField:
         return outputs, terms
 
     def sizes(self, pieces: Pieces) -> Array:
-        """What the numbers that are fitted are measured in: of a weight, the reciprocal of its monomial's size."""
+        """Units of the fitted numbers: of a weight, the reciprocal of its monomial's size."""
         weights = np.broadcast_to(column_sizes(self.library, pieces), self.used.shape)[self.used]
         return np.concatenate([weights, np.ones(int(self.library.free.sum()))])
 
@@ -376,13 +376,13 @@ def fitted(
         pieces: to fit.
         substeps: Runge-Kutta steps in one step of data.
         ridge: relative to the sum of squares of the normalised sensitivities.
-        late: once it says so, the descent ends.
+        late: callback; the descent ends once it returns true.
     """
     used = np.ones((library.outputs, library.terms), dtype=bool)
     starts = [VectorField(library, substeps, one, used) for one in first_weights(library, pieces, ridge)]
     if library.terms > _MANY:
         return descend(min(starts, key=lambda one: squared_error(one, pieces)), pieces, ridge, late)
-    few = pieces.some(max(_FEW_ROWS, 4 * library.terms))  # enough to tell where a descent ends
+    few = pieces.some(max(_FEW_ROWS, 4 * library.terms))  # enough to show where a descent ends
     change = float(np.sum(np.square(few.states[:, 1] - few.states[:, 0]) * few.weights[:, None]))
     found: list[tuple[float, VectorField]] = []
     for one in starts:

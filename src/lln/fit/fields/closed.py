@@ -83,14 +83,14 @@ class ClosedParts:
     options: FieldOptions  #: options that only fields have.
     conserve: str  #: what a step conserves.
     say: Progress  #: callback that receives progress events.
-    kept: Checkpoint  #: checkpoint of the fit.
+    checkpoint: Checkpoint  #: checkpoint of the fit.
     mapper: Mapper  #: calls the independent pieces: the convolutions of each kernel.
     limit: TimeLimit  #: time limit of the linear parts; what would end later is left out.
     tried: list[Linear] = field(default_factory=list)  #: what was scored.
 
     def ranked(self) -> list[Linear]:
         """What was tried, the best first; polynomials whose long rollouts leave the data are never the first."""
-        known = self.kept.get("convolution")
+        known = self.checkpoint.get("convolution")
         if known is not None:
             self.tried = [Linear(h, None if k is None else tuple(k), *rest) for h, k, *rest in known[0]]
         else:
@@ -100,7 +100,7 @@ class ClosedParts:
                 if not self.tried or self._allows(_LONGER * (time.monotonic() - began), f"history {history}"):
                     began = time.monotonic()
                     self.tried += self._try(history)
-            self.kept.put("convolution", [list(vars(one).values()) for one in self.tried])
+            self.checkpoint.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
         found = sorted(allowed, key=lambda one: one.rank)
         while found[0].degree > 1 and not self.judge.stay(FieldStep(self.solved(self.training, found[0]))).bounded:
@@ -196,7 +196,7 @@ class ClosedParts:
         return PatchRegression.of(batches, kernel, frame.boundary, where, table=table, zero_sum=zero_sum)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "say": say_nothing, "kept": Checkpoint(None, ""), "mapper": serial}
+        return {**self.__dict__, "say": say_nothing, "checkpoint": Checkpoint(None, ""), "mapper": serial}
 
 
 def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], Sequence[float]]) -> list[Linear]:

@@ -22,7 +22,7 @@ from lln.step.frame import Array
 _ROWS = 200  # states that are looked at, spread over the data
 _UNEVEN = 1e-6
 _STILL = 1e-6
-# A step across the seam of a ring is like any other step; half as much again leaves room for luck.
+# A step across the seam of a ring is like any other step; half as much again allows for chance.
 _SEAM = 1.5
 # At a mirror the slope is zero, and the first difference is small against those inside.
 _FLAT = 0.5
@@ -202,7 +202,7 @@ def channel_range(dataset: Dataset, channels: int) -> tuple[Array, Array]:
 
 
 def linear_batches(dataset: Dataset, frame: FieldFrame) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    """Features, standardised increments and weights of pairs, as `PatchRegression.of` wants them."""
+    """Features, standardised increments and weights of pairs, as `PatchRegression.of` takes them."""
     total = dataset.transitions(frame.history) * math.prod(frame.space)
     chosen = slice(None, None, max(1, -(-total // _MOST_ROWS)))
     for batch in pair_batches(dataset, frame.history):

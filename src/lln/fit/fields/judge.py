@@ -39,7 +39,7 @@ class Stay:
 
     @property
     def bounded(self) -> bool:
-        """Whether every start stayed."""
+        """Whether every rollout stayed near the data."""
         return self.left == 0
 
     def notes(self) -> list[str]:
@@ -54,7 +54,7 @@ class Stay:
 
 @dataclass(eq=False)
 class FieldJudge:
-    """Judges steps on what a fold holds out."""
+    """Scores steps on what a fold holds out."""
 
     dataset: Dataset  #: all trajectories.
     fold: Fold  #: what trains and what is held out.
@@ -103,7 +103,7 @@ class FieldJudge:
             starts = starts + noise * frame.scale * np.random.default_rng(0).standard_normal(starts.shape)
         steps = self.stay_steps(starts[..., -1, :].size)
         if self.limit.seconds is not None:
-            affordable = _STAY_TIME * self.limit.seconds / (self.pace(step) * len(starts))
+            affordable = _STAY_TIME * self.limit.seconds / (self.seconds_per_step(step) * len(starts))
             steps = max(1, min(steps, int(affordable)))
         free = step.replace(frame=replace(frame, low=None, high=None))  # bounds would hide what leaves
         states = free.rollout(starts, steps)
@@ -132,7 +132,7 @@ class FieldJudge:
         ]
         return float(np.mean(shares))
 
-    def pace(self, step: FieldStep) -> float:
+    def seconds_per_step(self, step: FieldStep) -> float:
         """Measure the seconds that one step from one start takes."""
         windows = self.windows(step.frame)
         known = None if windows.inputs is None else windows.inputs[:, :_PROBE]
@@ -143,7 +143,7 @@ class FieldJudge:
 
     def seconds(self, step: FieldStep, rollouts: int = 1) -> float:
         """Estimate how long it takes to judge a step: held-out rollouts, so many times, and long rollouts once."""
-        each, starts = self.pace(step), self._count(step)
+        each, starts = self.seconds_per_step(step), self._count(step)
         stay = each * starts * self.stay_steps(starts * step.frame.size)
         if self.limit.seconds is not None:
             stay = min(stay, _STAY_TIME * self.limit.seconds)

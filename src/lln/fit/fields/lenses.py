@@ -34,7 +34,7 @@ from lln.step.frame import Array
 from lln.train.batches import subseed
 
 _NUMBERS = 1 << 22  # of patches held at a time
-# Rows are spread over many fields, since neighbours tell much the same: so many, unless their points are too many.
+# Rows are spread over this many fields, since neighbours are nearly the same, unless their points are too many.
 _FIELDS, _LEAST_FIELDS, _POINTS = 600, 64, 200_000
 
 
@@ -258,7 +258,7 @@ class JudgedLenses:
 
 @dataclass(eq=False)
 class LensSearch:
-    """Searches one setting after another, from the middle of each range."""
+    """Search for settings one after another, from the middle of each range."""
 
     training: Dataset  #: rows that train.
     judge: FieldJudge  #: of held-out rollouts.
@@ -321,7 +321,7 @@ class LensSearch:
         """Estimate how long it takes to solve some draws on about `count` points and to roll their mean out."""
         step = self._unsolved(frame, choice)
         judged = self.judge.seconds(step.replace(members=[*step.members] * draws), 0)
-        fields = self.judge.pace(step) * fields_of(rows, frame, count)
+        fields = self.judge.seconds_per_step(step) * fields_of(rows, frame, count)
         return draws * SLACK * (fields + _normal_equations(frame, choice, count)) + judged
 
     def _seconds(self, frame: FieldFrame, choice: LensChoice) -> float:
@@ -330,7 +330,7 @@ class LensSearch:
         if size in self._taken:
             return self._taken[size]
         step = self._unsolved(frame, choice)
-        fields = self.judge.pace(step) * fields_of(self.training, frame, SEARCH_ROWS)
+        fields = self.judge.seconds_per_step(step) * fields_of(self.training, frame, SEARCH_ROWS)
         solving = SLACK * (fields + _normal_equations(frame, choice, SEARCH_ROWS))
         return solving + len(RIDGES) * self.judge.seconds(step)
 

@@ -98,12 +98,12 @@ def fit_field_surrogate(
     mapper: Mapper = serial,
 ) -> Fit:
     """Learn one step of fields on a grid; see `lln.fit.learn.learn` for the arguments."""
-    began, wishes = time.monotonic(), options or FieldOptions()
-    kept = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, wishes), "field": True}))
+    began, chosen = time.monotonic(), options or FieldOptions()
+    store = Checkpoint(checkpoint, identity_of({**field_identity(dataset, recipe, chosen), "field": True}))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
-        fitting = FieldFitting(dataset, recipe, wishes, progress or say_nothing, kept, mapper)
+        fitting = FieldFitting(dataset, recipe, chosen, progress or say_nothing, store, mapper)
     fit = fitting.finish()[0]
-    kept.remove()
+    store.remove()
     return replace(fit, report=replace(fit.report, seconds=time.monotonic() - began))
 
 
@@ -123,12 +123,12 @@ class FieldFitting:
         recipe: Recipe,
         options: FieldOptions,
         say: Progress,
-        kept: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
         mapper: Mapper = serial,
         limit: TimeLimit | None = None,
     ) -> None:
         self.dataset, self.recipe, self.options, self.say = dataset, recipe, options, say
-        self.kept = Checkpoint(None, "") if kept is None else kept
+        self.checkpoint = Checkpoint(None, "") if checkpoint is None else checkpoint
         self.limit = limit or TimeLimit(recipe.time_limit)
         lenses = "lens" in recipe.tried_parts
         self.choosing = self.limit.first(_CHOSEN_BY_WITH_LENSES if lenses else _CHOSEN_BY)
@@ -144,11 +144,11 @@ class FieldFitting:
         self.solving = 0.0  # seconds that it takes to solve a linear part
         self.rows: list[dict[str, Any]] = []
         self.closed = ClosedParts(
-            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.kept, mapper,
+            self.training, self.grid, self.judge, recipe, options, self.conserve, say, self.checkpoint, mapper,
             self.limit.first(_LINEAR_BY),
         )  # fmt: skip
         self.lenses = LensSearch(self.training, self.judge, recipe.seed, say, self.choosing)
-        self.trainer = FieldTrainer(self.training, recipe, options, say, self.kept)
+        self.trainer = FieldTrainer(self.training, recipe, options, say, self.checkpoint)
 
     @cached_property
     def chosen(self) -> FieldDecision:
@@ -169,7 +169,7 @@ class FieldFitting:
             if "lens" in self.recipe.tried_parts and not self.choosing.allows(2.0 * self.reserve, "trained networks"):
                 return FieldDecision(closed, linear)
         chosen, frame, noise, screened = self._compared(linear, frame)
-        if screened is not None and "lens" in self.recipe.tried_parts and _hopeless(screened, closed):
+        if screened is not None and "lens" in self.recipe.tried_parts and _far_behind(screened, closed):
             self.notes.append("networks were not trained in full: they were far behind lenses in closed form")
             return FieldDecision(closed, linear)
         ensemble = self.trainer.ensemble(frame, self.trainer.members)
@@ -292,15 +292,15 @@ class FieldFitting:
 
     def _conserve(self) -> str:
         fixed = any(side == "dirichlet" for pair in self.grid.boundary for side in pair)
-        wish = self.options.conserve
-        if wish == "auto":
-            wish = "mean" if not fixed and conserves(self.training) else "none"
-            if wish == "mean":
+        conserve = self.options.conserve
+        if conserve == "auto":
+            conserve = "mean" if not fixed and conserves(self.training) else "none"
+            if conserve == "mean":
                 self.notes.append("the data conserves the mean of every channel, so the model does too; "
                                   "conserve='none' turns this off")  # fmt: skip
-        if wish != "none" and fixed:
+        if conserve != "none" and fixed:
             raise InputError("dirichlet boundaries do not conserve the mean; use conserve='none'")
-        return wish
+        return conserve
 
     def _unroll(self) -> int:
         if self.recipe.unroll == "auto":
@@ -447,7 +447,7 @@ def _settled(closed: Scored, alone: Scored) -> bool:
     return closed.error < max(SETTLED, alone.error - EXPLAINED)
 
 
-def _hopeless(screened: Scored, closed: Scored) -> bool:
+def _far_behind(screened: Scored, closed: Scored) -> bool:
     """Whether networks after a short training are too far behind lenses in closed form to be trained in full."""
     return closed.lenses is not None and closed.stay.bounded and screened.error > closed.error + HOPELESS
 

@@ -81,7 +81,7 @@ class FieldTrainer:
     recipe: Recipe  #: options of the fit.
     options: FieldOptions  #: options that only fields have.
     say: Progress  #: callback that receives progress events.
-    kept: Checkpoint  #: checkpoint of the fit.
+    checkpoint: Checkpoint  #: checkpoint of the fit.
     updates: int = 0  #: number of updates of the last ensemble.
 
     @property
@@ -113,7 +113,7 @@ class FieldTrainer:
         def say(done: int, total: int, value: float) -> None:
             self.say(Event(plan.phase, done, total, f"{plan.name}, loss {value:.2e}"))
 
-        trainer.run(self.kept, plan.name, say)
+        trainer.run(self.checkpoint, plan.name, say)
         self.updates = trainer.done
         ensemble.eval()
         return FieldStep(frame, tuple(ensemble.member(index).eval() for index in range(len(ensemble))))

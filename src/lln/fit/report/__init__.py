@@ -1,1 +1,1 @@
-"""What a fit reports about itself: choices, coverage, skill on held-out rows, prediction intervals."""
+"""The report of a fit: choices, coverage, skill on held-out rows, prediction intervals."""

@@ -3,9 +3,9 @@
 The half width at a level and a lead time is a quantile of the errors of all windows. Windows overlap, so it rests on
 few independent errors; Student's t widens the intervals accordingly.
 
-Held-out rows are few, and may be calmer or wilder than the rest. So the rows of other folds count as well, with models
-that did not learn from them, and so do errors on rows that always trained, made as large as they would be on rows that
-did not train (`as_elsewhere`).
+Held-out rows are few, and their errors may be smaller or larger than elsewhere. So the rows of other folds count as
+well, with models that did not learn from them, and so do errors on rows that always trained, made as large as they
+would be on rows that did not train (`as_elsewhere`).
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
@@ -13,7 +13,7 @@ model grow faster from some states than from others; there widths are multiples 
 of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
 
 The spread comes from a covariance that is carried along a rollout: each step multiplies it by the derivative of the
-model there and adds what one step errs. A chaotic system forgets at different speeds in different places.
+model there and adds what one step errs. In a chaotic system errors grow at different rates in different places.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from lln.step.step import Step
 _POWERS = (1.0, 2.0)
 _FLOORS = tuple(2.0**power for power in range(-5, 5))
 _FASTEST = 2.0  # standard deviations in one step: a diverged rollout changes by no more
-_APART = 4.0  # windows that do not overlap: fewer do not tell what errors depend on
+_APART = 4.0  # windows that do not overlap: fewer do not show what errors depend on
 _GAIN = 0.02  # log-likelihood of one error
 
 
 @dataclass(frozen=True)
-class Pace:
+class ErrorSize:
     """The size of errors as a function of the change of the state."""
 
     unit: float  #: typical change of one step, in standard deviations.
@@ -49,7 +49,7 @@ class Pace:
     def __post_init__(self) -> None:
         """Check values that come from a file."""
         if self.power not in _POWERS or not (0 < self.unit < np.inf and 0 < self.floor < np.inf):
-            raise ValueError(f"a pace of unit {self.unit:g}, power {self.power:g} and floor {self.floor:g}")
+            raise ValueError(f"error sizes of unit {self.unit:g}, power {self.power:g} and floor {self.floor:g}")
 
     def sizes(self, change: Array) -> Array:
         """Sizes of errors after changes that `change_along` found."""
@@ -64,8 +64,8 @@ def change_along(start: Array, states: Array, scale: Array) -> Array:
     return np.asarray(np.sqrt(np.cumsum(square, axis=-2) / np.arange(1, states.shape[-2] + 1)[:, None]))
 
 
-def pace_of(error: Array, change: Array, apart: float) -> Pace | None:
-    """The pace that errors (windows, leads, n) follow; None if they do so no better than errors of one size.
+def error_size_of(error: Array, change: Array, apart: float) -> ErrorSize | None:
+    """The sizes that errors (windows, leads, n) have after changes; None if one size fits as well.
 
     Args:
         error: absolute errors.
@@ -75,7 +75,7 @@ def pace_of(error: Array, change: Array, apart: float) -> Pace | None:
     unit = float(np.sqrt(np.mean(change**2)))
     if apart < _APART or unit == 0:
         return None
-    tried = [Pace(unit, *one) for one in product(_POWERS, _FLOORS)]
+    tried = [ErrorSize(unit, *one) for one in product(_POWERS, _FLOORS)]
     gains = [log_likelihood(error, one.sizes(change)) - log_likelihood(error) for one in tried]
     best = int(np.argmax(gains))
     return tried[best] if gains[best] > _GAIN else None
@@ -110,9 +110,9 @@ class Intervals:
     scale: Array  #: standard deviation of each coordinate, (n,).
     #: standard deviation of the error of one step, (n,), where widths are multiples of the spread that grows from it
     #: along each rollout (`lln.fit.report.intervals`); None elsewhere.
-    kick: Array | None = None
+    step_error: Array | None = None
     #: of errors, where widths are multiples of its sizes along each rollout (`lln.fit.report.intervals`).
-    pace: Pace | None = None
+    error_size: ErrorSize | None = None
 
     @classmethod
     def of(
@@ -122,7 +122,7 @@ class Intervals:
         scale: Array,
         rows: float = np.inf,
         spread: Array | None = None,
-        kick: Array | None = None,
+        step_error: Array | None = None,
         change: Array | None = None,
     ) -> Intervals:
         """From rollouts and what came, both (windows, steps, n).
@@ -133,7 +133,7 @@ class Intervals:
             scale: standard deviations, (n,).
             rows: number of rows that the windows are taken from; infinite for windows that do not overlap.
             spread: spread of the errors along each rollout, (windows, steps, n), used where errors follow it.
-            kick: what it grows from.
+            step_error: standard deviation of the error of one step, (n,), from which it grows.
             change: of the state along each rollout, (windows, steps, 1), used where errors follow that and no spread.
         """
         steps = truth.shape[1]
@@ -142,15 +142,15 @@ class Intervals:
         error = np.abs(predicted - truth)
         error = np.where(np.isfinite(error), np.minimum(error, _LOST * scale), _LOST * scale)
         spread = None if spread is None or not _follow(error, spread[:, leads - 1]) else spread[:, leads - 1]
-        pace = None
+        error_size = None
         if spread is None and change is not None:
             change = change[:, leads - 1]
-            pace = pace_of(error, change, rows / steps)
-        follows = spread is not None or pace is not None
+            error_size = error_size_of(error, change, rows / steps)
+        follows = spread is not None or error_size is not None
         if spread is not None:
             error = error / spread
-        elif pace is not None and change is not None:
-            error = error / pace.sizes(change)
+        elif error_size is not None and change is not None:
+            error = error / error_size.sizes(change)
         if spread is None and truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         elif not follows:
@@ -164,18 +164,20 @@ class Intervals:
         widths = np.quantile(error, LEVELS, axis=0, method="higher") * wider[..., None]
         # An interval never becomes narrower further ahead, unless its spread does: few windows would make it jitter.
         widths = widths if follows else np.maximum.accumulate(widths, axis=1)
-        return cls(tuple(leads.tolist()), LEVELS, widths, scale, None if spread is None else kick, pace)
+        return cls(tuple(leads.tolist()), LEVELS, widths, scale, None if spread is None else step_error, error_size)
 
     @property
     def follow(self) -> bool:
         """Whether widths differ from rollout to rollout."""
-        return self.kick is not None or self.pace is not None
+        return self.step_error is not None or self.error_size is not None
 
     def spread(self, step: Step[Any, Any], start: Array, predicted: Array, inputs: Array | None) -> Array | None:
         """What `bounds` asks for, along rollouts (..., steps, n) from windows (..., H, n); None where it does not."""
-        if self.pace is not None:
-            return self.pace.sizes(change_along(start, predicted, self.scale))
-        return None if self.kick is None else spread_along(step, start, predicted.shape[-2], inputs, self.kick)
+        if self.error_size is not None:
+            return self.error_size.sizes(change_along(start, predicted, self.scale))
+        return (
+            None if self.step_error is None else spread_along(step, start, predicted.shape[-2], inputs, self.step_error)
+        )
 
     def bounds(self, predicted: Array, level: float, spread: Array | None = None) -> tuple[Array, Array]:
         """The lower and the upper bound around states (..., steps, n), given what `spread` found for them."""
@@ -230,8 +232,8 @@ class Intervals:
             "leads": list(self.leads), "levels": list(self.levels), "widths": self.widths.tolist(),
             "scale": self.scale.tolist(),
         }  # fmt: skip
-        found |= {} if self.kick is None else {"kick": self.kick.tolist()}
-        return found if self.pace is None else {**found, "pace": asdict(self.pace)}
+        found |= {} if self.step_error is None else {"kick": self.step_error.tolist()}
+        return found if self.error_size is None else {**found, "pace": asdict(self.error_size)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Intervals:
@@ -248,11 +250,13 @@ class Intervals:
         shapes = {(len(levels), len(leads), size) for size in (1, len(scale), 2 * len(scale))}
         if widths.shape not in shapes or not leads or not levels or not np.isfinite(widths).all():
             raise ValueError(f"intervals of shape {widths.shape} for {len(levels)} levels and {len(leads)} lead times")
-        kick = None if record.get("kick") is None else np.asarray(record["kick"], dtype=np.float64)
-        if kick is not None and kick.shape != scale.shape:
-            raise ValueError(f"a kick of shape {kick.shape} for {len(scale)} coordinates")
-        pace = None if record.get("pace") is None else Pace(**{name: float(x) for name, x in record["pace"].items()})
-        return cls(leads, levels, widths, scale, kick, pace)
+        # model files keep the older names "kick" and "pace"
+        step_error = None if record.get("kick") is None else np.asarray(record["kick"], dtype=np.float64)
+        if step_error is not None and step_error.shape != scale.shape:
+            raise ValueError(f"a step error of shape {step_error.shape} for {len(scale)} coordinates")
+        stored = record.get("pace")
+        error_size = None if stored is None else ErrorSize(**{name: float(x) for name, x in stored.items()})
+        return cls(leads, levels, widths, scale, step_error, error_size)
 
 
 def _follow(error: Array, spread: Array) -> bool:
@@ -314,22 +318,22 @@ def measured_coverage(
         grown, moved = (None if along is None else along[one] for along in (spread, change))
         intervals = Intervals.of(predicted[one], truth[one], scale, rows / 2, grown, scale, moved)
         there = None
-        if intervals.pace is not None and change is not None:
-            there = intervals.pace.sizes(change[~one])
-        elif intervals.kick is not None and spread is not None:
+        if intervals.error_size is not None and change is not None:
+            there = intervals.error_size.sizes(change[~one])
+        elif intervals.step_error is not None and spread is not None:
             there = spread[~one]
         found.append(intervals.covered(predicted[~one], truth[~one], level, there))
     return float(np.mean(found))
 
 
 MOST = 16  # numbers in a window: the covariance has its square
-_FEW = 8  # windows and steps that tell a linear map from others
+_FEW = 8  # windows and steps that distinguish a linear map from others
 _ALIKE = 1e-3  # part by which spreads of a linear map differ at most, by rounding
 _NUDGE = 1e-5  # standard deviations by which states are moved for a derivative
 _WIDEST = 2.0  # standard deviations: an error does not grow beyond what two states of the data differ by
 
 
-def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array | None, kick: Array) -> Array:
+def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array | None, step_error: Array) -> Array:
     """Standard deviations of the errors along rollouts, (..., steps, n).
 
     Args:
@@ -337,7 +341,7 @@ def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array |
         start: windows, (..., H, n), oldest first.
         steps: how many.
         inputs: known inputs (..., steps, m), or None.
-        kick: standard deviation of the error of one step, (n,).
+        step_error: standard deviation of the error of one step, (n,).
     """
     lead, (history, n) = start.shape[:-2], start.shape[-2:]
     size, scale = history * n, step.frame.scale
@@ -354,20 +358,20 @@ def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array |
             derivative = np.swapaxes((after[:, 1:] - after[:, :1]) / nudge[:, None], 1, 2)
             whole = np.concatenate([np.broadcast_to(shift, (len(window), *shift.shape)), derivative], axis=1)
             covariance = whole @ covariance @ np.swapaxes(whole, 1, 2)
-            covariance[:, size - n :, size - n :] += np.diag(kick**2)
+            covariance[:, size - n :, size - n :] += np.diag(step_error**2)
             found[:, k] = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)[:, size - n :])
             window = np.concatenate([window[:, 1:], after[:, :1]], axis=1)
         return np.asarray(np.fmin(found, _WIDEST * scale)).reshape(*lead, steps, n)
 
 
-def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, kick: Array) -> bool:
+def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, step_error: Array) -> bool:
     """Whether errors of a model grow from some windows (W, H, n) otherwise than from others, as in no linear map.
 
-    Large windows and networks are not asked: that would take longer than their fit.
+    Large windows and networks are not tested: that would take longer than their fit.
     """
     if start.shape[1] * start.shape[2] > MOST or step.members:
         return False
     few = slice(None, None, max(1, len(start) // _FEW))
     steps = _FEW if inputs is None else min(_FEW, inputs.shape[1])
-    found = spread_along(step, start[few], steps, None if inputs is None else inputs[few, :steps], kick)
+    found = spread_along(step, start[few], steps, None if inputs is None else inputs[few, :steps], step_error)
     return bool((np.ptp(found, axis=0) > _ALIKE * found.max(axis=0)).any())

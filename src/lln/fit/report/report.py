@@ -1,4 +1,4 @@
-"""What a fit says about itself when it is done: choices, coverage, errors by lead time on rows that did not train."""
+"""The report of a finished fit: choices, coverage, errors by lead time on rows that did not train."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMBERS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Where hidden positions lie among the control points: outside of them a ray feels no lens.
+    """Where hidden positions lie among the control points: outside of them lenses are flat.
 
     Attributes:
         outside: fraction of all hidden positions beyond the first or the last control point.
@@ -212,8 +212,8 @@ class _Rolled:
     def start(self) -> Array:
         return self.windows.start[:, -self.step.frame.history :]
 
-    def spread(self, kick: Array) -> Array:
-        return spread_along(self.step, self.start, self.states.shape[1], self.windows.inputs, kick)
+    def spread(self, step_error: Array) -> Array:
+        return spread_along(self.step, self.start, self.states.shape[1], self.windows.inputs, step_error)
 
     def change(self) -> Array:
         return change_along(self.windows.start, self.states, self.windows.scale)
@@ -244,14 +244,14 @@ def _intervals(
     windows, fold, scale, history = last.windows, last.fold, last.windows.scale, last.step.frame.history
     truth = last.truth
     first = np.where(np.isfinite(last.states), last.states, truth + scale)[:, 0] - truth[:, 0]
-    kick = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
+    step_error = np.maximum(np.sqrt(np.mean(first**2, axis=0)), np.finfo(np.float64).eps * scale)
     pairs, rows = [(one.states, one.truth) for one in held], _rows([one.fold for one in held])
     # Noise is in the starts too, which a spread from the errors of steps does not know.
     spread, change = None, None if fold.noisy else np.concatenate([one.change() for one in held])
-    if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, kick):
-        spread = np.concatenate([one.spread(kick) for one in held])
+    if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, step_error):
+        spread = np.concatenate([one.spread(step_error) for one in held])
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
-    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, kick, change)
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
     apart = {part for one in held for part in one.fold.held_out}
     always = tuple(part for part in fold.train if part not in apart)
@@ -264,10 +264,10 @@ def _intervals(
     sizes = [intervals.spread(one.step, one.start, one.states, one.windows.inputs) for one in held]
     units = [scale if one is None else one for one in sizes]  # else the largest errors would decide
     pairs.append((as_elsewhere(seen.states, seen.truth, both, units), seen.truth))
-    spread = None if spread is None else np.concatenate([spread, seen.spread(kick)])
+    spread = None if spread is None else np.concatenate([spread, seen.spread(step_error)])
     rows = _rows([one.fold for one in (*held, seen)])
     change = None if change is None else np.concatenate([change, seen.change()])
-    return Intervals.of(*_joined(pairs), scale, rows, spread, kick, change), covered
+    return Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change), covered
 
 
 def _affordable(
@@ -455,5 +455,5 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
             "change."
         )
     if part in _USES:
-        notes.append(_USES[part].format(field="" if flow is None else flow.words()))
+        notes.append(_USES[part].format(field="" if flow is None else flow.description()))
     return tuple(notes)

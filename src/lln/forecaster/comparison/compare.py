@@ -189,7 +189,7 @@ def _grouped(name: str, progress: Callable[[Any], None] | None) -> Callable[[Any
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """What trains, and the rows that are predicted."""
+    """Training data, and the rows that are predicted."""
 
     fitting: Dataset
     data: Dataset  # what is scored on; rows of it may have trained

@@ -56,7 +56,7 @@ class Fitted:
     history: int = 1  # states H that it looks at
     parameters: int | None = None  # values that the fit chose; None where it is not known
     seconds: float = 0.0  # of the fit
-    note: str = ""  # what the fit decided, in a few words
+    note: str = ""  # what the fit chose, as short text
     noisy: bool = False  # whether the fit found noise that matters
     part: str = ""  # which kind of part forecasts, as a fit reports it; "" for what is not fitted by the fitter
     input_lags: int = 0  # how many earlier values of each known input it looks at

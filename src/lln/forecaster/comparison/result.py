@@ -35,7 +35,7 @@ class Score:
     history: int  #: states that one step looks at.
     parameters: int | None  #: values that the fit chose, the largest over seeds; None where it is not known.
     seconds: float  #: of one fit, the mean over seeds.
-    note: str = ""  #: what the fit decided, in a few words.
+    note: str = ""  #: what the fit chose, as short text.
     noisy: bool = False  #: whether the fit found noise that matters.
     parts: tuple[str, ...] = ()  #: the kind of part that forecasts, for each seed; () for references.
 
@@ -190,7 +190,7 @@ class Comparison:
 
     @property
     def remarks(self) -> list[str]:
-        """What the numbers do not say: networks that are not used, models that do not differ, divergence."""
+        """Remarks: networks that are not used, models that do not differ, divergence."""
         networks = state_networks()
         unused: dict[str, list[str]] = {}
         for one in self.scores:
@@ -264,7 +264,7 @@ def left_out_words(done: str, left_out: Mapping[str, str]) -> list[str]:
 
 
 def _article(part: str) -> str:
-    """A kind of closed form in words, for a sentence."""
+    """A kind of closed form with its article, for a sentence."""
     words = {"linear": "a linear map", "polynomial": "a polynomial", "flow": "a vector field"}
     return words.get(part, part if part in ("persistence", "drift") else f"the part {part!r}")
 

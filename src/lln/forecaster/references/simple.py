@@ -1,4 +1,4 @@
-"""Forecasts that need no network. None should be believed before it has beaten all of these."""
+"""Simple forecasts without networks, with which every model should be compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reference(ABC):
 
     history: int = 1  #: number of states H that a rollout has to start from; more may be given.
     parameters: int = 0  #: number of values that the fit keeps.
-    note: str = ""  #: what the fit decided, in a few words.
+    note: str = ""  #: what the fit chose, as short text.
 
     @abstractmethod
     def fit(self, dataset: Dataset) -> Self:
@@ -54,7 +54,7 @@ class Reference(ABC):
 
 
 class Persistence(Reference):
-    """Tomorrow is as today: the last state for ever."""
+    """The last state, repeated at every step."""
 
     def fit(self, dataset: Dataset) -> Self:  # noqa: ARG002 - there is nothing to learn
         """Nothing to learn."""
@@ -65,7 +65,7 @@ class Persistence(Reference):
 
 
 class TrainingMean(Reference):
-    """The mean of the training states for ever: what is known of a system whose state is not."""
+    """The mean of the training states at every step."""
 
     mean: Array
 
@@ -83,7 +83,7 @@ class LinearReference(Reference):
     """Least squares in closed form: the increment is a linear function of the present, the past and the inputs.
 
     Ridge, history and, on a grid, the radius are chosen on held-out rollouts, as the recipe chooses them for its own
-    linear part. The one-step error would like the smallest ridge best, which can be unstable after many steps.
+    linear part. The one-step error favours the smallest ridge, which can be unstable over many steps.
 
     Args:
         history: how many states a step looks at; "auto" chooses.
@@ -119,11 +119,11 @@ class LinearReference(Reference):
 
 
 class Analog(Reference):
-    """What came next the last time: the nearest state of the past shows the way.
+    """The nearest state of the training data, and what followed it.
 
-    Nearness is measured in the features that networks see: the standardised state, the standardised differences to the
-    states before it, and the known inputs. Two ways to go on are tried on held-out rollouts, to go where the neighbour
-    went ("successor") and to make the move that it made ("increment"); so is the history.
+    The distance is that of the features that networks see: the standardised state, the standardised differences to the
+    states before it, and the known inputs. Held-out rollouts choose the history, and between the state after the
+    neighbour ("successor") and the change from the neighbour to that state ("increment").
 
     Args:
         history: how many states are compared; "auto" chooses.
@@ -173,7 +173,7 @@ class Analog(Reference):
         return repeated(after, past, steps, inputs)
 
     def _held_out(self, dataset: Dataset) -> dict[tuple[int, str], float]:
-        """What each choice costs on the fold on which networks are judged."""
+        """The log error of each choice on the fold that also scores networks."""
         fold, scale = folds(dataset, VALIDATION)[-1], units_of(dataset).scale
         errors = {}
         for history in self.histories:

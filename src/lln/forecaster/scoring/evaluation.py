@@ -36,10 +36,10 @@ from lln.fit.report.intervals import Intervals
 from lln.forecaster.comparison.competitors import POLYNOMIAL, fit_reference, too_large
 from lln.forecaster.references.simple import Persistence, SeasonalNaive
 from lln.forecaster.scoring.scored_rows import (
-    CHOOSING,
-    HELD_OUT,
+    CHOICE,
     ORIGINS,
     TRAINING,
+    UNSEEN,
     Window,
     choosing_windows,
     marked_rows,
@@ -266,7 +266,7 @@ def _words(name: str) -> str:
 _WARNINGS = {
     TRAINING: "These states trained the model: the error on unseen data will be larger "
     "(more: lln explain scores-training).",
-    CHOOSING: "These states helped to choose the model: the error on unseen data may be larger "
+    CHOICE: "These states helped to choose the model: the error on unseen data may be larger "
     "(more: lln explain scores-training).",
 }
 _VISITED = 8_000_000
@@ -286,7 +286,7 @@ class Evaluation:
         threshold: of the valid prediction time.
         dt: time step.
         parameters: numbers that the model learned, all members and the linear part together.
-        scored: "held-out rows" (unseen rows of the data of training), "new data", "choosing rows" (they helped to
+        scored: "unseen rows" (unseen rows of the data of training), "new data", "choice rows" (they helped to
             choose the model but did not train it) or "training data".
         windows: what was scored.
         outcomes: how each rollout ended.
@@ -435,7 +435,7 @@ class Evaluation:
 
     @property
     def many(self) -> str:
-        """The number of windows in words."""
+        """The number of windows as text."""
         return "one window" if len(self.windows) == 1 else f"{len(self.windows)} windows"
 
     @property
@@ -470,7 +470,7 @@ class Evaluation:
         return {**found, "parameters": f"{self.parameters:,}"}
 
     def remarks(self) -> list[str]:
-        """Sentences on what the numbers do not say."""
+        """Remarks: divergence, choice rows, better baselines."""
         said = []
         if self.diverged or self.left:
             ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
@@ -507,17 +507,17 @@ def evaluate_model(
     dataset = with_input_lags(dataset, model.input_lags_)
     chosen, scored = windows_of(dataset, model.training_, model.history_, steps, windows)
     found = _scores(model, dataset, chosen, scored, threshold, wanted)
-    if scored == HELD_OUT:
+    if scored == UNSEEN:
         apart = choosing_windows(dataset, model.training_, model.history_, steps, windows)
         if apart:
-            found = replace(found, choosing=_scores(model, dataset, apart, CHOOSING, threshold, wanted))
+            found = replace(found, choosing=_scores(model, dataset, apart, CHOICE, threshold, wanted))
     if beside is None:
         return found
     if scored == TRAINING:  # a baseline fitted to these rows would be scored on them too
         beside = tuple(name for name in beside if name in UNFITTED)
     trained, chose = marked_rows(dataset, model.training_)
     every = {
-        CHOOSING: [~rows for rows in chose],
+        CHOICE: [~rows for rows in chose],
         TRAINING: [np.zeros_like(rows) for rows in trained],
     }.get(scored, [one | other for one, other in zip(trained, chose, strict=True)])
     every = [rows | one.filled for rows, one in zip(every, dataset.series, strict=True)]

@@ -41,7 +41,7 @@ def learned_lyapunov(
     """Lyapunov exponents of a learned step, by QR on its Jacobian.
 
     A step that looks at H states is a map of windows, (H, n) -> (H, n), with n H exponents. The largest ones are those
-    of the system it learned; the others tell how fast it forgets.
+    of the system it learned; the others measure how fast earlier states lose their influence.
 
     Args:
         surrogate: a `Step`, or anything with its `frame` and `rollout`, whose Jacobian is taken by differences.
@@ -85,7 +85,7 @@ def learned_lyapunov(
 
 
 def growth_rate(surrogate: Any, windows: Array, dt: float, seconds: float = math.inf) -> float | None:
-    """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts part, per unit of time.
+    """Estimate the largest Lyapunov exponent of a step from how fast neighbouring rollouts separate, per unit of time.
 
     The rollouts start from windows (W, H, n) on the attractor, and are shortened to what takes the given seconds. The
     result is None where distances do not grow exponentially, inputs drive the step, or the time is too short.
@@ -139,8 +139,9 @@ def spectra_beside(
 ) -> dict[str, LyapunovSpectrum]:
     """The exponents of a learned step and, where it is known, of the system it learned, along orbits of equal starts.
 
-    How many orbits, and how long, follows from the size of the state: 25 of 3000 steps for small ones, which tells
-    Lorenz's largest exponent to one or two percent in some ten seconds, and less for large fields. The errors tell.
+    How many orbits, and how long, follows from the size of the state: 25 of 3000 steps for small ones, which gives
+    Lorenz's largest exponent to one or two percent in some ten seconds, and fewer for large fields. The standard errors
+    show the precision.
 
     Args:
         surrogate: as for `learned_lyapunov`.

@@ -15,7 +15,7 @@ from lln.fit.choice.holdout import Fold, Part, rolling
 from lln.forecaster.layout import TrainingFingerprint
 from lln.step.frame import Array
 
-HELD_OUT, CHOOSING, TRAINING, NEW = "held-out rows", "choosing rows", "training data", "new data"
+UNSEEN, CHOICE, TRAINING, NEW = "unseen rows", "choice rows", "training data", "new data"
 ORIGINS = 64
 _LENGTH = 0.6  # of the longest unseen stretch: the rest makes room for several starts
 
@@ -40,9 +40,9 @@ def windows_of(
     trained, chose = marked_rows(dataset, training)
     neither = [~(one | other) for one, other in zip(trained, chose, strict=True)]
     shown = not all(rows.all() for rows in neither)
-    found, kind = _cut(dataset, [~rows for rows in neither], history, steps), HELD_OUT if shown else NEW
+    found, kind = _cut(dataset, [~rows for rows in neither], history, steps), UNSEEN if shown else NEW
     if not found and any(rows.any() for rows in chose):
-        found, kind = _cut(dataset, trained, history, steps), CHOOSING
+        found, kind = _cut(dataset, trained, history, steps), CHOICE
     if not found and shown:
         found, kind = _cut(dataset, [np.zeros_like(rows) for rows in trained], history, steps), TRAINING
     if not found:

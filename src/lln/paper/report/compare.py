@@ -175,7 +175,7 @@ PAPER_DATA = {"pairs": 3000, "steps": 500}  # of the paper's protocol
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the runs of a study left behind."""
+    """Records, blocks and times of the runs of a study."""
 
     records: Mapping[str, Record]  #: every record by digest.
     blocks: Mapping[str, Sequence[Entry]]  #: which runs serve which block.

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from lln.core.safe_files import whole_file
 from lln.core.table import Table
 from lln.paper.report.compare import Verdict
-from lln.plots.style import DPI, house_style
+from lln.plots.style import DPI, figure_style
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def write_pictures(pictures: Sequence[Picture], folder: Path) -> list[Path]:
     files = []
     for picture in pictures:
         # Without a salt the ids in an SVG are random, and with a date two equal reports would differ.
-        with house_style(), mpl.rc_context({"svg.hashsalt": picture.name}):
+        with figure_style(), mpl.rc_context({"svg.hashsalt": picture.name}):
             svg, png = folder / f"{picture.name}.svg", folder / f"{picture.name}.png"
             with whole_file(svg) as partial:
                 picture.figure.savefig(partial, format="svg", metadata={"Date": None})

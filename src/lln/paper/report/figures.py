@@ -18,7 +18,7 @@ from lln.paper.report.names import MODEL_NAMES, SYSTEM_NAMES, diverged
 from lln.paper.report.other_tables import GRADIENT_MODELS
 from lln.paper.report.rollout_tables import DEPTHS
 from lln.plots.forecasts import colour_bar
-from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, colour, house_style, look
+from lln.plots.style import BLACK, BLUE, GREEN, GREY, VERMILION, WIDTH, colour, figure_style, look
 
 REPRESENTATIVES = ("lorenz-24", "springchain-32", "burgers-32", "advecdiff-32", "reactiondiff-32")
 CURVE_SYSTEMS = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
@@ -26,7 +26,7 @@ CURVE_SYSTEMS = ("reactiondiff-48", "advecdiff-48", "burgers-48", "lorenz-24")
 
 def depth_sweep_figure(evidence: Evidence) -> Figure:
     """Mean rollout error against depth, all models and systems; the printed means as faint dashes."""
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 5.4), layout="constrained")
         axes = figure.subplots(2, 5, sharex=True)
         for axis, (system, title) in zip(axes.T.flat, SYSTEM_NAMES.items(), strict=True):
@@ -66,7 +66,7 @@ def _plain_ticks(axis: Axes) -> None:
 
 def gradient_figure(evidence: Evidence) -> Figure:
     """log10(g_l / g_D) by layer on five systems, with bands; below, the neutral neighbourhood magnified."""
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 4.6), layout="constrained")
         axes = figure.subplots(2, 5, sharex=True, sharey="row", height_ratios=(3, 2))
         for column, system in enumerate(REPRESENTATIVES):
@@ -104,7 +104,7 @@ def _band(axis: Axes, curves: NDArray[Any], name: str) -> None:
 
 def rollout_curve_figure(curves: Mapping[str, Mapping[str, NDArray[Any]]]) -> Figure:
     """Geometric mean error by step with 95 % seed-bootstrap bands, from errors (seeds, steps) by system and model."""
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 3.0), layout="constrained")
         axes = figure.subplots(1, len(CURVE_SYSTEMS), squeeze=False)[0]
         for axis, system in zip(axes, CURVE_SYSTEMS, strict=True):
@@ -136,7 +136,7 @@ SHOWN: tuple[dict[str, Any], ...] = (
 
 def case_figure(result: Mapping[str, Any]) -> Figure:
     """(a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 3.8), layout="constrained")
         axes = figure.subplots(1, 3)
         _points(axes[0], result)
@@ -158,7 +158,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
     """The three paths with the largest-turn layers of the error marked, and a table of every layer's turn."""
     shown, layers = result["displayed"], result["largest_turn_layers"]
     turns = np.array(result["turns"])[shown]
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 4.0), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         _cloud(left, result, "lens")
@@ -183,7 +183,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
 def overview_figure(result: Mapping[str, Any]) -> Figure:
     """(a) where the errors lie; (b) their paths; (c) their turns by layer; (d) the distribution of maximum turns."""
     errors, turns = result["errors"], np.array(result["turns"])
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(1.3 * WIDTH, 7.4), layout="constrained")
         axes = figure.subplots(2, 2)
         _points(axes[0, 0], result)

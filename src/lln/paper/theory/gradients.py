@@ -1,8 +1,8 @@
 """How loss gradients travel through a deep stack before any training (Experiment 2).
 
 For the state h_l behind repeated layer l, ``g_l = RMS(dLoss / dh_l)``; the reported curve is ``log10(g_l / g_D)``, zero
-where a layer hears the loss exactly as loudly as the last one. For a lens network h_l = y_l, and the gradient is that
-of the computation: it counts both ways in which y_l goes on, by its flight to y_{l+1} and by the lens it meets at once.
+where the gradient at a layer is as large as at the last one. For a lens network h_l = y_l, and the gradient is that of
+the computation: it counts both ways in which y_l goes on, by its flight to y_{l+1} and by the lens it meets at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCHES = 4
 def gradient_transport(
     model: StateNetwork, inputs: Tensor, targets: Tensor, *, batch: int = BATCH, batches: int = BATCHES
 ) -> NDArray[np.float64]:
-    """log10(g_l / g_D) of every repeated layer of `model`, as it stands, (D,); minus infinity if a layer hears nothing.
+    """log10(g_l / g_D) of every repeated layer of `model`, as it stands, (D,); minus infinity where it has no gradient.
 
     The batches are deterministic: the first `batch * batches` pairs in their order in time, cut in equal parts. Each
     batch has its own mean-squared-error loss; the square of a gradient is averaged over all entries of all batches.

@@ -123,7 +123,7 @@ def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
     if frame.polynomial is not None:
         found.append(f"{'local ' if field else ''}polynomial of degree {PolynomialPart(frame.polynomial).degrees}")
     if not field and frame.flow is not None:
-        found.append(frame.flow.words(degree=True))
+        found.append(frame.flow.description(degree=True))
     return found
 
 
@@ -203,7 +203,7 @@ def build_page(
         steps: length of a rollout.
         region: the box that training covered; the page says where a rollout leaves it.
         numbers: tables for the end of the page: a title and rows of label and value for each.
-        notes: sentences on what the page leaves out.
+        notes: notes on what the page leaves out.
         lyapunov: largest Lyapunov exponent per unit of time, to give valid times in Lyapunov times.
         system: the true system; the page integrates it from starts that are not in the data.
     """

@@ -1,4 +1,4 @@
-"""What the page's script reads: the model, the data and words about them, as plain values.
+"""What the page's script reads: the model, the data and notes about them, as plain values.
 
 A page carries some rows of the data, and what the model did with them.
 """
@@ -50,7 +50,7 @@ class Run:
 
 
 def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -> tuple[list[Run], str, list[str]]:
-    """The runs that a page carries, what their rows were to the model, and notes on what was left out.
+    """The runs that a page contains, how the model used their rows, and notes on what was left out.
 
     The run with the longest stretch of unseen rows comes first and starts there. If the data is too large for a page,
     rows that trained are left out first, then the ends of the longest runs. All rows are new where `training` is None;
