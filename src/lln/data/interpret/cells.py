@@ -20,21 +20,24 @@ PARTS = ("year", "quarter", "month", "day")
 
 
 def grouped_numbers(column: Any) -> Any:
-    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers; None unless all are of one kind, and it is certain which.
+    """Cells such as 1,234.5, $1,234.50, 12,5 € or 12.5% as numbers; None unless all can be read in one way only.
 
-    1,234 alone may be either number, so some cell must have two marks.
+    A column of cells such as 1,234 alone may be either number.
     """
     import pandas as pd
 
-    cells = column.dropna().astype(str).str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
+    cells = column.dropna().astype(str).str.strip()
+    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True).str.replace(r"\s*[$€£%]$", "", regex=True)
+    found = []
     for group, point in ((",", "."), (".", ",")):
         a, b = re.escape(group), re.escape(point)
-        certain = cells.str.contains(f"{a}.*[{a}{b}]").any() or not cells.str.contains(",").any()
-        if certain and cells.str.fullmatch(rf"[-+]?(\d+|\d{{1,3}}({a}\d{{3}})+)({b}\d+)?").all():
-            numbers = np.full(len(column), np.nan)
-            numbers[column.notna()] = cells.str.replace(group, "").str.replace(point, ".").astype(np.float64)
-            return None if np.isinf(numbers).any() else pd.Series(numbers, column.index)
-    return None
+        if cells.str.fullmatch(rf"[-+]?(\d+|\d{{1,3}}({a}\d{{3}})+)({b}\d+)?").all():
+            found.append(cells.str.replace(group, "").str.replace(point, ".").astype(np.float64))
+    if not found or np.isinf(found[0]).any() or (len(found) > 1 and cells.str.contains(",").any()):
+        return None
+    numbers = np.full(len(column), np.nan)
+    numbers[column.notna()] = found[0]
+    return pd.Series(numbers, column.index)
 
 
 def number(cell: Any) -> float:
@@ -64,8 +67,10 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
     found = {}
     for notation in [day + clock for day in SLASHES for clock in CLOCKS]:
         values = None if _parsed(few, notation) is None else _parsed(texts, notation)
-        if values is not None and (np.diff(values) >= np.timedelta64(0, "s")).all():
+        if values is not None:
             found[values.tobytes()] = values
+    if len(found) > 1:  # dates that go one way only are preferred
+        found = {key: values for key, values in found.items() if _one_way(values)}
     if len(found) > 1:
         raise InputError(
             f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
@@ -108,6 +113,12 @@ def _quarters(texts: Any) -> NDArray[np.datetime64] | None:
     matches = [match for text in texts if (match := QUARTER.fullmatch(text)) is not None]
     months = [(int(one[1]) - 1970) * 12 + 3 * int(one[2]) - 3 for one in matches]
     return np.array(months).astype("M8[M]").astype("M8[ns]") if len(months) == len(texts) else None
+
+
+def _one_way(values: NDArray[np.datetime64]) -> bool:
+    """Whether no date goes back, or none goes forward."""
+    steps = np.diff(values).astype(np.int64)
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _spread(column: Any, values: NDArray[np.datetime64] | None) -> NDArray[np.datetime64] | None:
