@@ -215,6 +215,15 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
         csv(tmp_path, "when,a\n01/02/2024,1\n01/03/2024,2\n01/04/2024,5\n")
 
 
+def test_slashed_dates_of_which_one_reading_is_left_may_come_in_any_order(tmp_path):
+    days = [f"{month:02}/{day:02}/2024" for month, day in ((1, 30), (1, 31), (2, 1), (2, 2))]
+    rows = [f"{day},{k * k}" for k, day in enumerate(days)]
+    turned = csv(tmp_path, "date,a\n" + "\n".join(reversed(rows)) + "\n")
+    assert (turned.dt, turned.series[0].states[:, 0].tolist()) == (86400.0, [0, 1, 4, 9])
+    several = csv(tmp_path, "date,run,a\n" + "".join(f"{d},{run},1\n" for run in "pq" for d in days), trajectory="run")
+    assert several.lengths == (4, 4)
+
+
 def test_year_and_quarter_or_month_are_time(tmp_path):
     quarters = "".join(f"{2000 + k // 4},{k % 4 + 1},{k * k}\n" for k in range(20))
     found = csv(tmp_path, "year,quarter,sales\n" + quarters)
@@ -276,6 +285,8 @@ def test_text_in_utf_16_as_spreadsheets_export_it(tmp_path):
         (["987.5", "1,234.5", "12,345,678", "-2,000.25"], ","),
         (["$987.50", "$1,234.50", "$12,345,678", "-$2,000.25"], ","),
         (["987,5", "1.234,5", "12.345.678", "-2.000,25"], ";"),
+        (["987,5 €", "1234,5 €", "12345678 €", "-2000,25 €"], ","),
+        (["987.5%", "1234.5%", "12345678%", "-2000.25 %"], ","),
     ],
 )
 def test_thousands_separators_and_currencies(tmp_path, cells, mark):

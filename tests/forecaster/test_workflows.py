@@ -104,6 +104,37 @@ def test_two_commands_do_the_same(make, tmp_path, monkeypatch, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("grid", [{"lon": 8}, {"lat": 4, "lon": 6}])
+def test_a_field_in_a_file_gets_intervals_in_the_file_and_in_the_figure(grid, tmp_path, monkeypatch, capsys):
+    import sys
+
+    from lln.cli import main
+
+    rows = np.arange(120)
+    place = np.linspace(0, 2 * np.pi, grid["lon"], endpoint=False)
+    wave = np.sin(place - 0.3 * rows[:, None]) + 0.01 * np.random.default_rng(0).standard_normal((120, grid["lon"]))
+    values = wave if len(grid) == 1 else wave[:, None] * np.ones((grid["lat"], 1))
+    coords = {"time": pd.date_range("2001-01-01", periods=120), **{name: np.arange(n) for name, n in grid.items()}}
+    xr.Dataset({"sst": (("time", *grid), 280 + values, {"units": "K"})}, coords).to_netcdf(tmp_path / "sst.nc")
+    model, out, picture = tmp_path / "m.lln", tmp_path / "forecast.nc", tmp_path / "forecast.png"
+    for words in (
+        ["fit", tmp_path / "sst.nc", "-o", model, "--parts", "linear", "--no-field"],
+        ["rollout", model, "--steps", "5", "--level", "0.9", "-o", out, "--plot", picture],
+    ):
+        monkeypatch.setattr(sys, "argv", ["lln", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code, capsys.readouterr().err
+    found = xr.load_dataset(out, engine="h5netcdf")
+    expected = lln.load(model).rollout(steps=5, level=0.9).to_xarray()
+    for name in ("sst", "sst lower", "sst upper"):
+        np.testing.assert_allclose(np.squeeze(found[name]), expected[name])
+        assert found[name].attrs["units"] == "K"
+    assert (expected["sst lower"] < expected["sst"])[1:].all()
+    axes = lln.load(model).rollout(steps=5, level=0.9).plot().axes
+    assert any("half of the" in axis.get_title(loc="left") + axis.get_ylabel() for axis in axes)
+
+
 def test_future_inputs_come_from_a_file_of_inputs_alone(tmp_path):
     dates = pd.date_range("2015-01-01", periods=96, freq="MS")
     push = np.sin(np.arange(96.0))

@@ -146,8 +146,8 @@ def _show(forecaster: LensForecaster, dataset: Dataset, data: Path, out: Path, a
         echo(f"next: lln evaluate {out} {data}", dim=True, indent=8, command=True)
         steps = forecaster.report_.lead_times[-1] if forecaster.report_.lead_times else 500
         known = " --future INPUTS" if forecaster.input_names_ else ""
-        interval, suffix = ("", "nc") if forecaster.space_ else (" --level 0.9", "csv")
-        words = f"--steps {steps}{interval}{known} -o forecast.{suffix} --plot forecast.png"
+        suffix = "nc" if forecaster.space_ else "csv"
+        words = f"--steps {steps} --level 0.9{known} -o forecast.{suffix} --plot forecast.png"
         echo(f"      lln rollout {out} {words}", dim=True, indent=8, command=True)
         echo(f"      lln page {out} --data {data} --open", dim=True, indent=8, command=True)
 

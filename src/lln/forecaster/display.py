@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lln.forecaster.forecaster import LensForecaster
     from lln.forecaster.results import Forecast
+    from lln.plots.forecasts import Band
 
 MOST_PANELS = 8
 ROWS_SHOWN = 6
@@ -92,10 +93,13 @@ def plot_forecast(
         label = labelled(layout, layout.channels[channel])
         grids = [(labelled(layout, name), np.asarray(values)) for name, values in layout.coords.items()]
         shown = None if right is None else right[:, part]
+        interval = _interval(forecast, start, part)
         if len(layout.space) == 1:
             labels = (time_label(layout, times), grids[0][0], label)
-            options: dict[str, Any] = {"truth": shown, "marks": marks, "title": head}
-            return field_forecast_figure(times, states[:, part], grid=grids[0][1], labels=labels, **options)
+            options: dict[str, Any] = {"truth": shown, "interval": interval, "title": head}
+            return field_forecast_figure(
+                times, states[:, part], grid=grids[0][1], labels=labels, marks=marks, **options
+            )
         if len(layout.space) == 2:
             at = np.unique(np.linspace(0, len(times) - 1, 4).round().astype(int))
             turned = next(iter(layout.coords)).lower() in ("x", "lon", "longitude")
@@ -108,18 +112,23 @@ def plot_forecast(
             return snapshot_figure(
                 moments, frames(states[:, part]), axes_of_space=grids[::-1] if turned else grids, label=label,
                 truth=None if shown is None else frames(shown), title=head,
+                interval=None if interval is None else Band(frames(interval[0]), frames(interval[1]), forecast.level),
             )  # fmt: skip
     places = _places(layout, coordinates)
-    interval = None
-    if forecast.bounds:
-        shape = (-1, *forecast.array.shape[-2:])
-        low, high = (side.reshape(shape)[start][:, places] for side in forecast.bounds.values())
-        interval = Band(low, high, forecast.level)
     return forecast_figure(
         times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
-        time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=interval,
+        time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=_interval(forecast, start, places),
         members=chosen[..., places] if members else None, past=_past(forecast, start, places), marks=marks, title=head,
     )  # fmt: skip
+
+
+def _interval(forecast: Forecast, start: int, places: Any) -> Band | None:
+    """The bounds of some columns of one rollout."""
+    from lln.plots.forecasts import Band
+
+    shape = (-1, *forecast.array.shape[-2:])
+    sides = [side.reshape(shape)[start][:, places] for side in forecast.bounds.values()]
+    return Band(*sides, forecast.level) if sides else None
 
 
 def _past(forecast: Forecast, start: int, places: Sequence[int]) -> tuple[Any, Array] | None:

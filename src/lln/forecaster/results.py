@@ -334,17 +334,15 @@ def rollout_data(
         given: trajectories whose first states start the rollouts; None starts at the end of the training data.
         steps: number of states after the start.
         sample: roll each member of the ensemble out alone.
-        level: probability of prediction intervals, which become columns "<name> lower" and "<name> upper".
+        level: probability of prediction intervals, which become columns or fields "<name> lower" and "<name> upper".
         future: file of known inputs alone, where the rollout starts at the end of the training data.
 
     Returns:
         The start and the states after it, one trajectory for each rollout, how each rollout ended, and the forecast.
     """
-    if level is not None and (sample or forecaster.space_):
+    if level is not None and sample:
         raise InputError(
             "--level does not go with --sample: each member is one rollout without an interval; leave one out"
-            if sample
-            else "intervals of a field do not fit into this file; take them from rollout(level=...) in Python"
         )
     run_from: Any = forecaster.sample if sample else partial(forecaster.rollout, level=level)
     if given is not None and future is not None:
@@ -366,7 +364,7 @@ def rollout_data(
         names, starts = [one.name for one in given.series], [one.start for one in given.series]
         lead = np.broadcast_to(first[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
         states = np.concatenate([lead, run.array], axis=-2)
-    names_of = forecaster.layout_.names
+    names_of = forecaster.layout_.variables
     if level is not None:
         flat = (-1, run.array.shape[-2], run.array.shape[-1])
         bounds = [np.concatenate([states[:, :before], side.reshape(flat)], axis=-2) for side in (run.lower, run.upper)]
@@ -433,17 +431,18 @@ def _needs_inputs(forecaster: LensForecaster, steps: int, where: str = "") -> Ex
 def _dataset(
     forecaster: LensForecaster, series: list[Series], given: Dataset | None, names: tuple[str, ...]
 ) -> Dataset:
-    layout = forecaster.layout_
+    layout, bounds = forecaster.layout_, names[len(forecaster.layout_.variables) :]
     units = {"time" if name == layout.time_name else name: unit for name, unit in layout.units.items()}
+    units |= {name: unit for name in bounds if (unit := units.get(name.rsplit(" ", 1)[0]))}
     if given is not None:  # its times may count from another day
         units = {name: unit for name, unit in units.items() if name != "time"}
         units |= {name: unit for name, unit in given.units.items() if name == "time"}
     return Dataset(
         tuple(series),
         layout.dt,
-        names,
+        () if layout.space and bounds else layout.names + bounds,
         space=layout.space,
-        channels=layout.channels if names == layout.names else names,
+        channels=names if layout.space or bounds else layout.channels,
         coords=layout.coords,
         time_name=layout.time_name,
         units=units,

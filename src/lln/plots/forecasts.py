@@ -104,10 +104,13 @@ def field_forecast_figure(
     grid: Array,
     labels: tuple[str, str, str],
     truth: Array | None = None,
+    interval: Band | None = None,
     marks: Sequence[Mark] = (),
     title: str = "",
 ) -> Figure:
     """A field over time and one direction of space; with a truth, also the truth and the error.
+
+    With an interval, the last panel is half of its width.
 
     The forecast and the truth, NaN where it is unknown, are (time, points); `grid` holds the positions of the points,
     and `labels` are those of the time axis, the space axis and the field. Each mark is a vertical line.
@@ -119,6 +122,8 @@ def field_forecast_figure(
         size = float(np.nanmax(np.abs(wrong), initial=0.0)) or 1.0
         error = {"cmap": ERROR_COLOURS, "vmin": -size, "vmax": size}
         panels = [("truth", truth, limits), *panels, ("error: forecast − truth", wrong, error)]
+    if interval is not None:
+        panels.append((f"half of the {interval.label}", *_half(interval)))
     with figure_style():
         figure = new_figure(height=0.9 + 1.6 * len(panels))
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -129,10 +134,10 @@ def field_forecast_figure(
             axis.grid(False)
             axis.set_ylabel(labels[1])
             _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
-        states = axes[:2] if len(panels) > 1 else axes
+        states = axes[: 1 if truth is None else 2]
         label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
-        if truth is not None:
-            colour_bar(figure, images[-1], axes[-1], aspect=14)
+        for axis, image in zip(axes[len(states) :], images[len(states) :], strict=True):
+            colour_bar(figure, image, axis, aspect=14)
         _short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)
@@ -146,31 +151,38 @@ def snapshot_figure(
     axes_of_space: Sequence[tuple[str, Array]],
     label: str,
     truth: Array | None = None,
+    interval: Band | None = None,
     title: str = "",
 ) -> Figure:
-    """A field in the plane at several moments, with the truth above the forecast.
+    """A field in the plane at several moments, with the truth above the forecast and half of the interval below it.
 
     Fields are (moments, rows, columns) under the titles `moments`; `axes_of_space` holds label and positions of the
     vertical and of the horizontal axis, and `label` is name and unit of the field.
     """
-    rows = {"forecast": fields} if truth is None else {"truth": truth, "forecast": fields}
+    limits = _field_limits(fields if truth is None else truth)
+    rows = [("forecast", fields, limits)] if truth is None else [("truth", truth, limits), ("forecast", fields, limits)]
+    states = len(rows)
+    if interval is not None:
+        rows.append((f"half of the\n{interval.label}", *_half(interval)))
     (up, y), (across, x) = axes_of_space
     shape = float(np.ptp(y) / (np.ptp(x) or 1.0)) or 1.0
     with figure_style():
         panel = (WIDTH - 1.9) / len(moments)  # beside them: labels and the colour bar
         figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
         axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
-        limits = _field_limits(fields if truth is None else truth)
-        for k, (name, values) in enumerate(rows.items()):
+        for k, (name, values, colours) in enumerate(rows):
             for j, words in enumerate(moments):
                 axis = axes[k, j]
-                image = axis.pcolormesh(x, y, values[j], shading="nearest", rasterized=True, **limits)
+                image = axis.pcolormesh(x, y, values[j], shading="nearest", rasterized=True, **colours)
                 axis.set_aspect("equal")
                 axis.grid(False)
                 axis.set_title(words if k == 0 else "", loc="center", fontsize=8.5)
                 axis.set_xlabel(across if k == len(rows) - 1 else "")
             axes[k, 0].set_ylabel(f"{name}\n{up}")
-        label_bar(colour_bar(figure, image, list(axes.flat), aspect=16 * len(rows)), label)
+            if k == states - 1:
+                label_bar(colour_bar(figure, image, list(axes[: k + 1].flat), aspect=16 * states), label)
+            elif k == states:
+                colour_bar(figure, image, list(axes[k]), aspect=16)
         figure.suptitle(title, parse_math=False)
     return figure
 
@@ -193,6 +205,12 @@ def _limits(states: Array, truth: Array | None) -> tuple[float, float]:
     if len(drawn):
         low, high = min(low, max(float(drawn.min()), low - span)), max(high, min(float(drawn.max()), high + span))
     return low - 0.08 * span, high + 0.08 * span
+
+
+def _half(interval: Band) -> tuple[Array, dict[str, Any]]:
+    """Half of the width of an interval, and its colours."""
+    half = (interval.upper - interval.lower) / 2
+    return half, {"cmap": "Greys", "vmin": 0.0, "vmax": float(np.nanmax(half, initial=0.0)) or 1.0}
 
 
 def _field_limits(field: Array) -> dict[str, Any]:

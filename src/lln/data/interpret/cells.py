@@ -20,24 +20,27 @@ PARTS = ("year", "quarter", "month", "day")
 
 
 def grouped_numbers(column: Any, point: str = "") -> Any:
-    """Cells such as 1,234.5, $1,234.50 or 1.234,5 as numbers, NaN where a cell is none in the notation of most.
+    """Cells such as 1,234.5, $1,234.50, 12,5 € or 12.5% as numbers, NaN where a cell is none in the notation of most.
 
     None where it is not certain which mark is which: 1,234 alone may be either number, so some cell must have two
-    marks, unless `point` is known to be the decimal mark. Amounts in several currencies are no numbers of one kind.
+    marks or one notation alone must fit every cell, unless `point` is known to be the decimal mark. Amounts in several currencies are no numbers of one kind.
     """
     given, best = column.dropna(), None
     cells = given.astype(str).str.strip()
-    if cells.str.extract(r"^[-+]?([$€£])")[0].nunique() > 1:
+    if cells.str.extract(r"([$€£%])")[0].nunique() > 1:
         return None
-    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True)
+    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True).str.replace(r"\s*[$€£%]$", "", regex=True)
+    fits = {}
     for group, mark in sorted(((",", "."), (".", ",")), key=lambda both: both[1] != point):
         a, b = re.escape(group), re.escape(mark)
-        fits = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
+        fits[group, mark] = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
         if mark == ",":  # numbers that are no text have a point
-            fits &= given.map(lambda cell: not isinstance(cell, float))
-        two = cells[fits].str.contains(f"{a}.*[{a}{b}]").any()
-        if two or mark == point or not (point or cells.str.contains(",").any()):
-            texts = cells[fits].str.replace(group, "").str.replace(mark, ".")
+            fits[group, mark] &= given.map(lambda cell: not isinstance(cell, float))
+    whole = [marks for marks in fits if fits[marks].all()]
+    for (group, mark), good in fits.items():
+        two = cells[good].str.contains(f"{re.escape(group)}.*[{re.escape(group + mark)}]").any()
+        if two or mark == point or whole == [(group, mark)] or not (point or cells.str.contains(",").any()):
+            texts = cells[good].str.replace(group, "").str.replace(mark, ".")
             numbers = texts.astype(np.float64).reindex(column.index)
             if best is None or numbers.isna().sum() < best.isna().sum():
                 best = numbers
@@ -70,8 +73,10 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
             return _spread(column, _parsed(texts, notation))
     tried = [day + clock for day in SLASHES for clock in CLOCKS if _parsed(few, day + clock) is not None]
     every = [values for notation in tried if (values := _parsed(texts, notation)) is not None]
-    rising = {values.tobytes(): values for values in every if _never_back(values)}
-    found = rising or {values.tobytes(): values for values in every if _never_back(values[::-1])}
+    found = {values.tobytes(): values for values in every}
+    if len(found) > 1:  # dates that go one way only are preferred, forwards if both are possible
+        rising = {key: values for key, values in found.items() if _never_back(values)}
+        found = rising or {key: values for key, values in found.items() if _never_back(values[::-1])}
     if len(found) > 1:
         raise InputError(
             f"{source}: the dates in column {column.name!r} ({texts.iloc[0]!r}) may be day/month or month/day; write "
