@@ -271,8 +271,8 @@ def learn_with_gaps(
 ) -> tuple[Fit, Dataset]:
     """The same, again with gaps filled in where noisy data has any; and the data that was learned from.
 
-    The second fit has what is left of the time limit. It has no checkpoint: the first one would refuse it, and networks,
-    which take long, are rarely tried in noisy data.
+    The second fit has what is left of the time limit. It has no checkpoint: the first one would refuse it, and
+    networks, which take long, are rarely tried in noisy data.
     """
     limit = TimeLimit(recipe.time_limit)
     fit = learn(dataset, recipe, checkpoint=checkpoint, **options)
