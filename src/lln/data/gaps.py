@@ -114,7 +114,7 @@ def rows_up_to(dataset: Dataset, index: int, row: int, history: int) -> Array:
     if filling is None or one.measured is None or not one.filled[first : row + 1].any():
         return given
     begin = max(0, first - _SEASONS * filling.season)
-    known = filling.of_windows(one.measured[begin : row + 1])[first - begin :]
+    known = filling.of_windows(one.measured[begin : row + 1].astype(np.float64))[first - begin :]
     return np.where(np.isfinite(known), known, given)
 
 

@@ -111,7 +111,7 @@ def test_both_fits_share_one_time_limit(monkeypatch):
     x, given = as_dataset(monthly()[:120], dt=1.0), []
     learned = learn.learn(x, Recipe(parts=("linear",)))
 
-    def fit(data, recipe, **_):
+    def fit(_, recipe, **__):
         given.append(recipe.time_limit)
         report = replace(learned.report, seconds=seconds)
         return replace(learned, recipe=replace(learned.recipe, time_limit=recipe.time_limit), report=report)

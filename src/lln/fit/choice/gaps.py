@@ -11,7 +11,7 @@ from lln.data.series import Dataset
 from lln.fit.choice.noise_and_seasons import seasons
 from lln.fit.options import FitReport
 
-NONLINEAR = ("polynomial", "flow", "lens", "network")
+_NONLINEAR_PARTS = ("polynomial", "flow", "lens", "network")
 _ACCURATE = 4.0  # squared error of filling in, by that of the noise: a value around it has errors of its own
 _MOST_FILLED = 0.5  # part of the rows
 
@@ -33,7 +33,7 @@ def with_gaps_filled(dataset: Dataset, report: FitReport) -> Dataset:
     found = seasons(plain[0].of_dataset(dataset))
     tried = [plain, *(Filling.of(dataset, season) for season in found if season > 1)]
     best, error = min(tried, key=lambda one: one[1])
-    if report.part in NONLINEAR and error > _ACCURATE * report.noise**2:
+    if report.part in _NONLINEAR_PARTS and error > _ACCURATE * report.noise**2:
         return dataset
     filled = best.of_dataset(dataset)
     both = zip(dataset.series, filled.series, strict=True)
