@@ -133,12 +133,7 @@ def _pack(block: LensBlock, layout: Layout) -> _Packed:
     from lln.ops.cpu.kernels import Shape, constants
     from lln.ops.cpu.simd import target
 
-    grid, goal, angles = (
-        even_grid(block.centers, block.sigma, block.precision),
-        target(forced_level()),
-        block.angle_weight,
-    )
-    assert isinstance(grid, Grid)  # `serves` has said so before
+    grid, goal, angles = lens_grid(block), target(forced_level()), block.angle_weight
     lanes, dtype = goal.width(block.precision), np.dtype(block.precision)
     depth, width, _ = block.coefficients.shape
     units, outputs, points = padded_size(width, lanes), len(block.bias), len(layout.offsets) * layout.side
