@@ -56,6 +56,8 @@ class FrameChoice:
     level: bool = True
     smoothing: tuple[float, ...] = ()  #: constants of the naive forecast.
     drift: bool = True  #: whether the change has an offset.
+    #: whether weights of the known inputs alone are fitted, beside the naive forecast.
+    inputs_alone: bool = False
     #: other candidates and their weights, whose weighted mean this one is; empty for a single map.
     members: tuple[tuple[FrameChoice, float], ...] = ()
 
@@ -63,6 +65,10 @@ class FrameChoice:
     def is_naive(self) -> bool:
         """Whether it is a naive forecast, but for an offset."""
         return not self.members and (self.ridge is None or math.isinf(self.ridge))
+
+    def first_fitted(self, size: int) -> int:
+        """The first feature with a fitted weight, where a state has `size` coordinates."""
+        return size * (self.history if self.inputs_alone else 0 if self.level else 1)
 
     def structure(self) -> dict[str, Any]:
         """Every field as a plain value, from which `from_structure` makes the candidate again."""
@@ -91,6 +97,7 @@ class FrameChoice:
         plain |= {"smoothing": list(self.smoothing)} if self.smoothing else {}
         plain |= {} if self.level else {"level": False}
         plain |= {} if self.drift else {"drift": False}
+        plain |= {"inputs_alone": True} if self.inputs_alone else {}
         return {**plain, "blended": True} if self.blended else plain
 
 
@@ -144,8 +151,9 @@ class PreparedData:
         ridges = [candidate.ridge]
         if candidate.blended:
             ridges += [ridge for ridge in (candidate.ridge / 10, candidate.ridge * 10) if ridge >= 0.9 * RIDGES[0]]
-        if not candidate.level:
-            solved = [self.regression.solve_changes(candidate.ridge, prior)]
+        first = candidate.first_fitted(self.dataset.size)
+        if first:
+            solved = [self.regression.solve_rest(first, candidate.ridge, prior)]
         else:
             solved = [self.regression.solve(ridge, allowed, prior) for ridge in ridges]
         matrix, offset = (sum(parts[1:], start=parts[0]) / len(parts) for parts in zip(*solved, strict=True))

@@ -5,10 +5,12 @@ import pytest
 from forcing import delayed
 from forecasters import forced_data
 
+from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.representation import choose_input_lags
 from lln.fit.fitter import fit_many
 from lln.fit.options import Recipe
+from lln.fit.prepare import FrameChoice, Preparer
 
 LINEAR = Recipe(parts=("linear",))
 
@@ -64,3 +66,30 @@ def test_lags_do_not_stand_in_for_a_nonlinear_part():
     fit = fit_many(given, recipe, [0])[0]
     assert fit.report.input_lags == 0
     assert fit.report.held_out_nmse < 1e-12
+
+
+def test_inputs_and_a_season_that_is_averaged_are_used_together():
+    rng, time = np.random.default_rng(1), np.arange(160)
+    inputs = rng.normal(size=160)
+    states = 0.3 * time + 5 * np.sin(2 * np.pi * time / 12) + rng.normal(size=160)
+    states[1:] += 4 * inputs[:-1]
+    model = LensForecaster().fit(states[:120], dt=1.0, inputs=inputs[:120])
+    origins, lags = range(120, 149), model.input_lags_
+    start = np.stack([states[k - model.history_ : k, None] for k in origins])
+    known = np.stack([inputs[k - 1 - lags : k + 11, None] for k in origins])
+    error = model.rollout(start, steps=12, inputs=known).array[:, 1:, 0]
+    error = error - np.stack([states[k : k + 12] for k in origins])
+    assert np.mean(error**2) < 2.0  # of which one is noise; the inputs move the states by 16
+    members = [one for one, _ in model.report_.structure["members"]] or [model.report_.structure]
+    assert any(one["inputs_alone"] for one in members)
+
+
+def test_beside_a_naive_forecast_the_weights_of_inputs_alone_are_fitted():
+    rng = np.random.default_rng(0)
+    inputs, walk = rng.normal(size=(200, 2)), np.cumsum(rng.normal(size=200))
+    walk[1:] += np.cumsum(inputs[:-1] @ [3.0, 0.0])
+    data = Dataset((Series(walk[:, None], inputs),), dt=1.0)
+    frame = Preparer(data).linear(None, FrameChoice(1, None, 1e-9, level=False, inputs_alone=True))
+    found = frame.matrix * frame.scale[:, None] / np.array([1.0, *frame.input_scale])
+    expected = np.linalg.lstsq(np.column_stack([inputs[:-1], np.ones(199)]), np.diff(walk))[0]
+    np.testing.assert_allclose(found[0], [0.0, *expected[:2]], atol=1e-6)

@@ -10,7 +10,7 @@ from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.choice.combination import candidates, combine, criteria, roll_maps, rollout_scores
 from lln.fit.choice.holdout import load, origin_blocks, roll_linear
-from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
+from lln.fit.choice.noise_and_seasons import keeps_its_phase, linear_histories, seasons, slow_season
 from lln.fit.closed.linear import lag_weights, lags_of, spectral_radius
 from lln.fit.options import TimeLimit
 from lln.fit.prepare import FrameChoice, Preparer
@@ -424,3 +424,29 @@ def test_a_cycle_that_drifts_is_told_from_a_season():
         cycle.append(1.6 * cycle[-1] - 0.9 * cycle[-2] + one)
     assert not keeps_its_phase(dataset(np.asarray(cycle)), 11)
     assert keeps_its_phase(dataset(np.sin(rows * 2 * np.pi / 11) + noise(230)), 11)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_year_is_found_in_four_years_of_months(seed):
+    time = np.arange(48)
+    data = dataset(100 + 0.5 * time + 10 * np.sin(2 * np.pi * time / 12 + seed) + 3 * noise(48, seed))
+    assert seasons(data)[0] == 12
+
+
+def test_several_short_trajectories_show_a_long_history():
+    whole = np.cumsum(noise(450)).reshape(10, 45, 1)
+    panel = Dataset(tuple(Series(one) for one in whole), dt=1.0)
+    assert max(linear_histories(panel)) >= 13
+    assert max(linear_histories(dataset(whole[0]))) < 13
+
+
+def test_a_panel_of_months_is_forecast_by_its_season():
+    rng, time = np.random.default_rng(3), np.arange(60)
+    year = 1 + 0.2 * np.sin(2 * np.pi * time / 12)
+    panel = [100 * rng.uniform(0.5, 2) * year * rng.lognormal(0, 0.03, 60) for _ in range(8)]
+    model = LensForecaster().fit([one[:48, None] for one in panel], dt=1.0)
+    start = np.stack([one[48 - model.history_ : 48, None] for one in panel])
+    found = model.rollout(start, steps=12).array[:, 1:, 0]
+    truth = np.stack([one[48:] for one in panel])
+    season = np.stack([one[36:48] for one in panel])
+    assert np.mean((found - truth) ** 2) < np.mean((season - truth) ** 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -48,6 +48,7 @@ _GROWTH = 2.0  # a map may grow by this exponent over the rows of the data
 _CONSTANTS = 0.5  # fitted coefficients that the constants of a naive forecast count for: they are chosen, not fitted
 
 _RIDGES = (1e-6, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+_RIDGE_OF_INPUTS = 1e-3  # of their weights beside a naive forecast
 _LEVELS = (0.1, 0.2, 0.35, 0.5, 0.7)
 _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) for phi in (0.8, 0.95))
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
@@ -83,6 +84,8 @@ def maps_of_noisy_data(
     single = [season for season in found if season > 1 and not any(_few_cycles(season, one) for one in found)]
     steady = [season for season in single if keeps_its_phase(dataset, season)]
     tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), steady, dataset.size)
+    if dataset.inputs:
+        tried += [replace(one, ridge=_RIDGE_OF_INPUTS, inputs_alone=True) for one in tried if one.ridge is None]
     room = rows_before(dataset, fold)
     tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
@@ -238,9 +241,9 @@ def combine(
 
 def _family(one: FrameChoice) -> tuple[Any, ...]:
     """What maps that differ in ridge or smoothing constants have in common."""
-    if one.is_naive:
+    if one.is_naive or one.inputs_alone:
         shape = one.smoothing[1:3] if one.naive == "curve" else ()  # harmonics and degree
-        return (one.naive, one.season, one.ridge is None, shape)
+        return (one.naive, one.season, one.ridge is None, shape, one.inputs_alone)
     return (one.history, one.radius, one.naive, one.season, one.level, one.drift)
 
 
@@ -331,10 +334,10 @@ def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dic
                     variances[place] += np.sum(rest**2, axis=0) / rows
         for one, variance in zip(some, variances, strict=True):
             fitted = 0.0 if one.ridge is None or not one.drift else 1.0
-            if one.is_naive:
+            if one.is_naive or one.inputs_alone:
                 fitted += _CONSTANTS if one.season or one.smoothing else 0.0
-            elif one.ridge is not None:
-                fitted += ready.regression.freedom(one.ridge, level=one.level)
+            if not one.is_naive and one.ridge is not None:
+                fitted += ready.regression.freedom(one.ridge, one.first_fitted(preparer.dataset.size))
             likelihood = float(np.mean(np.log(np.maximum(variance, 1e-300))))
             found[one] = rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))
     return found

@@ -311,7 +311,7 @@ def _by_waves(column: Array, lag: int) -> int:
 
 
 def _by_waves_of_all_rows(column: Array, lag: int) -> int:
-    """The season near `lag` whose waves fit clearly better, or `lag`: few seasons have a wide maximum, moved by noise."""
+    """The season near `lag` whose waves fit clearly better, or `lag`: noise moves the maximum of few seasons."""
     slack = max(1, lag // _VERY_WIDE_SLACK)
     best = min(range(max(2, lag - slack), lag + slack + 1), key=lambda one: _beside_waves(column, one))
     rest, least = (max(_beside_waves(column, one), 1e-300) for one in (lag, best))

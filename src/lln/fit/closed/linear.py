@@ -140,22 +140,21 @@ class Regression:
         matrix = self._dense(ridge, prior) if allowed is None else self._local(ridge, allowed)
         return matrix, self.change - matrix @ self.centre
 
-    def solve_changes(self, ridge: float, prior: Array | None = None) -> tuple[Array, Array]:
-        """The same from past changes and inputs alone: the columns of the present state are zero."""
-        n = len(self.change)
-        start = np.zeros((n, len(self.cross))) if prior is None else prior
+    def solve_rest(self, first: int, ridge: float, prior: Array | None = None) -> tuple[Array, Array]:
+        """The same from the features from `first` on: the columns before it are those of `prior`, or zero."""
+        start = np.zeros_like(self.cross.T) if prior is None else prior
         if math.isinf(ridge):
             return start, self.change - start @ self.centre
-        squares, directions = self._changes
-        rest = self.cross[n:] - self.gram[n:, n:] @ start[:, n:].T
+        squares, directions = self._directions(first)
+        rest = self.cross[first:] - self.gram[first:] @ start.T
         inverse = _inverse(squares, max(ridge, LEAST_RIDGE_OF_SUMS))[:, None]
         matrix = start.copy()
-        matrix[:, n:] += (directions @ (inverse * (directions.T @ rest))).T
+        matrix[:, first:] += (directions @ (inverse * (directions.T @ rest))).T
         return matrix, self.change - matrix @ self.centre
 
-    def freedom(self, ridge: float, *, level: bool = True) -> float:
-        """Effective number of fitted coefficients of one coordinate at `ridge`."""
-        squares = self._spectrum_for(ridge)[0] if level else self._changes[0]
+    def freedom(self, ridge: float, first: int = 0) -> float:
+        """Effective number of fitted coefficients of one coordinate at `ridge`, of the features from `first` on."""
+        squares = self._directions(first)[0] if first else self._spectrum_for(ridge)[0]
         return float(np.sum(squares * _inverse(squares, max(ridge, self.least_ridge))))
 
     def unexplained(self, matrix: Array, offset: Array) -> Array:
@@ -192,12 +191,13 @@ class Regression:
     def _spectrum_for(self, ridge: float) -> tuple[Array, Array, Array]:
         return self._spectrum if ridge < EXACT_BELOW else self._spectrum_of_sums
 
-    @cached_property
-    def _changes(self) -> tuple[Array, Array]:
-        """Squared singular values and directions of the features but for the present state."""
-        n = len(self.change)
-        values, vectors = np.linalg.eigh(self.gram[n:, n:])
-        return np.maximum(values, 0.0), vectors
+    def _directions(self, first: int) -> tuple[Array, Array]:
+        """Squared singular values and directions of the features from `first` on."""
+        known: dict[int, tuple[Array, Array]] = self.__dict__.setdefault("_known_directions", {})
+        if first not in known:
+            values, vectors = np.linalg.eigh(self.gram[first:, first:])
+            known[first] = np.maximum(values, 0.0), vectors
+        return known[first]
 
     def _dense(self, ridge: float, prior: Array | None = None) -> Array:
         if math.isinf(ridge):

@@ -409,6 +409,8 @@ def _linear_parameters(ready: PreparedData, candidate: FrameChoice) -> int:
     n, near = ready.dataset.size, ready.near(candidate.radius)
     if candidate.is_naive:
         return 0 if candidate.ridge is None else n
+    if candidate.inputs_alone:
+        return n * ready.dataset.inputs + n
     matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
     return matrix + n * ready.dataset.inputs + n
 
