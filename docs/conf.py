@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.inspect import TypeAliasForwardRef
 
 from lln import __version__
 
@@ -69,6 +70,9 @@ def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001
             if kind in ("param", "type") and name and name[-1] not in told:
                 fields.remove(one)
 
+
+# In `Array | None` Sphinx writes the alias by its representation, which would name this class of its own.
+TypeAliasForwardRef.__repr__ = lambda alias: alias.name
 
 # Sphinx would take the words before a colon for the type of a property.
 GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end

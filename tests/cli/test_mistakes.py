@@ -173,3 +173,10 @@ def test_a_random_state_that_is_no_number(lln, room, monkeypatch, words, state):
     assert (done.code, done.out) == (2, "")
     assert "Invalid value for '--random-state'" in done.err
     assert set(room.iterdir()) == before
+
+
+def test_a_number_out_of_range_is_told_in_plain_words(lln, room, monkeypatch):
+    monkeypatch.chdir(room)
+    done = lln("fit", "good.csv", "-o", "m.lln", "--test", "24")
+    assert done.code == 2
+    assert "Invalid value for '--test': must be less than or equal to 0.9" in done.err

@@ -409,3 +409,10 @@ def test_the_digest_is_of_the_content():
     others.append(as_dataset(walk(), dt=0.1, names="abc"))
     assert len({one.digest(), *(other.digest() for other in others)}) == 6
     assert pickle.loads(pickle.dumps(one)).digest() == one.digest()
+
+
+def test_a_dataset_is_shown_in_one_line():
+    assert repr(as_dataset([walk(), walk(30)], dt=0.1)) == "Dataset(2 trajectories of x0, x1, x2; 70 states, dt = 0.1)"
+    field = as_dataset(np.zeros((5, 4, 6)) + np.arange(5.0)[:, None, None], grid={"y": range(4), "x": range(6)}, dt=1.0)
+    assert repr(field).startswith("Dataset(one trajectory of ")
+    assert "on a grid of 4 x 6; 5 states" in repr(field)

@@ -42,7 +42,13 @@ class _PlainTypes:
 
 
 class _Command(_PlainTypes, TyperCommand):
-    pass
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = message.replace("Input should be", "must be")  # type: ignore[attr-defined]
+            raise
 
 
 class _Group(_PlainTypes, TyperGroup):

@@ -216,6 +216,16 @@ class Dataset:
                 raise InputError(f"{self.source}: {len(usual)} {what} but {len(given)} names; give one name for each")
             object.__setattr__(self, field_name, given)
 
+    def __repr__(self) -> str:
+        """One line; the numbers are in `series`."""
+        names = self.channels if self.space else self.names
+        of = ", ".join([*names[:6], *(["..."] if len(names) > 6 else [])])
+        grid = f" on a grid of {' x '.join(map(str, self.space))}" if self.space else ""
+        step = f"dt = {self.dt:.6g}" + (f" {self.frequency}" if self.frequency else "")
+        known = f", known inputs {', '.join(self.input_names)}" if self.input_names else ""
+        many = "one trajectory" if len(self.series) == 1 else f"{len(self.series):,} trajectories"
+        return f"Dataset({many} of {of}{grid}{known}; {self.rows:,} states, {step})"
+
     @property
     def size(self) -> int:
         """Number of coordinates n."""

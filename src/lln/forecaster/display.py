@@ -96,10 +96,8 @@ def plot_forecast(
         interval = _interval(forecast, start, part)
         if len(layout.space) == 1:
             labels = (time_label(layout, times), grids[0][0], label)
-            options: dict[str, Any] = {"truth": shown, "interval": interval, "title": head}
-            return field_forecast_figure(
-                times, states[:, part], grid=grids[0][1], labels=labels, marks=marks, **options
-            )
+            options: dict[str, Any] = {"truth": shown, "interval": interval, "marks": marks, "title": head}
+            return field_forecast_figure(times, states[:, part], grid=grids[0][1], labels=labels, **options)
         if len(layout.space) == 2:
             at = np.unique(np.linspace(0, len(times) - 1, 4).round().astype(int))
             turned = next(iter(layout.coords)).lower() in ("x", "lon", "longitude")
@@ -117,7 +115,8 @@ def plot_forecast(
     places = _places(layout, coordinates)
     return forecast_figure(
         times, states[:, places], labels=[labelled(layout, layout.names[i]) for i in places],
-        time_label=time_label(layout, times), truth=None if right is None else right[:, places], interval=_interval(forecast, start, places),
+        time_label=time_label(layout, times), truth=None if right is None else right[:, places],
+        interval=_interval(forecast, start, places),
         members=chosen[..., places] if members else None, past=_past(forecast, start, places), marks=marks, title=head,
     )  # fmt: skip
 

@@ -185,7 +185,8 @@ def forecast(
 def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
     """The intervals of a report, if it has them and `level` is a probability."""
     if not 0 < finite("level", level) < 1:
-        raise InputError(f"level must be a probability between 0 and 1, got {level}")
+        percent = f"; write {level:g} % as {level / 100:g}" if 1 < level < 100 else ""
+        raise InputError(f"level must be a probability between 0 and 1, got {level:g}{percent}")
     if not intervals:
         raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
     return Intervals.from_record(intervals)

@@ -58,8 +58,8 @@ export interface AxisOptions {
   x?: string;
   y?: string;
   xTicks?: boolean;
-  /** words for a value of x, instead of the number */
-  xWord?: (value: number) => string;
+  /** words for a value of x, instead of the number, and where ticks stand */
+  dates?: { (value: number): string; ticks: typeof ticks };
   yCount?: number;
 }
 
@@ -74,8 +74,8 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
   context.textAlign = "center";
   context.textBaseline = "top";
   if (x) {
-    const word = options.xWord ?? short;
-    for (const value of ticks(x.low, x.high, (box.right - box.left) / (options.xWord ? 110 : 80))) {
+    const word = options.dates ?? short;
+    for (const value of (options.dates?.ticks ?? ticks)(x.low, x.high, (box.right - box.left) / (options.dates ? 110 : 80))) {
       const at = Math.round(x(value)) + 0.5;
       segment(context, at, box.top, at, box.bottom);
       if (options.xTicks === false) continue;

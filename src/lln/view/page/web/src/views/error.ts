@@ -60,7 +60,7 @@ export class ErrorView implements View {
     const { surface, state } = this;
     axes(surface, box, this.x, null, {
       x: timeAxis(state.payload),
-      xWord: dateWords(state.payload),
+      dates: dateWords(state.payload),
       y: "error, in standard deviations of the training data",
     });
     const { context } = surface;

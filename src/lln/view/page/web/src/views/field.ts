@@ -6,7 +6,7 @@ import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { Axis } from "../payload";
 import type { State } from "../state";
-import { element, fillSelect, named, type View } from "./view";
+import { dateWords, element, fillSelect, named, timeAxis, type View } from "./view";
 
 interface Panel {
   title: string;
@@ -306,11 +306,12 @@ export class FieldView implements View {
     const x = linear(horizontal.values[0], horizontal.values[horizontal.values.length - 1], box.left, box.right);
     context.textAlign = "center";
     context.textBaseline = "top";
-    const across = ticks(x.low, x.high, (box.right - box.left) / 90);
-    for (const value of across) context.fillText(short(value), x(value), box.bottom + 4);
+    const dates = grid.flat ? dateWords(payload) : undefined;
+    const across = (dates?.ticks ?? ticks)(x.low, x.high, (box.right - box.left) / (dates ? 110 : 90));
+    for (const value of across) context.fillText((dates ?? short)(value), x(value), box.bottom + 4);
     context.textAlign = "right";
     context.textBaseline = "bottom";
-    context.fillText(named(horizontal.name, horizontal.unit), box.right, box.bottom + 31);
+    context.fillText(grid.flat ? timeAxis(payload) : named(horizontal.name, horizontal.unit), box.right, box.bottom + 31);
     if (withAxis) {
       const ends = [vertical.values[0], vertical.values[vertical.values.length - 1]] as const;
       const y = linear(...ends, box.bottom, box.top);
@@ -352,10 +353,11 @@ export class FieldView implements View {
   }
 }
 
-/** Both ends of a colour bar in one notation. */
-function pair(low: number, high: number): [string, string] {
+/** Both ends of a colour bar in one notation, with digits that tell them apart. */
+export function pair(low: number, high: number): [string, string] {
   const size = Math.max(Math.abs(low), Math.abs(high));
+  const digits = high > low ? Math.min(8, 2 + Math.floor(Math.log10(size)) - Math.floor(Math.log10(high - low))) : 2;
   const text = (value: number): string =>
-    (size < 1e-2 || size >= 1e4 ? value.toExponential(1) : String(+value.toPrecision(2))).replace(/-/g, "−");
+    (size < 1e-2 || size >= 1e4 ? value.toExponential(Math.max(digits, 2) - 1) : String(+value.toPrecision(Math.max(digits, 2)))).replace(/-/g, "−");
   return [text(low), text(high)];
 }

@@ -45,7 +45,7 @@ export class InputsView implements View {
       this.x = linear(...times, box.left + 12, box.right);
       const y = linear(low, high, box.bottom, box.top);
       axes(surface, box, this.x, y, {
-        y: payload.inputNames[i], x: last ? timeAxis(payload) : undefined, xTicks: last, xWord: dateWords(payload), yCount: 3,
+        y: payload.inputNames[i], x: last ? timeAxis(payload) : undefined, xTicks: last, dates: dateWords(payload), yCount: 3,
       });
       const at = (k: number): readonly [number, number] => [this.x(state.startTime + k * payload.dt), y(state.inputsAt(k)[i])];
       clip(context, box, () => {

@@ -49,7 +49,7 @@ export class SeriesView implements View {
         y: named(payload.names[i], payload.units[i]),
         x: last ? timeAxis(payload) : undefined,
         xTicks: last,
-        xWord: dateWords(payload),
+        dates: dateWords(payload),
         yCount: 4,
       });
       const at = (k: number): number => x(state.startTime + k * payload.dt);
