@@ -103,7 +103,7 @@ def plot_forecast(
             turned = next(iter(layout.coords)).lower() in ("x", "lon", "longitude")
             order = (0, 2, 1) if turned else (0, 1, 2)
 
-            def frames(values: Array) -> Array:
+            def frames(values: Any) -> Array:
                 return np.asarray(values[at].reshape(len(at), *layout.space).transpose(order))
 
             moments = [f"{layout.time_name} {_time(times[k])}" for k in at]
@@ -125,9 +125,11 @@ def _interval(forecast: Forecast, start: int, places: Any) -> Band | None:
     """The bounds of some columns of one rollout."""
     from lln.plots.forecasts import Band
 
+    if not forecast.bounds:
+        return None
     shape = (-1, *forecast.array.shape[-2:])
-    sides = [side.reshape(shape)[start][:, places] for side in forecast.bounds.values()]
-    return Band(*sides, forecast.level) if sides else None
+    low, high = (side.reshape(shape)[start][:, places] for side in forecast.bounds.values())
+    return Band(low, high, forecast.level)
 
 
 def _past(forecast: Forecast, start: int, places: Sequence[int]) -> tuple[Any, Array] | None:
