@@ -23,18 +23,7 @@ from lln.core.errors import InputError
 from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
-from lln.fit.choice.holdout import (
-    Fold,
-    Part,
-    RolloutErrors,
-    better_by,
-    earlier_blocks,
-    folds,
-    horizon_of,
-    load,
-    roll_linear,
-    settled,
-)
+from lln.fit.choice.holdout import Fold, Part, RolloutErrors, better_by, folds, horizon_of, load, roll_linear, settled
 from lln.fit.choice.models import (
     ALIKE,
     Choice,
@@ -73,9 +62,6 @@ _TAUGHT = 0.7  # of the rows that train in the last fold: fewer are not enough f
 _AS_MANY = 0.95  # of the same, which serve about as well
 _LASTS = 2  # without noise: ratio of valid times at which a closed form surely beats a linear map
 _FAR, _OTHERS = math.log(1.5), 2  # gain in log error, and further folds that show it
-_OVERLAP = 2.0  # of held-out rollouts; with more, earlier rows judge closed forms of clean data too
-_BEHIND = math.log(10.0)  # in score: closed forms that are so far behind on the last rows are left out there
-_FIELDS, _OTHER_FORMS = 2, 6  # vector fields, which take longest, and others of each kind that they judge
 _BLENDED = 3  # longest history of a linear map that is averaged over neighbouring ridges
 MOST_NETWORK_HISTORY = 3
 MARGIN = math.log(1.5)  # held-out rollouts are few: by so much a network must do better than the linear part there
@@ -302,11 +288,6 @@ class DenseFitting:
         windows = load(self.dataset, fold, candidate.history, self.scale)
         return windows.errors(roll_linear([self.preparer.linear(fold.train, candidate)], windows)[0])
 
-    def _closed_errors(self, choice: ClosedChoice, fold: Fold) -> RolloutErrors:
-        """Rollouts over another fold; a fit of a vector field goes on from its weights in the last fold."""
-        windows = load(self.dataset, fold, choice.history, self.scale)
-        return windows.errors(self.closed.step(choice, fold.train).rollout(windows.start, fold.steps, windows.inputs))
-
     def _simple(self, linear: LinearChoice, closed: Sequence[Scored]) -> Choice:
         """The best model without a trained network."""
         alone = self._alone(linear)
@@ -321,9 +302,7 @@ class DenseFitting:
         self.tried += [{**choice.record(), "nmse": math.exp(error)} for choice, error in every.items()]
         if not scored:
             return alone
-        self.least, last = min(alone.error, *every.values()), {one.choice: one.errors for one in scored}
-        scored, plain = self._over_blocks(scored, alone, plain)
-        whole = {one.choice: one.errors for one in scored}
+        self.least, whole = min(alone.error, *every.values()), {one.choice: one.errors for one in scored}
         for best in best_forms(scored, steps, noisy=noisy):
             gain, error = better_by(whole[best], plain, noisy=noisy)
             sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
@@ -331,34 +310,9 @@ class DenseFitting:
                 gain, error = better_by(whole[best].late(steps), plain.late(steps))
                 sure |= gain > max(ALIKE, error) or whole[best].valid_steps() >= _LASTS * plain.valid_steps()
             if self._steadily_better(best, alone.candidate, gain, sure=sure) if noisy else sure:
-                self.late = last[best].late(steps).score(noisy=noisy)
+                self.late = whole[best].late(steps).score(noisy=noisy)
                 return Choice(FrameChoice(best.history, None, None), None, every[best], best)
         return alone
-
-    def _over_blocks(
-        self, scored: Sequence[Scored], alone: Choice, plain: RolloutErrors
-    ) -> tuple[list[Scored], RolloutErrors]:
-        """The best closed forms, and the linear map, with their errors over earlier rows as well.
-
-        Few clean rows at the end hold few rollouts, which overlap, and the best of many models was lucky there. That
-        does not matter where a vector field is the law.
-        """
-        steps, ranked = self.fold.steps, sorted(scored, key=lambda one: one.errors.late(self.fold.steps).score())
-        field = ranked[0].choice.flow
-        if self.noise.matters or self.fold.overlap < _OVERLAP or (field and self.closed.flows.is_law(field)):
-            return list(scored), plain
-        kept: dict[str, list[Scored]] = {}
-        most = ranked[0].errors.late(steps).score() + _BEHIND
-        for one in takewhile(lambda one: one.errors.late(steps).score() <= most, ranked):
-            kept.setdefault(one.choice.kind, []).append(one)
-        best = [one for kind, some in kept.items() for one in some[: _FIELDS if kind == "flow" else _OTHER_FORMS]]
-        for fold in earlier_blocks(self.dataset, self.ways[-1], self.histories[-1]):
-            if fold.steps < steps or self.limit.passed(_CLOSED_BY):
-                continue
-            fold = replace(fold, steps=steps)
-            plain = plain.beside([self._linear_errors(alone.candidate, fold)])
-            best = [Scored(one.choice, one.errors.beside([self._closed_errors(one.choice, fold)])) for one in best]
-        return best, plain
 
     def _steadily_better(self, closed: ClosedChoice, linear: FrameChoice, gain: float, *, sure: bool) -> bool:
         """Whether a nonlinear part beats a linear map on all other folds too, or far on most: one may be chance.

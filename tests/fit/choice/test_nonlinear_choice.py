@@ -1,11 +1,10 @@
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from lln.data.series import Dataset, Series
-from lln.fit.choice.holdout import RolloutErrors, earlier_blocks, folds
+from lln.fit.choice.holdout import RolloutErrors, folds
 from lln.fit.choice.models import Choice, best_forms
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.fitter import DenseFitting, Recipe
@@ -56,48 +55,10 @@ def test_a_closed_form_of_clean_data_that_is_better_at_late_lead_times_is_used(p
         Dataset((Series(states),), dt=1.0), Recipe(), (0,), lambda _: None, Checkpoint(None, ""), None
     )
     fitting.noise = replace(fitting.noise, found=False)
-    fitting.fold = replace(fitting.fold, steps=64, windows=fitting.fold.windows[:4])  # which hardly overlap
+    fitting.fold = replace(fitting.fold, steps=64)
     leads = tuple(2**k for k in range(7))
     lens = np.full((5, 7), 0.2)
     monkeypatch.setattr(fitting, "_alone", lambda _: Choice(FrameChoice(1, None, 1e-6), None, 0.0))
     monkeypatch.setattr(fitting, "_linear_errors", lambda *_: RolloutErrors(leads, np.array([plain] * 5)))
     chosen = fitting._simple(None, [Scored(ClosedChoice("lens", 1, 1e-6, width=9), RolloutErrors(leads, lens))])
     assert (None if chosen.closed is None else chosen.closed.kind) == part
-
-
-def test_closed_forms_of_few_clean_rows_are_judged_on_earlier_rows_too(monkeypatch):
-    states = np.sin(np.arange(600) / 5)[:, None]
-    fitting = DenseFitting(
-        Dataset((Series(states),), dt=1.0), Recipe(), (0,), lambda _: None, Checkpoint(None, ""), None
-    )
-    fitting.noise = replace(fitting.noise, found=False)
-    fitting.fold = replace(fitting.fold, steps=64)
-    seen = []
-
-    def rolled(choice, value):
-        return Scored(choice, RolloutErrors(tuple(2**k for k in range(7)), np.full((5, 7), value)))
-
-    def earlier(choice, fold):
-        seen.append(fold)
-        return rolled(choice, 0.5 if choice == lucky else 0.02).errors
-
-    lucky, steady = ClosedChoice("lens", 1, 1e-6, width=9), ClosedChoice("polynomial", 1, 1e-6, degree=2)
-    monkeypatch.setattr(fitting, "_closed_errors", earlier)
-    monkeypatch.setattr(fitting, "_alone", lambda _: Choice(FrameChoice(1, None, 1e-6), None, 0.0))
-    monkeypatch.setattr(fitting, "_linear_errors", lambda *_: rolled(lucky, 1.0).errors)
-    chosen = fitting._simple(None, [rolled(lucky, 0.01), rolled(steady, 0.02)])
-    assert chosen.closed == steady
-    assert np.exp(chosen.error) == pytest.approx(0.02)  # of the last rows alone
-    assert {fold.steps for fold in seen} == {64}
-    assert list(dict.fromkeys(fold.held_out for fold in seen)) == [((0, 360, 480),), ((0, 240, 360),), ((0, 120, 240),)]
-    assert all(fold.train == ((0, 0, fold.held_out[0][1]), (0, fold.held_out[0][2], 600)) for fold in seen)
-    fitting.noise = SimpleNamespace(matters=True)
-    assert fitting._over_blocks([rolled(lucky, 0.01)], chosen, rolled(lucky, 1.0).errors)[0][0].errors.values.shape == (
-        5,
-        7,
-    )
-
-
-def test_whole_trajectories_that_are_held_out_leave_no_earlier_rows():
-    data = Dataset(tuple(Series(np.sin(np.arange(50) / 5 + k)[:, None]) for k in range(4)), dt=1.0)
-    assert earlier_blocks(data, folds(data, 0.25)[-1], 3) == []

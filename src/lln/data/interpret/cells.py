@@ -23,7 +23,8 @@ def grouped_numbers(column: Any, point: str = "") -> Any:
     """Cells such as 1,234.5, $1,234.50, 12,5 € or 12.5% as numbers, NaN where a cell is none in the notation of most.
 
     None where it is not certain which mark is which: 1,234 alone may be either number, so some cell must have two
-    marks or one notation alone must fit every cell, unless `point` is known to be the decimal mark. Amounts in several currencies are no numbers of one kind.
+    marks or one notation alone must fit every cell, unless `point` is known to be the decimal mark. Amounts in several
+    currencies are no numbers of one kind.
     """
     given, best = column.dropna(), None
     cells = given.astype(str).str.strip()

@@ -98,10 +98,6 @@ class RolloutErrors:
         some = self.until(steps)
         return RolloutErrors(some.leads[-_LATE:], some.values[:, -_LATE:])
 
-    def beside(self, others: Sequence[RolloutErrors]) -> RolloutErrors:
-        """The errors of more rollouts of the same lead times beside these."""
-        return RolloutErrors(self.leads, np.concatenate([self.values, *(one.values for one in others)]))
-
     def score(self, *, noisy: bool = False) -> float:
         """Mean over lead times of the log error; lower is better."""
         return float(np.log(self.by_lead(noisy=noisy)).mean())
@@ -299,32 +295,6 @@ def _ends(dataset: Dataset, validation: float, history: int) -> list[Fold | None
             out.append((index, cut, len(one)))
         made.append(_fold(dataset, tuple(train), tuple(out), history))
     return made
-
-
-def earlier_blocks(dataset: Dataset, fold: Fold, history: int) -> list[Fold]:
-    """Stretches before the end that `fold` holds out, each as long and held out in turn; rows on both sides train.
-
-    None where `fold` holds out whole trajectories.
-
-    Args:
-        dataset: all of it.
-        fold: the last one.
-        history: longest window from which a rollout will start.
-    """
-    made = []
-    for back in range(1, FOLDS):
-        out = tuple(
-            (index, first - back * (last - first), last - back * (last - first)) for index, first, last in fold.held_out
-        )
-        if any(first < last - first for _, first, last in out):
-            break
-        train = [
-            part
-            for index, first, last in out
-            for part in ((index, 0, first), (index, last, len(dataset.series[index])))
-        ]
-        made.append(_fold(dataset, tuple(train), out, history))
-    return [one for one in made if one is not None]
 
 
 def origin_blocks(dataset: Dataset, history: int) -> list[Fold]:
