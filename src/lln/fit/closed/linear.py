@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -120,6 +120,7 @@ class Regression:
     variance: Array
     weight: float = 1.0
     blocks: Callable[[], Iterable[Block]] | None = None
+    _known: dict[int, tuple[Array, Array]] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def least_ridge(self) -> float:
@@ -193,11 +194,10 @@ class Regression:
 
     def _directions(self, first: int) -> tuple[Array, Array]:
         """Squared singular values and directions of the features from `first` on."""
-        known: dict[int, tuple[Array, Array]] = self.__dict__.setdefault("_known_directions", {})
-        if first not in known:
+        if first not in self._known:
             values, vectors = np.linalg.eigh(self.gram[first:, first:])
-            known[first] = np.maximum(values, 0.0), vectors
-        return known[first]
+            self._known[first] = np.maximum(values, 0.0), vectors
+        return self._known[first]
 
     def _dense(self, ridge: float, prior: Array | None = None) -> Array:
         if math.isinf(ridge):
