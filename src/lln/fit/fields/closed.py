@@ -22,9 +22,10 @@ from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.closed.ridge import FIELD_RIDGES
 from lln.fit.closed.vector_fields import monomial_count
-from lln.fit.fields.data import Grid, empty_frame, linear_batches
+from lln.fit.fields.data import Grid, empty_frame, linear_batches, spectral_radius
 from lln.fit.fields.judge import FieldJudge
 from lln.fit.fields.training import FieldOptions, odd
+from lln.fit.fields.waves import WaveRegression
 from lln.fit.options import Event, Phase, Progress, Recipe, TimeLimit, say_nothing
 from lln.models.convolution import Sides, kernel_shape, patches
 from lln.step.field import FieldStep
@@ -39,6 +40,9 @@ POLYNOMIAL_DEGREES, POLYNOMIAL_RIDGES = (2, 3, 5), (1e-11, 1e-8, 1e-5)
 _PER_STATE = math.log(2.0)  # a longer history must be this much better to be chosen
 _PER_POLYNOMIAL = math.log(1.2)  # a polynomial, too
 _MOST_MONOMIALS = 60
+_STILL_GOOD = math.log(1e-3)  # of the variance: a part that errs by less is taken before one that leaves the data
+_STEADY = 1.001  # growth of a wave in one step: not even three times in a thousand
+_WHOLE_PRODUCTS = 1 << 20  # of numbers in one step of a kernel as wide as the grid, at most
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
 _LONGER = 1.5  # times as long as the last kernel or history, the next one may take
 _AS_GOOD = 1.1  # of what the best kernel leaves over: a smaller kernel may leave so much
@@ -87,9 +91,10 @@ class ClosedParts:
     mapper: Mapper  #: calls the independent pieces: the convolutions of each kernel.
     limit: TimeLimit  #: time limit of the linear parts; what would end later is left out.
     tried: list[Linear] = field(default_factory=list)  #: what was scored.
+    _known: dict[tuple[int, tuple[int, ...], int], FieldRegression] = field(default_factory=dict)
 
     def ranked(self) -> list[Linear]:
-        """What was tried, the best first; polynomials whose long rollouts leave the data are never the first."""
+        """What was tried, the best first; where there is a choice, long rollouts of the first stay near the data."""
         known = self.checkpoint.get("convolution")
         if known is not None:
             self.tried = [Linear(h, None if k is None else tuple(k), *rest) for h, k, *rest in known[0]]
@@ -103,14 +108,22 @@ class ClosedParts:
             self.checkpoint.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
         found = sorted(allowed, key=lambda one: one.rank)
-        while found[0].degree > 1 and not self.judge.stay(FieldStep(self.solved(self.training, found[0]))).bounded:
-            found = found[1:]
-        return found
+        for index, one in enumerate(found):
+            if (one.degree == 1 and one.rank > _STILL_GOOD) or self.limit.passed():
+                break
+            if self._stays(one):
+                return found[index:]
+        return [one for one in found if one.degree == 1]
+
+    def _stays(self, linear: Linear) -> bool:
+        """Whether rollouts stay near the data, also those that are too long to be tried."""
+        frame = self.solved(self.training, linear)
+        return (linear.degree > 1 or spectral_radius(frame) <= _STEADY) and self.judge.stay(FieldStep(frame)).bounded
 
     def solved(self, rows: Dataset, linear: Linear) -> FieldFrame:
         """The frame with these closed-form parts, and the gain they leave, from `rows`."""
         frame = empty_frame(rows, self.grid, linear.history, self.conserve)
-        regression = self.regression(rows, frame, linear.kernel or frame.kernel, linear.degree)
+        regression = self._regression(rows, frame, linear.kernel or frame.kernel, linear.degree)
         if linear.kernel is not None and linear.ridge is not None:
             frame = regression.into(frame, linear.ridge)
         gain = regression.left_over(frame.matrix, frame.offset, frame.polynomial)
@@ -125,6 +138,12 @@ class ClosedParts:
             return [kernel_shape(self.options.linear_kernel, d)]
         sizes = LINEAR_KERNELS[d]
         return dict.fromkeys(tuple(min(size, odd(n)) for n in self.grid.space) for size in sizes)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a kernel as wide as the grid is tried: on periodic grids that are not too large for its rollouts."""
+        periodic = all(side == "periodic" for pair in self.grid.boundary for side in pair)
+        return periodic and self.options.linear_kernel is None and math.prod(self.grid.space) ** 2 <= _WHOLE_PRODUCTS
 
     def _try(self, history: int) -> list[Linear]:
         frame = empty_frame(self.training, self.grid, history, self.conserve)
@@ -141,6 +160,9 @@ class ClosedParts:
             began = time.monotonic()
             self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
             tried += next(found)
+        if self._whole and min(one.error for one in tried) >= ENOUGH:
+            self.say(Event(Phase.LINEAR, 0, 1, f"history {history}, kernel {_named(frame.space)}"))
+            tried += _convolutions(self, (frame, frame.space, ridges))
         if "polynomial" not in self.recipe.tried_parts or min(one.error for one in tried) < ENOUGH:
             return tried
         if not self._allows(_LONGER * (time.monotonic() - started), "polynomials"):
@@ -160,7 +182,7 @@ class ClosedParts:
         self.say(Event(Phase.LINEAR, 0, 1, f"history {frame.history}, polynomials"))
 
         def left_over(kernel: tuple[int, ...], degree: int) -> tuple[PatchRegression, Array]:
-            regression = self.regression(self.training, frame, kernel, degree)
+            regression = self._patches(self.training, frame, kernel, degree)
             return regression, regression.left_over(*regression.solve(ridges[0]))
 
         left = [left_over(kernel, degrees[-1])[1].max() for kernel in kernels]
@@ -174,7 +196,7 @@ class ClosedParts:
         return found
 
     def scored(
-        self, regression: PatchRegression, frame: FieldFrame, ridges: Sequence[float], degree: int = 1
+        self, regression: FieldRegression, frame: FieldFrame, ridges: Sequence[float], degree: int = 1
     ) -> list[Linear]:
         """What a regression gives at every ridge, with the error of held-out rollouts."""
         found = []
@@ -183,17 +205,35 @@ class ClosedParts:
             found.append(Linear(frame.history, regression.kernel, ridge, error, degree))
         return found
 
-    def regression(self, rows: Dataset, frame: FieldFrame, kernel: tuple[int, ...], degree: int = 1) -> PatchRegression:
+    def _regression(
+        self, rows: Dataset, frame: FieldFrame, kernel: tuple[int, ...], degree: int = 1
+    ) -> FieldRegression:
+        """Of increments on patches, or wave by wave for a kernel as wide as the grid."""
+        key = (frame.history, kernel, degree)
+        if rows is self.training and key in self._known:
+            return self._known[key]
+        if degree == 1 and kernel == frame.space and self._whole:
+            found: FieldRegression = WaveRegression.of(linear_batches(rows, frame), frame.space, self._zero_sum(frame))
+        else:
+            found = self._patches(rows, frame, kernel, degree)
+        if rows is self.training:
+            self._known[key] = found
+        return found
+
+    def _patches(self, rows: Dataset, frame: FieldFrame, kernel: tuple[int, ...], degree: int) -> PatchRegression:
         """Of increments on patches and, for a degree above 1, on the monomials of every point."""
         table = None
         if degree > 1:
             inputs = range(frame.features - frame.inputs, frame.features)
             table = monomial_table([*range(frame.channels), *inputs], degree)
         batches, where = linear_batches(rows, frame), free(frame.space, frame.boundary)
+        return PatchRegression.of(batches, kernel, frame.boundary, where, table=table, zero_sum=self._zero_sum(frame))
+
+    def _zero_sum(self, frame: FieldFrame) -> NDArray[np.bool_] | None:
+        """Of which features the kernel's sum over space is held at zero; None where nothing is conserved."""
         past = np.zeros(frame.channels * (frame.history - 1), dtype=bool)
         held = np.concatenate([np.ones(frame.channels, dtype=bool), past, np.ones(frame.inputs, dtype=bool)])
-        zero_sum = None if self.conserve == "none" else held
-        return PatchRegression.of(batches, kernel, frame.boundary, where, table=table, zero_sum=zero_sum)
+        return None if self.conserve == "none" else held
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "say": say_nothing, "checkpoint": Checkpoint(None, ""), "mapper": serial}
@@ -202,7 +242,7 @@ class ClosedParts:
 def _convolutions(parts: ClosedParts, piece: tuple[FieldFrame, tuple[int, ...], Sequence[float]]) -> list[Linear]:
     """The convolutions of one kernel at several ridges: a piece that a mapper calls."""
     frame, kernel, ridges = piece
-    return parts.scored(parts.regression(parts.training, frame, kernel), frame, ridges)
+    return parts.scored(parts._regression(parts.training, frame, kernel), frame, ridges)
 
 
 def _named(kernel: Sequence[int]) -> str:
@@ -312,6 +352,9 @@ class PatchRegression:
         # Of a kernel whose sum is zero, patches with and without their middle taken away give the same.
         residual = self.triangle[:, size + 1 :] - self.triangle[:, :size] @ weight.T - self.triangle[:, [size]] * offset
         return np.asarray(np.sqrt((residual**2).sum(axis=0) / self.rows))
+
+
+FieldRegression = PatchRegression | WaveRegression
 
 
 def middle(kernel: tuple[int, ...]) -> int:

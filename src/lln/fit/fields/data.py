@@ -88,7 +88,7 @@ def conserves(dataset: Dataset) -> bool:
 def _sample(dataset: Dataset) -> Array:
     """Pairs of neighbouring states spread over the data, (P, 2, C, *space)."""
     spans = dataset.stretches(2)
-    each = max(1, _ROWS // len(spans))
+    each = max(1, _ROWS // max(1, len(spans)))
     starts = [
         (index, int(k))
         for index, first, last in spans[:_ROWS]
@@ -281,13 +281,16 @@ class FieldExamples:
 def spectral_radius(frame: FieldFrame, waves: int = 32) -> float:
     """How much the linear part can grow any wave in one step, in the long run; exact on rings, near it elsewhere."""
     d, c, history = len(frame.space), frame.channels, frame.history
-    taps = frame.matrix.reshape(c, math.prod(frame.kernel), frame.features)[:, :, : c * history]
+    numbers = frame.matrix.reshape(c, math.prod(frame.kernel), frame.features)[:, :, : c * history]
     offsets = np.stack(np.unravel_index(np.arange(math.prod(frame.kernel)), frame.kernel), axis=1)
     offsets = offsets - (np.array(frame.kernel) - 1) // 2
-    angles = np.stack(np.meshgrid(*[2 * np.pi * np.arange(waves) / waves] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    symbol = np.einsum("wk,okc->woc", np.exp(1j * angles @ offsets.T), taps)
+    # A kernel as wide as the grid was fitted to the waves of that grid alone.
+    counts = [size if taps == size else waves for size, taps in zip(frame.space, frame.kernel, strict=True)]
+    angles = [2 * np.pi * np.arange(count) / count for count in counts]
+    places = np.stack(np.meshgrid(*angles, indexing="ij"), axis=-1).reshape(-1, d)
+    symbol = np.einsum("wk,okc->woc", np.exp(1j * places @ offsets.T), numbers)
     # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
-    step = np.zeros((len(angles), c * history, c * history), dtype=complex)
+    step = np.zeros((len(places), c * history, c * history), dtype=complex)
     step[:, :c, :c] = np.eye(c) + symbol[:, :, :c]
     for j in range(1, history):
         change = symbol[:, :, j * c : (j + 1) * c] / frame.difference_scale[j - 1]
