@@ -1,8 +1,8 @@
 """A dense map against a convolution on small grids: which of the two a fit would take, by held-out rollouts.
 
-python benchmarks/grids.py                  # the paper's fields and others from random starts, about 3 CPU minutes
-python benchmarks/grids.py burgers-48 ks-64 # some of them
-python benchmarks/grids.py --fit ks-64      # the whole fit by the default recipe, networks and all
+python -m benchmarks.grids                  # the paper's fields and others from random starts, about 3 CPU minutes
+python -m benchmarks.grids burgers-48 ks-64 # some of them
+python -m benchmarks.grids --fit ks-64      # the whole fit by the default recipe, networks and all
 """
 
 import argparse
