@@ -19,10 +19,10 @@ def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
     axis = drawn(comparison_figure(errors, references=["linear", "mean"], threshold=0.4, dt=0.1, title="t"))
     assert axis.get_yscale() == "log"
     lines = {line.get_label(): line for line in axis.lines}
-    assert list(lines) == ["LensForecaster", "linear map", "mean", "valid below 0.4"]
+    assert list(lines) == ["LensForecaster", "linear", "mean", "valid below 0.4"]
     np.testing.assert_allclose(lines["LensForecaster"].get_ydata(), 1e-4 * STEPS)
     assert lines["LensForecaster"].get_linestyle() == "-"
-    assert lines["linear map"].get_linestyle() == lines["mean"].get_linestyle() == "--"
+    assert lines["linear"].get_linestyle() == lines["mean"].get_linestyle() == "--"
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines.values()}
     assert len(looks) == len(lines)
 
@@ -76,7 +76,7 @@ def test_curves_that_lie_on_each_other_are_drawn_once_and_named():
     figure = comparison_figure(errors, references=["linear"])
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert [label for label in lines if not label.startswith("_")] == [
-        *("LensForecaster", "plain MLP (as linear map)", "ResMLP (as linear map)", "linear map")
+        *("LensForecaster", "mlp (as linear)", "residual (as linear)", "linear")
     ]
-    assert len(lines["linear map"].get_xdata()) == 2
-    assert len(lines["plain MLP (as linear map)"].get_xdata()) == 0
+    assert len(lines["linear"].get_xdata()) == 2
+    assert len(lines["mlp (as linear)"].get_xdata()) == 0

@@ -46,6 +46,7 @@ class Start:
     name: str | None = None  #: of the single variable of an xarray Dataset that holds the whole state.
     #: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
     zone: str | None = None
+    names: tuple[str, ...] = ()  #: of the trajectories of the starts, where the data has several and that is known.
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -362,6 +363,8 @@ def rollout_data(
         before = first.shape[1] - 1
         window = first[:, -history:]
         run = run_from(window if history > 1 else window[:, 0], steps - before, inputs=known)
+        if len(given.series) > 1:
+            run = replace(run, start=replace(run.start, names=given.labels))
         names, starts = [one.name for one in given.series], [one.start for one in given.series]
         lead = np.broadcast_to(first[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
         states = np.concatenate([lead, run.array], axis=-2)

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarForm
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
-from lln.core.table import human_unit
+from lln.core.table import human_unit, label
 from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, figure_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
@@ -294,15 +294,15 @@ def comparison_figure(
         for name, values in curves.items():
             if name in twins:
                 # Equal curves hide each other: one is drawn, and the legend names it for the others.
-                axis.plot([], [], label=f"{look(name).label} (as {look(twins[name]).label})", **looks[name])
+                axis.plot([], [], label=f"{label(name)} (as {label(twins[name])})", **looks[name])
                 continue
-            axis.plot(np.arange(1, len(values) + 1), values, label=look(name).label, **looks[name])
+            axis.plot(np.arange(1, len(values) + 1), values, label=label(name), **looks[name])
             _mark_loss(axis, values, looks[name]["color"])
         for name, (low, high) in (bands or {}).items():
             steps = np.arange(1, len(curves[name]) + 1)
             low, high = (_curve(name, side) for side in (low, high))
             shade = {"color": looks[name]["color"], "alpha": 0.15, "linewidth": 0}
-            axis.fill_between(steps, low, high, label=f"half of the rollouts\nof {look(name).label}", **shade)
+            axis.fill_between(steps, low, high, label=f"half of the rollouts\nof {label(name)}", **shade)
         if threshold is not None:
             axis.axhline(threshold, color=BLACK, linewidth=0.8, alpha=0.6, label=f"valid below {threshold:g}")
         low, high = _range(list(curves.values()))
