@@ -51,6 +51,11 @@ def test_a_lost_model_is_marked_and_does_not_flatten_the_rest():
     assert [mark.get_xdata()[0] for mark in marks] == [9]  # the last step below 100
 
 
+def test_the_error_of_the_first_step_is_in_sight():
+    axis = drawn(comparison_figure({"lens": np.geomspace(1e-3, 1.0, 20) * np.r_[0.1, np.ones(19)]}))
+    assert axis.get_ylim()[0] < 1e-4
+
+
 def test_steps_are_whole_numbers_and_bands_are_named():
     figure = comparison_figure({"lens": np.ones(22)}, bands={"lens": (np.full(22, 0.5), np.full(22, 2.0))})
     assert all(float(place).is_integer() for place in figure.axes[0].get_xticks())
@@ -79,4 +84,6 @@ def test_curves_that_lie_on_each_other_are_drawn_once_and_named():
         *("LensForecaster", "mlp (as linear)", "residual (as linear)", "linear")
     ]
     assert len(lines["linear"].get_xdata()) == 2
+    ours = comparison_figure({"linear": [0.3, 0.4], "lens": [0.3, 0.4]}, references=["linear"]).axes[0].get_lines()
+    assert [line.get_label() for line in ours] == ["linear (as LensForecaster)", "LensForecaster"]
     assert len(lines["mlp (as linear)"].get_xdata()) == 0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
+from lln.forecaster.display import real_times
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.plots.animate import Scene
@@ -54,7 +55,10 @@ def _title(data: Dataset, title: str) -> str:
 
 def _scene(given: Dataset | Layout, runs: Mapping[str, ArrayLike], title: str, start: float) -> Scene:
     """The runs, with names, units and grid of the data or of the model."""
+    rows = len(np.asarray(next(iter(runs.values()))))
+    layout = given if isinstance(given, Layout) else Layout.of(given)
+    times = real_times(start + np.arange(rows) * given.dt, layout)
     return Scene(
         runs, given.dt, given.names, given.space, given.channels, given.coords, title, given.units, given.time_name,
-        start,
+        start, None if times.dtype.kind == "f" else times,
     )  # fmt: skip
