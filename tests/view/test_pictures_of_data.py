@@ -4,10 +4,12 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from browser import drive, needs_browser
 
 from lln import LensForecaster, as_dataset
+from lln.forecaster.results import rollout_data
 from lln.view.page import forecaster_page
 from lln.view.scenes import data_scene, model_scene
 
@@ -94,3 +96,18 @@ def test_one_trajectory_alone_has_no_name(gappy):
     _, model = gappy
     assert model.rollout(steps=3).plot().get_suptitle() == "x0: forecast"
     assert model_scene(model, None, 3, "m").title == "m"
+
+
+def test_a_forecast_from_a_file_has_the_dates_and_names_of_the_file():
+    days = pd.date_range("2024-03-01", periods=60, name="day")
+    levels = {name: np.sin(0.3 * np.arange(60) + k) for k, name in enumerate("ab")}
+    table = pd.concat(
+        [pd.DataFrame({"site": name, "level": level}, days) for name, level in levels.items()]
+    ).reset_index()
+    model = LensForecaster(parts=("linear",), history=3).fit(table, trajectory="site")
+    later = model.layout_.read(table[table["day"] >= "2024-04-01"], trajectory="site")
+    _, _, run = rollout_data(model, later, 10)
+    figure = run.plot(start=1)
+    assert figure.get_suptitle() == "frame: forecast of site b"
+    drawn = next(line for line in figure.axes[0].lines if line.get_label() == "forecast")
+    np.testing.assert_array_equal(drawn.get_xdata(), days[33:42].values)
