@@ -51,12 +51,14 @@ copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highl
 exclude_patterns = ["_build", "_ext", "live"]
 # Sphinx reaches the default-generator objects and NumPy types by many names; only our own must resolve.
 suppress_warnings = ["ref.python"]
+FITTED = re.compile(r"^(:ivar \w+)_:")
 STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 
 
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
-    """Docstrings write |x|, (time, *space) and np.bool_, each of which means something else in reStructuredText."""
+    """Docstrings write |x|, (time, *space), np.bool_ and scale_, which mean something else in reStructuredText."""
     lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|").replace("np.bool_", "np.bool")) for line in lines]
+    lines[:] = [FITTED.sub(r"\1\\_:", line) for line in lines]
 
 
 def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001

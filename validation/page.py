@@ -40,7 +40,7 @@ def faults(stored: Mapping[str, Any]) -> list[str]:
     """A line for each kind of fault."""
     rows = stored["rows"]
     lines = [
-        "| fault | strikes | faults | lost | wrong | tracebacks | how it ended |",
+        "| fault | during | faults | lost | wrong | tracebacks | how it ended |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
     for kind in dict.fromkeys(row["kind"] for row in rows):
@@ -48,8 +48,8 @@ def faults(stored: Mapping[str, Any]) -> list[str]:
         ended: Counter[str] = Counter()
         for row in some:
             ended.update(row["ended"])
-        how = ", ".join(f"{count} {word}" for word, count in ended.most_common())
-        lines.append(cells(kind, ", ".join(row["work"] for row in some), *total(some), how))
+        how = "; ".join(f"{count} {word.replace(';', ',')}" for word, count in ended.most_common())
+        lines.append(cells(kind, ", ".join(row["work"].replace(", ", " ") for row in some), *total(some), how))
     lines += [cells("all", "", *total(rows), ""), "", source("faults", stored["provenance"])]
     lines[-1] += f" One run of {stored['seconds']} s."
     return lines

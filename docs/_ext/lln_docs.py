@@ -61,7 +61,8 @@ def _option(parameter: Any) -> str:
     )
     words = " ".join(str(getattr(parameter, "help", "") or "").split())
     default = parameter.default
-    shown = "" if default in (None, False, ()) or callable(default) or "Sentinel" in repr(default) else f"`{default}`"
+    nothing = default is None or default is False or default == () or callable(default) or "Sentinel" in repr(default)
+    shown = "" if nothing else f"`{default}`"
     told = getattr(parameter, "show_default", None)  # words for a default that depends on the data
     shown = "required" if parameter.required else told if isinstance(told, str) else shown
     return f"| {', '.join(f'`{name}`' for name in named)} | {_plain(words).replace('|', chr(92) + '|')} | {shown} |"
@@ -162,6 +163,16 @@ def write_all(_: Sphinx) -> None:
     write_live(MADE / "static" / "lorenz.html")
 
 
+_NUMBER = re.compile(r"(?:[≤≥±] )?[-−]?\d[\d.,]*(?:e[-+]\d+)?(?: ?[a-zA-Z%]{1,3})?")
+
+
+def keep_numbers_whole(_: Sphinx, tree: nodes.document) -> None:
+    """Mark the cells of tables that hold one number: it is not broken at its unit or its exponent."""
+    for cell in tree.findall(nodes.entry):
+        if _NUMBER.fullmatch(cell.astext().strip()):
+            cell["classes"].append("number")
+
+
 # Attributes that the theme leaves out and that readers of a page by ear need.
 _SPOKEN = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
@@ -189,5 +200,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", (_formula("inline"), None), (_formula("block"), None))
     app.connect("builder-inited", write_all)
+    app.connect("doctree-read", keep_numbers_whole)
     app.connect("build-finished", name_landmarks)
     return {"parallel_read_safe": True}

@@ -48,7 +48,7 @@ def test_float64(lln, tmp_path):
 
 def test_bad_input(refused, tmp_path):
     out = tmp_path / "b.nc"
-    refused(["simulate", "burger-48", "-o", out], "unknown preset 'burger-48'", "did you mean 'burgers-48'")
+    refused(["simulate", "burger-48", "-o", out], "unknown system 'burger-48'", "did you mean 'burgers-48'")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b.mat"], "b.mat", "'.mat' is not known", ".nc")
     refused(["simulate", "burgers-48", "-o", tmp_path / "b"], "no suffix names its format", ".nc")
     again = ("--random-state", 3, "--random-state", 3)

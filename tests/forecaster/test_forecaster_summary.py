@@ -4,6 +4,7 @@ import re
 import numpy as np
 from forecasters import field, fitted, forced, lorenz
 
+from lln.fit.options import FitReport
 from lln.forecaster.summary import summary
 from lln.step.frame import Flow, Functions, Polynomial
 
@@ -53,9 +54,14 @@ def test_a_seasonal_model_says_which_seasons_it_repeats():
 
 
 def test_a_linear_map_is_shown_once():
-    skill = {"model": [0.1, 0.2], "linear map": [0.1, 0.2], "persistence": [1.0, 2.0]}
-    assert "linear map 0.1" in text(skill=skill, lead_times=(1, 2))
-    assert "linear map 0.1" not in text(skill=skill, lead_times=(1, 2), part="linear", correction_weight=0.0)
+    skill = {"model": [0.1, 0.2], "linear": [0.1, 0.2], "persistence": [1.0, 2.0]}
+    assert " linear 0.1" in text(skill=skill, lead_times=(1, 2))
+    assert " linear 0.1" not in text(skill=skill, lead_times=(1, 2), part="linear", correction_weight=0.0)
+
+
+def test_the_simple_methods_of_older_files_have_the_names_of_the_other_tables():
+    found = FitReport.from_record({"skill": {"model": [0.1], "linear map": [0.2], "the last season": [None]}})
+    assert list(found.skill) == ["model", "linear", "seasonal"]
 
 
 def test_a_closed_form_is_not_called_a_linear_map():

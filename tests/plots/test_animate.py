@@ -71,6 +71,23 @@ def test_times_and_units_are_told_as_the_data_has_them():
     assert Scene({"data": np.zeros((11, 2))}, 1.0, "xy").clock(1) == "time \N{FIGURE SPACE}1"
 
 
+def test_dates_are_dates_in_the_title_and_on_the_axis():
+    months = np.array(["2024-01-01", "2024-02-01", "2024-03-01"], dtype="M8[ns]")
+    told = Scene({"truth": np.ones((3, 1)), "forecast": np.ones((3, 1))}, 1.0, "x", title="sales", dates=months)
+    assert [told.clock(k) for k in (0, 2)] == ["sales   2024-01-01", "sales   2024-03-01"]
+    hours = Scene({"data": np.ones((3, 1))}, 1.0, "x", dates=months + np.timedelta64(90, "m"))
+    assert hours.clock(0) == "2024-01-01T01:30"
+    assert len(list(draw_frames(told, frames=2))) == 2
+
+
+def test_a_forecast_that_leaves_the_range_of_the_truth_stays_in_sight():
+    truth = np.linspace(-1.0, 1.0, 20)[:, None]
+    low, high = Scene({"truth": truth, "forecast": 1.5 * truth}, 0.1, "x").limits(0, 1)
+    assert (low, high) == pytest.approx((-1.66, 1.66))
+    low, high = Scene({"truth": truth, "forecast": np.where(truth > 0, np.inf, 1e9)}, 0.1, "x").limits(0, 1)
+    assert high == pytest.approx(3.16)  # at most by the range of the truth
+
+
 def test_longitude_runs_across_and_latitude_up():
     states = np.zeros((2, 4 * 8))
     states[:, :8] = 1.0  # the southern row

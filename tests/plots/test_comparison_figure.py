@@ -19,10 +19,10 @@ def test_one_labelled_curve_a_model_on_a_logarithmic_axis():
     axis = drawn(comparison_figure(errors, references=["linear", "mean"], threshold=0.4, dt=0.1, title="t"))
     assert axis.get_yscale() == "log"
     lines = {line.get_label(): line for line in axis.lines}
-    assert list(lines) == ["LensForecaster", "linear map", "mean", "valid below 0.4"]
+    assert list(lines) == ["LensForecaster", "linear", "mean", "valid below 0.4"]
     np.testing.assert_allclose(lines["LensForecaster"].get_ydata(), 1e-4 * STEPS)
     assert lines["LensForecaster"].get_linestyle() == "-"
-    assert lines["linear map"].get_linestyle() == lines["mean"].get_linestyle() == "--"
+    assert lines["linear"].get_linestyle() == lines["mean"].get_linestyle() == "--"
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines.values()}
     assert len(looks) == len(lines)
 
@@ -51,6 +51,11 @@ def test_a_lost_model_is_marked_and_does_not_flatten_the_rest():
     assert [mark.get_xdata()[0] for mark in marks] == [9]  # the last step below 100
 
 
+def test_the_error_of_the_first_step_is_in_sight():
+    axis = drawn(comparison_figure({"lens": np.geomspace(1e-3, 1.0, 20) * np.r_[0.1, np.ones(19)]}))
+    assert axis.get_ylim()[0] < 1e-4
+
+
 def test_steps_are_whole_numbers_and_bands_are_named():
     figure = comparison_figure({"lens": np.ones(22)}, bands={"lens": (np.full(22, 0.5), np.full(22, 2.0))})
     assert all(float(place).is_integer() for place in figure.axes[0].get_xticks())
@@ -76,7 +81,9 @@ def test_curves_that_lie_on_each_other_are_drawn_once_and_named():
     figure = comparison_figure(errors, references=["linear"])
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert [label for label in lines if not label.startswith("_")] == [
-        *("LensForecaster", "plain MLP (as linear map)", "ResMLP (as linear map)", "linear map")
+        *("LensForecaster", "mlp (as linear)", "residual (as linear)", "linear")
     ]
-    assert len(lines["linear map"].get_xdata()) == 2
-    assert len(lines["plain MLP (as linear map)"].get_xdata()) == 0
+    assert len(lines["linear"].get_xdata()) == 2
+    ours = comparison_figure({"linear": [0.3, 0.4], "lens": [0.3, 0.4]}, references=["linear"]).axes[0].get_lines()
+    assert [line.get_label() for line in ours] == ["linear (as LensForecaster)", "LensForecaster"]
+    assert len(lines["mlp (as linear)"].get_xdata()) == 0

@@ -78,6 +78,9 @@ def rollout(
     echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
     if plot is not None:
         echo(f"wrote {plot}")
+    last = forecaster.report_.last_trajectory
+    if given is None and last:
+        say(f"the rollout goes on from {last}, the last trajectory of the training data; --from starts elsewhere")
     for series, outcome in zip(dataset.series, outcomes, strict=True):
         if outcome.step is not None:
             say(f"{series.name} {outcome}" if count > 1 else f"the rollout {outcome}")

@@ -40,7 +40,7 @@ def simulate(
     from lln.data.read.formats import write
     from lln.systems import SYSTEMS, SpectralField
 
-    system = SYSTEMS.get(choice("preset", preset.lower(), SYSTEMS.names()))
+    system = SYSTEMS.get(choice("system", preset.lower(), SYSTEMS.names()))
     usual = (system.steps, system.burn_in) if isinstance(system, SpectralField) else (3500, 500)
     steps, burn_in = usual[0] if steps is None else steps, usual[1] if burn_in is None else burn_in
     seeds = renamed("random-state", random_state, "seed", seed) or []

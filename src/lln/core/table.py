@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 INFINITY = "∞"
 
 
+def label(name: str) -> str:
+    """What tables and figures call a model: by its name, as options do; "lens" may use no lens in the end."""
+    return OURS if name == "lens" else name
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of text under named columns; the first column is flush left, the others are numbers and flush right."""

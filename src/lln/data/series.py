@@ -251,6 +251,11 @@ class Dataset:
         """Number of rows of each trajectory."""
         return tuple(len(one) for one in self.series)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What tells the trajectories apart: their names without that of the data."""
+        return tuple(one.name.removeprefix(f"{self.source}, ") for one in self.series)
+
     def times(self, index: int = 0) -> Array:
         """Time of each row of one trajectory, (time,)."""
         return self.series[index].start + np.arange(len(self.series[index])) * self.dt

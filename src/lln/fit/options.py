@@ -19,6 +19,7 @@ from lln.step.step import AnyStep
 RECIPES = ("lens", "paper")
 PARTS = ("linear", "polynomial", "flow", "lens", "network")
 _OLD_NAMES = {"share": "correction_weight", "reach": "radius", "horizon": "optical_length"}  # in stored files
+_OLD_METHODS = {"linear map": "linear", "the last season": "seasonal", "the training mean": "mean"}  # and in `skill`
 
 
 class Phase(enum.StrEnum):
@@ -211,6 +212,9 @@ class FitReport:
     logarithms: bool = False  #: whether the step computes with logarithms of the states.
     #: known inputs at the last state of training, which drive the first step of a forecast, with their lags.
     last_inputs: list[float] = field(default_factory=list)
+    last_trajectory: str = (
+        ""  #: name of the trajectory that the last state of training is of; "" if there was only one.
+    )
     notes: tuple[str, ...] = ()  #: sentences for the user.
 
     @property
@@ -246,8 +250,8 @@ class FitReport:
         values["region"] = tuple(list(map(float, side)) for side in values.get("region", ((), ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
         values["lead_times"] = tuple(int(lead) for lead in values.get("lead_times", ()))
-        skill = values.get("skill", {})
-        values["skill"] = {str(name): [math.nan if v is None else float(v) for v in row] for name, row in skill.items()}
+        skill = {_OLD_METHODS.get(name, str(name)): row for name, row in values.get("skill", {}).items()}
+        values["skill"] = {name: [math.nan if v is None else float(v) for v in row] for name, row in skill.items()}
         if not isinstance(values.get("candidates", []), list):
             raise ValueError("report.candidates should be a list")
         if isinstance(values.get("exponent"), (int, float)) and not values["exponent"] > 0:

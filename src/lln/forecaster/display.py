@@ -21,6 +21,7 @@ from lln.step.frame import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lln.data.series import Dataset
     from lln.forecaster.forecaster import LensForecaster
     from lln.forecaster.results import Forecast
     from lln.plots.forecasts import Band
@@ -55,11 +56,12 @@ def forecast_words(forecast: Forecast) -> str:
     layout, times = forecast.layout, np.atleast_2d(forecast.dates)[0]
     starts = math.prod(forecast.array.shape[:-2])
     many = f"{starts} rollouts of " if starts > 1 else ""
+    of = f", {forecast.start.names[0]}" if starts == 1 and forecast.start.names else ""
     level = "" if forecast.level is None else f", with a {forecast.level:.0%} interval"
     zone = " UTC" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
-    return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}, {span}{level}{ended})"
+    return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}{of}, {span}{level}{ended})"
 
 
 def forecast_html(forecast: Forecast) -> str:
@@ -85,7 +87,7 @@ def plot_forecast(
     times = forecast.dates if forecast.dates.ndim == 1 else forecast.dates[start]
     right = None if truth is None else _truth(truth, forecast, times, start)
     marks = [Mark(times[step], words) for step, words in _moments(forecast, states, right, start, threshold)]
-    head = f"{layout.title}: forecast" if title is None else title
+    head = f"{layout.title}: forecast{_which(forecast, start, runs.shape[-3])}" if title is None else title
     if layout.space:
         size = math.prod(layout.space)
         channel = 0 if coordinates is None else _places(layout, coordinates)[0]
@@ -119,6 +121,13 @@ def plot_forecast(
         interval=_interval(forecast, start, places),
         members=chosen[..., places] if members else None, past=_past(forecast, start, places), marks=marks, title=head,
     )  # fmt: skip
+
+
+def _which(forecast: Forecast, start: int, count: int) -> str:
+    """Words for a title: of which trajectory a forecast is, or from which of several starts."""
+    if start < len(forecast.start.names):
+        return f" of {forecast.start.names[start]}"
+    return f" from start {start}" if count > 1 else ""
 
 
 def _interval(forecast: Forecast, start: int, places: Any) -> Band | None:
@@ -168,17 +177,26 @@ def _truth(truth: Any, forecast: Forecast, times: Any, start: int) -> Array:
         first = 0 if whole else 1  # without the start itself
     else:
         dataset = layout.read(truth)
-        clock = real_times(dataset.times(), Layout.of(dataset))
+        index = _trajectory(dataset, forecast, start)
+        clock, series = real_times(dataset.times(index), Layout.of(dataset)), dataset.series[index].as_measured
         if clock.dtype.kind != times.dtype.kind:
             raise InputError("the truth and the forecast must both have dates, or both have numbers as times")
         first = int(np.argmin(np.abs(clock - times[0])))
-        rows, first = np.asarray(dataset.series[0].rows(first, len(dataset.series[0])), dtype=np.float64), 0
+        rows, first = np.asarray(series.rows(first, len(series)), dtype=np.float64), 0
     right = np.full((count, layout.size), np.nan)
     rows = rows[: count - first]
     right[first : first + len(rows)] = rows
     if first:
         right[0] = forecast.array.reshape(-1, count, layout.size)[start, 0]  # the start is given, so it is true
     return right
+
+
+def _trajectory(dataset: Dataset, forecast: Forecast, start: int) -> int:
+    """Which trajectory of the truth a forecast is compared with: by name, or by place where each start has one."""
+    names = forecast.start.names
+    if start < len(names) and names[start] in dataset.labels:
+        return dataset.labels.index(names[start])
+    return start if len(dataset.series) == math.prod(forecast.start.lead) else 0
 
 
 def _moments(
@@ -223,5 +241,6 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     run = model.rollout(rows[0, : model.history_], window.steps, inputs, **options)
     timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt)
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
-    title = f"{Layout.of(dataset).title}: {window.steps} steps of {scored}"
+    label = f", {dataset.labels[window.series]}" if len(dataset.series) > 1 else ""
+    title = f"{Layout.of(dataset).title}{label}: {window.steps} steps of {scored}"
     return placed.plot(rows[0, model.history_ :], title=title)

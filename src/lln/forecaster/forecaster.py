@@ -283,11 +283,12 @@ class LensForecaster(Estimator):
         series = lagged.series[index]
         known = series.input_rows(last - 1, last)
         inputs = [] if known is None else [float(value) for value in known[0]]
-        fit = dataclasses.replace(fit, report=dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs))
-        training = TrainingFingerprint.of(dataset, fit.report.training_rows, fit.report.held_out_rows)
+        label = dataset.labels[index] if len(dataset.series) > 1 else ""
+        report = dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs, last_trajectory=label)
+        training = TrainingFingerprint.of(dataset, report.training_rows, report.held_out_rows)
         window = np.asarray(series.rows(last - history, last), dtype=np.float64)
         time = float(series.start + (last - 1) * dataset.dt)
-        return self.assemble(fit.surrogate, fit.recipe, fit.report, Layout.of(dataset), training, window, time)
+        return self.assemble(fit.surrogate, fit.recipe, report, Layout.of(dataset), training, window, time)
 
     def assemble(
         self,
@@ -451,7 +452,8 @@ class LensForecaster(Estimator):
     def _start(self, x0: Any) -> Start:
         self._fitted()
         if x0 is None:
-            return Start(self.last_window_, time=self.last_time_)
+            label = self.report_.last_trajectory
+            return Start(self.last_window_, time=self.last_time_, names=(label,) if label else ())
         return read_start(x0, self.layout_, self.history_)
 
     def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:
@@ -510,7 +512,7 @@ class LensForecaster(Estimator):
             threshold: normalised root mean square error up to which a prediction counts as valid.
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
-                fit (persistence, mean, seasonal naive), "all" that are not too large, or names of
+                fit (persistence, mean, seasonal), "all" that are not too large, or names of
                 `lln.compare`, which are fitted to those rows of the data that trained the model. None takes no scores
                 by lead time.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.

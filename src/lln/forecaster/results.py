@@ -46,6 +46,7 @@ class Start:
     name: str | None = None  #: of the single variable of an xarray Dataset that holds the whole state.
     #: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
     zone: str | None = None
+    names: tuple[str, ...] = ()  #: of the trajectories of the starts, where the data has several and that is known.
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -362,6 +363,7 @@ def rollout_data(
         before = first.shape[1] - 1
         window = first[:, -history:]
         run = run_from(window if history > 1 else window[:, 0], steps - before, inputs=known)
+        run = _placed(run, given, before)
         names, starts = [one.name for one in given.series], [one.start for one in given.series]
         lead = np.broadcast_to(first[:, :-1], (*run.array.shape[:-2], before, run.array.shape[-1]))
         states = np.concatenate([lead, run.array], axis=-2)
@@ -378,6 +380,16 @@ def rollout_data(
     ]
     shifted = [o if o.step is None else replace(o, step=o.step + before) for o in run.outcomes]
     return _dataset(forecaster, series, given, names_of), shifted, run
+
+
+def _placed(run: Forecast, given: Dataset, before: int) -> Forecast:
+    """A forecast from row `before` of each trajectory, with its times and the names of several."""
+    layout = run.layout
+    units = {**layout.units, layout.time_name: given.units.get("time", "")}  # it may count from another day
+    layout = replace(layout, units=units, frequency=given.frequency)
+    time = np.array([one.start for one in given.series]) + before * given.dt
+    start = replace(run.start, time=time, names=given.labels if len(time) > 1 else ())
+    return replace(run, layout=layout, start=start, times=times_after(time, given.dt, run.array.shape[-2]))
 
 
 def _first_rows(given: Dataset, forecaster: LensForecaster, steps: int) -> tuple[Any, Any]:

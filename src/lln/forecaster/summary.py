@@ -300,9 +300,9 @@ def _by_lead(report: FitReport) -> list[str]:
         return []
     places = lead_columns(report.lead_times, _LEADS)
     errors = {OURS if name == "model" else name: [values[k] for k in places] for name, values in report.skill.items()}
-    alone, whole = (list(map(number, errors.get(name, ()))) for name in ("linear map", OURS))
+    alone, whole = (list(map(number, errors.get(name, ()))) for name in ("linear", OURS))
     if report.part in LINEAR and alone == whole:
-        errors.pop("linear map", None)  # it is the model
+        errors.pop("linear", None)  # it is the model
     # Spaces that do not break keep a row on its line.
     return [line.replace(" ", "\xa0") for line in lead_lines([report.lead_times[k] for k in places], errors)]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from lln.core.errors import InputError, check_int, positive
-from lln.plots.forecasts import label_bar
+from lln.plots.forecasts import axis_limits, label_bar, short_dates
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, figure_style
 
 Array = NDArray[np.float64]
@@ -51,6 +51,7 @@ class Scene:
     units: Mapping[str, str] = field(default_factory=dict)
     time_name: str = "time"
     start: float = 0.0
+    dates: NDArray[np.datetime64] | None = None  #: of the rows, where time counts from a date.
 
     def __post_init__(self) -> None:
         """Hold all runs to one shape."""
@@ -77,6 +78,8 @@ class Scene:
 
     def clock(self, row: int) -> str:
         """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
+        if self.dates is not None:
+            return f"{self.title}   {np.datetime_as_string(self.dates, unit=self._unit())[row]}".strip()
         # Enough decimals to distinguish the times of a step: 0.25 needs two, a third gets one more than its size
         # requires.
         fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
@@ -87,12 +90,15 @@ class Scene:
         unit = self.units.get(self.time_name, "").partition(" since ")[0]
         return f"{self.title}   {self.time_name} {now} {unit}".strip()
 
+    def _unit(self) -> Literal["D", "m", "s"]:
+        """The coarsest unit that distinguishes all dates."""
+        fits = (unit for unit in ("D", "m") if (np.asarray(self.dates).astype(f"M8[{unit}]") == self.dates).all())
+        return next(fits, "s")  # type: ignore[arg-type]
+
     def limits(self, first: int, last: int) -> tuple[float, float]:
-        """Lowest and highest value of some coordinates, by the first run, with a margin."""
-        seen = next(iter(self.arrays.values()))[:, first:last]
-        low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
-        margin = 0.08 * (high - low) or 1.0
-        return low - margin, high + margin
+        """Limits of some coordinates: those of the first run, widened at most by its own range for the others."""
+        truth, *others = (states[:, first:last] for states in self.arrays.values())
+        return axis_limits(np.concatenate([truth, *others]), truth)
 
 
 def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
@@ -201,7 +207,7 @@ def _panels(figure: Figure, scene: Scene, labels: Sequence[str], spans: Sequence
         axis.set_ylabel(scene.label(label))
         lines.append([axis.plot([], [], **_look(i, len(scene.runs)), label=run)[0] for i, run in enumerate(scene.runs)])
     if len(scene.runs) > 1:
-        axes[0].legend(loc="upper right", ncols=len(scene.runs))
+        figure.legend(handles=lines[0], loc="outside lower center", ncols=len(scene.runs))
     return axes, lines
 
 
@@ -209,9 +215,12 @@ def _series(figure: Figure, scene: Scene) -> Update:
     shown, runs = min(len(scene.names), MOST_SERIES), list(scene.arrays.values())
     columns = np.linspace(0, len(scene.names) - 1, shown).round().astype(int)
     axes, lines = _panels(figure, scene, [scene.names[j] for j in columns], [(j, j + 1) for j in columns])
-    times = scene.start + np.arange(scene.steps) * scene.dt
+    times = scene.start + np.arange(scene.steps) * scene.dt if scene.dates is None else scene.dates
+    short_dates(axes[-1], times)
     axes[-1].set_xlim(times[0], times[-1])
-    axes[-1].set_xlabel(scene.label(scene.time_name))
+    axes[-1].set_xlabel(scene.label(scene.time_name) if scene.dates is None else scene.time_name)
+    for line in (line for row in lines for line in row):
+        line.set(marker="o", markersize=4, markevery=[-1], clip_on=False)  # the present state
 
     def update(k: int) -> None:
         for j, row in zip(columns, lines, strict=True):
@@ -249,8 +258,8 @@ def _images(figure: Figure, scene: Scene) -> Update:
 
     pictures = []
     for c, channel in enumerate(scene.channels):
-        low, high = scene.limits(c * size, (c + 1) * size)
-        bound = max(abs(low), abs(high))
+        truth = next(iter(scene.arrays.values()))[:, c * size : (c + 1) * size]  # whose colours must not pale
+        bound = max(map(abs, axis_limits(truth, truth)))
         for i, (name, states) in enumerate(runs):
             axis = axes[c, i]
             picture = axis.imshow(

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarForm
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError
-from lln.core.table import human_unit
+from lln.core.table import human_unit, label
 from lln.plots.style import BLACK, ERROR_COLOURS, FIELD_COLOURS, VERMILION, WIDTH, figure_style, look, new_figure
 
 Array = NDArray[np.floating[Any]]
@@ -86,9 +86,9 @@ def forecast_figure(
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
             right = None if truth is None else truth[:, j]
-            axis.set_ylim(*_limits(np.concatenate([one[:, j] for one in drawn]), right))
+            axis.set_ylim(*axis_limits(np.concatenate([one[:, j] for one in drawn]), right))
             _draw_marks(axis, marks, with_words=j == 0)
-        _short_dates(axes[-1], times)
+        short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
         axes[-1].set_xlim((times if past is None else past[0])[0], times[-1])
         handles, names = axes[0].get_legend_handles_labels()
@@ -138,7 +138,7 @@ def field_forecast_figure(
         label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
         for axis, image in zip(axes[len(states) :], images[len(states) :], strict=True):
             colour_bar(figure, image, axis, aspect=14)
-        _short_dates(axes[-1], times)
+        short_dates(axes[-1], times)
         axes[-1].set_xlabel(labels[0])
         figure.suptitle(title, parse_math=False)
     return figure
@@ -187,7 +187,7 @@ def snapshot_figure(
     return figure
 
 
-def _short_dates(axis: Axes, times: Any) -> None:
+def short_dates(axis: Axes, times: Any) -> None:
     """Label dates by what changes from tick to tick, with the rest beside the axis: long labels overlap."""
     if np.asarray(times).dtype.kind == "M":
         locator = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
@@ -195,7 +195,7 @@ def _short_dates(axis: Axes, times: Any) -> None:
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
 
 
-def _limits(states: Array, truth: Array | None) -> tuple[float, float]:
+def axis_limits(states: Array, truth: Array | None) -> tuple[float, float]:
     """Limits of an axis: those of the truth, widened at most by its own range for what else is drawn."""
     base = states if truth is None or not np.isfinite(truth).any() else truth
     seen = base[np.isfinite(base)]
@@ -294,15 +294,15 @@ def comparison_figure(
         for name, values in curves.items():
             if name in twins:
                 # Equal curves hide each other: one is drawn, and the legend names it for the others.
-                axis.plot([], [], label=f"{look(name).label} (as {look(twins[name]).label})", **looks[name])
+                axis.plot([], [], label=f"{label(name)} (as {label(twins[name])})", **looks[name])
                 continue
-            axis.plot(np.arange(1, len(values) + 1), values, label=look(name).label, **looks[name])
+            axis.plot(np.arange(1, len(values) + 1), values, label=label(name), **looks[name])
             _mark_loss(axis, values, looks[name]["color"])
         for name, (low, high) in (bands or {}).items():
             steps = np.arange(1, len(curves[name]) + 1)
             low, high = (_curve(name, side) for side in (low, high))
             shade = {"color": looks[name]["color"], "alpha": 0.15, "linewidth": 0}
-            axis.fill_between(steps, low, high, label=f"half of the rollouts\nof {look(name).label}", **shade)
+            axis.fill_between(steps, low, high, label=f"half of the rollouts\nof {label(name)}", **shade)
         if threshold is not None:
             axis.axhline(threshold, color=BLACK, linewidth=0.8, alpha=0.6, label=f"valid below {threshold:g}")
         low, high = _range(list(curves.values()))
@@ -333,8 +333,8 @@ def _line(name: str, place: int, points: int, references: Collection[str]) -> di
 
 
 def _twins(curves: Mapping[str, Array], references: Collection[str]) -> dict[str, str]:
-    """For each curve that equals another one, the name of the curve that is drawn; references come first."""
-    order = sorted(curves, key=lambda name: name not in references)
+    """For each curve that equals another one, the name of the curve that is drawn: ours, or else a reference."""
+    order = sorted(curves, key=lambda name: (look(name) is not look("lens"), name not in references))
     found: dict[str, str] = {}
     for i, name in enumerate(order):
         same = (one for one in order[:i] if one not in found and np.array_equal(curves[one], curves[name], True))
@@ -360,12 +360,12 @@ def _curve(name: str, values: ArrayLike) -> Array:
 
 
 def _range(curves: list[Array]) -> tuple[float, float]:
-    """Limits of the error axis: from half the 2 % quantile of the best curve to twice the worst value."""
+    """Limits of the error axis: from the first error or half the 2 % quantile of the best curve to twice the worst."""
     seen = [values[np.isfinite(values)] for values in curves]
     seen = [values for values in seen if len(values)]
     if not seen:
         return 1e-3, 1.0
-    low = min(float(np.quantile(values, 0.02)) for values in seen)
+    low = min(min(float(np.quantile(values, 0.02)), float(values[0])) for values in seen)
     high = min(max(float(values.max()) for values in seen), TOP)
     low = max(low / 2.0, BOTTOM)
     return low, max(2.0 * high, 8.0 * low)

@@ -58,7 +58,6 @@ def new_figure(height: float = 3.8) -> Figure:
 class Look(NamedTuple):
     """How the curve of one model is drawn, the same in every figure."""
 
-    label: str
     colour: str
     dash: Any
     marker: str
@@ -72,34 +71,31 @@ class Look(NamedTuple):
 
 SOLID, DASHED, DOTTED, MIXED, LONG = "-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3))
 LOOKS = {
-    "lens": Look(OURS, BLUE, SOLID, ""),
-    "mlp": Look("plain MLP", VERMILION, SOLID, "s"),
-    "residual": Look("ResMLP", GREEN, SOLID, "^"),
-    "scaled-residual": Look("scaled ResMLP", ORANGE, SOLID, "D"),
-    "residual-batchnorm": Look("ResMLP-BN", PURPLE, SOLID, "v"),
-    "layerscale": Look("LayerScale", SKY, SOLID, "P"),
-    "linear": Look("linear map", BLACK, DASHED, ""),
-    "analog": Look("nearest analog", GREY, MIXED, ""),
-    "persistence": Look("persistence", GREY, DOTTED, ""),
-    "mean": Look("mean", BLACK, DOTTED, ""),
-    "seasonal": Look("seasonal naive", ORANGE, DOTTED, ""),
-    "drift": Look("drift", PURPLE, DOTTED, ""),
-    "polynomial": Look("polynomial", GREEN, DASHED, ""),
-    "kernel": Look("kernel ridge", VERMILION, DASHED, ""),
+    "lens": Look(BLUE, SOLID, ""),
+    "mlp": Look(VERMILION, SOLID, "s"),
+    "residual": Look(GREEN, SOLID, "^"),
+    "scaled-residual": Look(ORANGE, SOLID, "D"),
+    "residual-batchnorm": Look(PURPLE, SOLID, "v"),
+    "layerscale": Look(SKY, SOLID, "P"),
+    "linear": Look(BLACK, DASHED, ""),
+    "analog": Look(GREY, MIXED, ""),
+    "persistence": Look(GREY, DOTTED, ""),
+    "mean": Look(BLACK, DOTTED, ""),
+    "seasonal": Look(ORANGE, DOTTED, ""),
+    "drift": Look(PURPLE, DOTTED, ""),
+    "polynomial": Look(GREEN, DASHED, ""),
+    "kernel": Look(VERMILION, DASHED, ""),
 }
-_ALIASES = {"lln": "lens", "lens-network": "lens", "training-mean": "mean", "ar": "linear", "climatology": "mean"}
-_ALIASES |= {look.label.lower().replace(" ", "-"): name for name, look in LOOKS.items()}
 
 
 def look(name: str) -> Look:
-    """Label, colour, dash and marker of a model; a name that is not listed always gets the same of its own."""
-    key = name.lower().replace(" ", "-").replace("_", "-")
-    key = _ALIASES.get(key, key)
+    """Colour, dash and marker of a model; a name that is not listed always gets the same of its own."""
+    key = "lens" if name == OURS else name
     if key in LOOKS:
         return LOOKS[key]
     number = zlib.crc32(key.encode())
     dash = (LONG, MIXED, DASHED)[number // len(PALETTE) % 3]
-    return Look(name, PALETTE[number % len(PALETTE)], dash, "ox*hX"[number // 7 % 5])
+    return Look(PALETTE[number % len(PALETTE)], dash, "ox*hX"[number // 7 % 5])
 
 
 def colour(of: str | int) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from lln.core.errors import InputError
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
+from lln.forecaster.display import real_times
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.plots.animate import Scene
@@ -17,7 +18,7 @@ from lln.plots.animate import Scene
 
 def data_scene(data: Dataset, steps: int, title: str) -> Scene:
     """The first `steps` steps of the first trajectory of `data`."""
-    first = data.series[0]
+    first, title = data.series[0], _title(data, title)
     rows = first.rows(0, min(len(first), steps + 1))
     return _scene(data, {"data": rows}, title, first.start)
 
@@ -32,7 +33,8 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
             )
         window = model.last_window_
         run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
-        return _scene(model.layout_, {"forecast": run}, title, model.last_time_)
+        label = model.report_.last_trajectory
+        return _scene(model.layout_, {"forecast": run}, f"{title}, {label}" if label else title, model.last_time_)
     first = with_input_lags(truth, model.input_lags_).series[0] if model.input_names_ else truth.series[0]
     history = max(model.history_, model.input_lags_ + 1)
     steps = min(steps, len(first) - history)
@@ -41,14 +43,22 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
     window = np.asarray(first.rows(history - model.history_, history), dtype=np.float64)
     known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
     guess = model.surrogate_.rollout(window, steps, known)
-    states = np.asarray(first.rows(history - 1, history + steps), dtype=np.float64)
+    states = np.asarray(first.as_measured.rows(history - 1, history + steps), dtype=np.float64)
     runs = {"truth": states, "forecast": np.concatenate([window[-1:], guess])}
-    return _scene(truth, runs, title, first.start + (history - 1) * truth.dt)
+    return _scene(truth, runs, _title(truth, title), first.start + (history - 1) * truth.dt)
+
+
+def _title(data: Dataset, title: str) -> str:
+    """With the name of the trajectory that is filmed, where there are others."""
+    return f"{title}, {data.labels[0]}" if len(data.series) > 1 else title
 
 
 def _scene(given: Dataset | Layout, runs: Mapping[str, ArrayLike], title: str, start: float) -> Scene:
     """The runs, with names, units and grid of the data or of the model."""
+    rows = len(np.asarray(next(iter(runs.values()))))
+    layout = given if isinstance(given, Layout) else Layout.of(given)
+    times = real_times(start + np.arange(rows) * given.dt, layout)
     return Scene(
         runs, given.dt, given.names, given.space, given.channels, given.coords, title, given.units, given.time_name,
-        start,
+        start, None if times.dtype.kind == "f" else times,
     )  # fmt: skip

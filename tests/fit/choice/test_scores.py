@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_times
+from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_times, squares
 
 RNG = np.random.default_rng(0)
 
@@ -65,3 +65,8 @@ def test_arithmetic_means_count_with_noise():
     gain, error = better_by(steady, lucky, noisy=True)
     assert gain == pytest.approx(np.log(1.2), rel=1e-5)
     assert error > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_squares_whose_mean_overflows_are_infinite_without_a_warning():
+    assert squares(np.full((1, 2), 1e154), np.zeros((1, 2)), np.ones(2)).tolist() == [np.inf]

@@ -13,7 +13,6 @@ from lln.forecaster.comparison.compare import ALL, SIMPLE, compare
 from lln.forecaster.comparison.result import Comparison, Score
 from lln.forecaster.references.simple import Persistence
 from lln.models import MODELS
-from lln.plots.style import look
 from lln.systems import perturbed_start, preset, rk4_step, simulate
 
 LORENZ = preset("lorenz-28")
@@ -81,8 +80,8 @@ def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
     assert record["models"][1]["nmse_by_lead"][0] == pytest.approx(plain.scores[1].by_lead.by_lead()[0])
     assert record["lead_times"] == [1, 2, 4, 8, 16, 32, 60]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    band = f"half of the rollouts\nof {look('truth').label}"
-    assert labels == [*(look(score.name).label for score in plain.scores), band, "valid below 0.4"]
+    band = "half of the rollouts\nof truth"
+    assert labels == [*(score.label for score in plain.scores), band, "valid below 0.4"]
 
 
 def test_test_data_is_used_as_it_is_unless_it_trained(states):

@@ -45,12 +45,12 @@ def squares(predicted: Array, truth: Array, scale: Array) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.square((predicted - truth) / scale)
-    square[~np.isfinite(square)] = np.inf
-    known = np.isfinite(truth)
-    if known.all():
-        return np.asarray(square.mean(axis=-1))
-    count = known.sum(axis=-1)
-    return np.where(count > 0, np.where(known, square, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+        square[~np.isfinite(square)] = np.inf
+        known = np.isfinite(truth)
+        if known.all():
+            return np.asarray(square.mean(axis=-1))
+        count = known.sum(axis=-1)
+        return np.where(count > 0, np.where(known, square, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
 
 
 def running_mean(square: Array) -> Array:

@@ -94,7 +94,7 @@ def _positions(lens: LensNetwork | FieldLensNetwork, rows: Array, static: Array 
         return np.asarray(torch.stack([ray.y.reshape(-1, lens.width) for ray in rays]).double().cpu().numpy())
 
 
-MODEL, LINEAR = "model", "linear map"
+MODEL, LINEAR = "model", "linear"
 _WINDOWS = 100
 _LONGEST = 200  # steps
 _LARGE = 2_000_000  # numbers in the rollouts of one model
@@ -136,7 +136,7 @@ class Skill:
         score = own.score(noisy=noisy)
         for name, one in self.errors.items():
             if name not in (MODEL, LINEAR) and one.score(noisy=noisy) < score - 0.1:
-                notes.append(f"On held-out rows {name} has a smaller error; use it where that is enough.")
+                notes.append(f"On held-out rows {name!r} has a smaller error; use it where that is enough.")
                 break
         return notes
 
@@ -180,7 +180,7 @@ def measure_skill(
     errors["mean"] = windows.errors(np.broadcast_to(model.frame.mean, windows.truth.shape))
     if 1 < season <= longest:
         repeated = windows.start[:, -season:][:, np.arange(windows.truth.shape[1]) % season]
-        errors["the last season"] = windows.errors(repeated)
+        errors["seasonal"] = windows.errors(repeated)
     held = [_Rolled(model, windows, many, predicted)]
     for other, step in others:
         more = rolling(dataset, other, longest, steps, count)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import OURS, Table, human_time, number, plain
+from lln.core.table import Table, human_time, label, number, plain
 from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -41,8 +41,8 @@ class Score:
 
     @property
     def label(self) -> str:
-        """The name that tables show: of the model "lens", which may use no lens in the end, `LensForecaster`."""
-        return OURS if self.name == "lens" else self.name
+        """The name in tables and figures."""
+        return label(self.name)
 
     @property
     def by_lead(self) -> RolloutErrors:

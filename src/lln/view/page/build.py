@@ -269,7 +269,9 @@ def forecaster_page(
         frame, window = surrogate.frame, forecaster.last_window_
         inputs = frame.input_mean[None].repeat(frame.history, 0) if frame.inputs else None
         start = forecaster.last_time_ - (len(window) - 1) * layout.dt
-        runs = [Series(window, inputs, name="end of the training data", start=start)]
+        label = forecaster.report_.last_trajectory
+        name = f"end of the training data{f', {label}' if label else ''}"
+        runs = [Series(window, inputs, name=name, start=start)]
     else:
         layout.check(data)
         data = with_input_lags(data, forecaster.input_lags_)

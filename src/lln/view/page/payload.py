@@ -77,6 +77,9 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
     runs = [_run(data, part, kinds[part[0]] if known else None, history, pieces[part[0]] == 1) for part in parts]
     runs.sort(key=lambda run: -_longest_unseen(run, history)[1])
     runs = _cut(runs, data, history, notes)
+    filled = sum(int(run.series.filled.sum()) for run in runs)
+    if filled:
+        notes.append(f"Missing values in {filled:,} rows were filled in for the model; the truth has gaps there.")
     names = Counter(run.series.name for run in runs)
     for k, run in enumerate(runs):
         if names[run.series.name] > 1:
@@ -391,6 +394,7 @@ def _series(run: Run, factor: float, groups: int, numbers: int, history: int) ->
         "states": quantised(states, groups, numbers),
         "exact": packed(states[first : run.begin + 1]) if numbers > EXACT else None,
         "inputs": None if inputs is None else packed(inputs),
+        "filled": [] if one.measured is None else np.flatnonzero(np.isnan(one.measured)).tolist(),
         "marks": [list(mark) for mark in run.marks],
         "begin": run.begin,
     }

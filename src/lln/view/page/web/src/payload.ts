@@ -142,6 +142,8 @@ export interface SeriesPayload {
   /** the first rows without rounding, where `states` is quantised */
   exact: Packed | null;
   inputs: Packed | null;
+  /** places in `states` of values that were filled in: the model reads them, but they are no truth */
+  filled: number[];
   /** what the model did with rows, [first, last + 1) counted from the first row here */
   marks: [first: number, last: number, kind: RowKind][];
   /** where a rollout starts at first */

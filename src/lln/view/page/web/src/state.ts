@@ -15,6 +15,8 @@ export interface Series {
   marks: [number, number, RowKind][];
   begin: number;
   states: Float64Array;
+  /** the states without what was filled in, which is NaN */
+  truth: Float64Array;
   inputs: Float64Array | null;
 }
 
@@ -77,18 +79,22 @@ export class State {
     this.n = payload.frame.size;
     this.history = payload.frame.history;
     this.scale = unpack(payload.scale);
-    this.series = payload.series.map((one) => ({
-      name: one.name,
-      start: one.start,
-      firstRow: one.firstRow,
-      rows: one.states.shape[0],
-      states: unpack(one.states),
-      inputs: one.inputs ? unpack(one.inputs) : null,
-      marks: one.marks,
-      begin: one.begin,
-    }));
-    payload.series.forEach((one, k) => {
-      if (one.exact) this.series[k].states.set(unpack(one.exact), (one.begin - this.history + 1) * this.n);
+    this.series = payload.series.map((one) => {
+      const states = unpack(one.states);
+      if (one.exact) states.set(unpack(one.exact), (one.begin - this.history + 1) * this.n);
+      const truth = one.filled.length ? states.slice() : states;
+      for (const at of one.filled) truth[at] = NaN;
+      return {
+        name: one.name,
+        start: one.start,
+        firstRow: one.firstRow,
+        rows: one.states.shape[0],
+        states,
+        truth,
+        inputs: one.inputs ? unpack(one.inputs) : null,
+        marks: one.marks,
+        begin: one.begin,
+      };
     });
     this.truths = new Truths(payload, this.series, this.scale, this.n);
     this.hasTruth = this.series.some((one) => one.rows > this.history);
@@ -150,7 +156,7 @@ export class State {
 
   /** A row of the data, so many rows before the start's. */
   before(rows: number, coordinate: number): number {
-    return this.data.states[(this.row - rows) * this.n + coordinate];
+    return this.data.truth[(this.row - rows) * this.n + coordinate];
   }
 
   truth(step: number, coordinate: number): number {
@@ -307,18 +313,20 @@ export class State {
       let sum = 0;
       let still = 0;
       let inside = true;
+      let measured = true;
       for (let i = 0; i < this.n; i++) {
         const value = this.predicted(k, i);
         const [low, high] = this.bounds(i);
         if (!(value >= low && value <= high)) inside = false;
         if (k > this.known) continue;
         const truth = this.truth(k, i);
+        if (Number.isNaN(truth)) measured = false;
         sum += ((value - truth) / this.scale[i]) ** 2;
         still += ((this.predicted(0, i) - truth) / this.scale[i]) ** 2;
       }
       this.baseline[k] = Math.sqrt(still / this.n);
       const error = Math.sqrt(sum / this.n);
-      this.errors[k] = Number.isFinite(error) ? error : Infinity;
+      this.errors[k] = Number.isFinite(error) || !measured ? error : Infinity;
       if (!inside && this.left === null) this.left = k;
       if (this.diverged === null && !this.isFinite(k)) this.diverged = k;
       // Step 0 is the start itself; the steps before the first bad one are valid.

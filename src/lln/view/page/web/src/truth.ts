@@ -31,8 +31,11 @@ export class Truths {
 
   /** The rows of the data behind row `row`. */
   data(series: Series, row: number, most: number): Reference {
-    const steps = Math.min(most, series.rows - 1 - row);
-    return { kind: steps > 0 ? "data" : "none", values: series.states, first: row, steps, name: "truth", distance: 0 };
+    const { truth } = series;
+    const measured = (step: number): boolean => !truth.subarray((row + step) * this.n, (row + step + 1) * this.n).some(Number.isNaN);
+    let steps = Math.min(most, series.rows - 1 - row);
+    while (steps > 0 && !measured(steps)) steps--;
+    return { kind: steps > 0 ? "data" : "none", values: truth, first: row, steps, name: "truth", distance: 0 };
   }
 
   /** For a start that is not in the data: the true system where it is known, else the most similar state. */

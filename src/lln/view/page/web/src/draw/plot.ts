@@ -114,7 +114,7 @@ export function segment(context: CanvasRenderingContext2D, x0: number, y0: numbe
   context.stroke();
 }
 
-/** A polyline through `count` points; it ends where a point is not finite. */
+/** A polyline through `count` points, with a gap where a point is not finite. */
 export function line(
   context: CanvasRenderingContext2D,
   count: number,
@@ -127,11 +127,13 @@ export function line(
   context.lineWidth = width;
   context.setLineDash(dash);
   context.beginPath();
+  let drawing = false;
   for (let k = 0; k < count; k++) {
     const [x, y] = point(k);
-    if (!Number.isFinite(x) || !Number.isFinite(y)) break;
-    if (k === 0) context.moveTo(x, y);
-    else context.lineTo(x, Math.min(Math.max(y, -1e5), 1e5));
+    const finite = Number.isFinite(x) && Number.isFinite(y);
+    if (finite && drawing) context.lineTo(x, Math.min(Math.max(y, -1e5), 1e5));
+    else if (finite) context.moveTo(x, y);
+    drawing = finite;
   }
   context.stroke();
   context.setLineDash([]);

@@ -29,6 +29,7 @@ export class ErrorView implements View {
     let high = Math.log10(payload.threshold) + 1;
     for (let k = 1; k <= many; k++) {
       const value = Math.log10(Math.max(state.errors[k], FLOOR));
+      if (Number.isNaN(value)) continue;
       low = Math.min(low, value);
       if (Number.isFinite(value)) high = Math.max(high, Math.min(value, 3));
     }

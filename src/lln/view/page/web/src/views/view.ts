@@ -64,7 +64,7 @@ const SECONDS = [
   ...[1, 2, 5, 10, 15, 30], ...[1, 2, 5, 10, 15, 30].map((k) => 60 * k), ...[1, 2, 3, 6, 12].map((k) => 3600 * k),
   ...[1, 2, 7, 14].map((k) => 86400 * k),
 ];
-const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
+const MONTHS = [1, 2, 3, 6, 12, 24, 36, 48, 60, 120, 240, 600, 1200];
 const whole = (low: number, high: number): number[] => {
   const first = Math.ceil(low - 1e-6);
   return Array.from({ length: Math.max(0, Math.floor(high + 1e-6) - first + 1) }, (_, k) => first + k);
