@@ -14,30 +14,29 @@ CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"
 DAYS = ("%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")
 MONTH_NOTATIONS = ("%Y%m%d", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%b", "%Y %b", "%m/%Y", "%m.%Y")
 SLASHES = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")  # day and month can be mistaken for each other
+NOTATIONS = ((",", "."), (".", ","))  # marks between thousands and before decimals
+THOUSANDS = r"[1-9]\d{0,2}(,\d{3})+"
+APART = "[ '\u2019\u00a0\u202f\u2009]"  # blanks and apostrophes between thousands
 QUARTER = re.compile(r"\s*(\d{4})[-\s]?Q([1-4])\s*")
 LOOK = 20  # cells that are tried before a whole column is
+MANY = 1000  # cells in which the decimal mark is looked for
 PARTS = ("year", "quarter", "month", "day")
 
 
 def grouped_numbers(column: Any, point: str = "") -> Any:
     """Cells such as 1,234.5, $1,234.50, 12,5 € or 12.5% as numbers, NaN where a cell is none in the notation of most.
 
-    None where it is not certain which mark is which: 1,234 alone may be either number, so some cell must have two
-    marks or one notation alone must fit every cell, unless `point` is known to be the decimal mark. Amounts in several
-    currencies are no numbers of one kind.
+    None where it is not certain which mark is which: some cell must have two marks, one notation alone must fit every
+    cell, or `point` must be known to be the decimal mark; else commas separate thousands if they always can (see
+    `thousands`). Amounts in several currencies are no numbers of one kind.
     """
-    given, best = column.dropna(), None
-    cells = given.astype(str).str.strip()
-    if cells.str.extract(r"([$€£%])")[0].nunique() > 1:
+    cells, best = _bare(column), None
+    if cells is None:
         return None
-    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True).str.replace(r"\s*[$€£%]$", "", regex=True)
-    fits = {}
-    for group, mark in sorted(((",", "."), (".", ",")), key=lambda both: both[1] != point):
-        a, b = re.escape(group), re.escape(mark)
-        fits[group, mark] = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
-        if mark == ",":  # numbers that are no text have a point
-            fits[group, mark] &= given.map(lambda cell: not isinstance(cell, float))
+    fits = _fits(column, cells, point)
     whole = [marks for marks in fits if fits[marks].all()]
+    if len(whole) == len(fits) and thousands(column, point):
+        whole = [NOTATIONS[0]]
     for (group, mark), good in fits.items():
         two = cells[good].str.contains(f"{re.escape(group)}.*[{re.escape(group + mark)}]").any()
         if two or mark == point or whole == [(group, mark)] or not (point or cells.str.contains(",").any()):
@@ -46,6 +45,50 @@ def grouped_numbers(column: Any, point: str = "") -> Any:
             if best is None or numbers.isna().sum() < best.isna().sum():
                 best = numbers
     return None if best is None or np.isinf(best).any() else best
+
+
+def thousands(column: Any, point: str = "") -> str:
+    """The first cell such as 2,005 where every comma may separate thousands or decimals, and thousands are likelier.
+
+    That is so if every comma stands before three digits, and no number without one has four digits before its point.
+    """
+    cells = None if point else _bare(column)
+    if cells is None or not cells.str.fullmatch(r"[-+]?(\d{1,3}|[1-9]\d{0,2},\d{3})").all():
+        return ""
+    return next(iter(cells[cells.str.contains(",")]), "")
+
+
+def decimal_mark(column: Any) -> str:
+    """The mark before decimals in a column of text, if one notation alone fits every cell that is looked at."""
+    few = column.dropna().iloc[:MANY]
+    cells = _bare(few)
+    fits = {} if cells is None else _fits(few, cells, "")
+    whole = [mark for (_, mark), good in fits.items() if good.all()]
+    return whole[0] if len(whole) == 1 else ""
+
+
+def _bare(column: Any) -> Any:
+    """Cells that are not empty as text, without a currency or percent; None if there are several of these.
+
+    A blank or an apostrophe between digits, as in 1 234 or 1'234, always separates thousands and is left out.
+    """
+    cells = column.dropna().astype(str).str.strip()
+    if cells.str.extract(r"([$€£%])")[0].nunique() > 1:
+        return None
+    cells = cells.str.replace(r"^([-+]?)[$€£]\s*", r"\1", regex=True).str.replace(r"\s*[$€£%]$", "", regex=True)
+    apart = cells.str.fullmatch(rf"[-+]?[1-9]\d{{0,2}}({APART}\d{{3}})+([.,]\d+)?")
+    return cells.where(~apart, cells.str.replace(APART, "", regex=True))
+
+
+def _fits(column: Any, cells: Any, point: str) -> dict[tuple[str, str], Any]:
+    """Which cells each notation fits, the one with `point` first."""
+    fits = {}
+    for group, mark in sorted(NOTATIONS, key=lambda both: both[1] != point):
+        a, b = re.escape(group), re.escape(mark)
+        fits[group, mark] = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
+        if mark == ",":  # numbers that are no text have a point
+            fits[group, mark] &= column.dropna().map(lambda cell: not isinstance(cell, float))
+    return fits
 
 
 def number(cell: Any) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 from lln.core.errors import InputError, reason
 from lln.core.table import from_cell
+from lln.data.interpret.cells import THOUSANDS
 from lln.data.read.store import ReadTable, check_memory
 
 MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
@@ -35,6 +36,7 @@ class _Notation:
     names: list[str] | None  #: of the columns; None where the first line holds numbers
     skipped: list[int]  #: numbers of the lines that are no data: comments, and the header
     first_row: int  #: number of the first row of data, for messages
+    example: str = ""  #: a number with a decimal comma, if all of them could also have thousands
     row_names: bool = False  #: whether the rows have one cell more than the header, as R writes them
 
 
@@ -70,9 +72,15 @@ def read_csv(path: Path) -> ReadTable:
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     frame, counted = _named(frame, notation, path)
-    notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
+    notes = [] if _ended(path, notation.encoding) else [f"{path}: {OPEN_END}"]
+    if notation.example:
+        notes.append(
+            f"{path}: the commas are taken as decimal marks ({notation.example!r} is "
+            f"{notation.example.replace(',', '.')}), as is usual between semicolons; write thousands without a mark if "
+            "they are not"
+        )
     point = "," if notation.decimal == "," else ""
-    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes, point)
+    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, tuple(notes), point)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:
@@ -134,18 +142,27 @@ def _notation(path: Path) -> _Notation:
     separator = _separator(texts)
     decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in texts[:5]) else "."
     headings, rows = _cells(texts[0], separator), [_cells(line, separator) for line in texts[1:]]
+    example = _example(rows) if decimal == "," else ""
     _refuse_cut_short(path, encoding, separator, len(rows[0]) if rows else len(headings))
     if not _is_header(headings, rows, decimal):
         said = _cells(last_comment.strip().lstrip("#").strip(), separator) if last_comment else []
         named = len(said) == len(headings) == len(set(said)) and not _all_numbers(said, decimal)
-        return _Notation(encoding, separator, decimal, said if named else None, comments, 1)  # as of np.savetxt
+        return _Notation(
+            encoding, separator, decimal, said if named else None, comments, 1, example
+        )  # as of np.savetxt
     if texts[0].count('"') % 2:
         headings = _long_header(path, encoding, lines[0][0], separator) or headings
     twice = [name for name, count in Counter(headings).items() if name and count > 1]
     if twice:
         raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
     row_names = bool(rows) and all(len(row) == len(headings) + 1 and row[-1] for row in rows)
-    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, row_names)
+    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, example, row_names)
+
+
+def _example(rows: list[list[str]]) -> str:
+    """The first number with a comma, if each may have a decimal comma or one between thousands."""
+    found = [cell for row in rows for cell in row if re.fullmatch(r"[-+]?[\d.]*\d,\d+", cell)]
+    return found[0] if found and all(re.fullmatch(rf"[-+]?{THOUSANDS}", cell) for cell in found) else ""
 
 
 def _long_header(path: Path, encoding: str, first: int, separator: str) -> list[str]:
