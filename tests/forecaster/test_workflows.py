@@ -63,7 +63,22 @@ def time_zone(_):
     return table, after, "load"
 
 
-@pytest.mark.parametrize("make", [monthly, business_days, written_by_r, netcdf, time_zone])
+def days_in_a_time_zone(_):
+    """Days from midnight to midnight in New York, of which some have 23 or 25 hours."""
+    dates = pd.date_range("2023-11-20", periods=150, freq="D", tz="America/New_York")
+    table = pd.DataFrame({"load": np.sin(2 * np.pi * np.arange(150) / 7) + 3}, index=dates)
+    return table, [str(dates[-1] + pd.DateOffset(days=k)) for k in (1, 2, 3)], "load"
+
+
+def months_in_a_time_zone(_):
+    dates = pd.date_range("2014-01-01", periods=110, freq="MS", tz="Europe/Berlin")
+    table = pd.DataFrame({"load": values(dates)}, index=dates)
+    return table, [f"2023-{month:02d}-01 00:00:00+0{1 + (month > 3)}:00" for month in (3, 4, 5)], "load"
+
+
+@pytest.mark.parametrize(
+    "make", [monthly, business_days, written_by_r, netcdf, time_zone, days_in_a_time_zone, months_in_a_time_zone]
+)
 def test_three_lines_from_a_file_to_a_plotted_forecast_with_intervals(make, tmp_path):
     data, dates, name = make(tmp_path)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.calendar import dates_of, step_numbers
+from lln.data.interpret.calendar import LOCAL, dates_of, step_numbers, time_zone
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
 from lln.data.stream import lagged_rows
@@ -201,6 +201,9 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         given = table.index
     times = None if given is None else _clock(given.to_numpy(), layout.time_name)
     zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
+    if zone and layout.time_zone.startswith(LOCAL):
+        moments = pd.DatetimeIndex(given).tz_convert(time_zone(layout.time_zone)).tz_localize(None)
+        times = moments.to_numpy()
     if len(table) == history:
         if times is not None and history > 1 and (times[1:] < times[:-1]).all():  # the newest row first, as in files
             values, times = values[::-1], times[::-1]

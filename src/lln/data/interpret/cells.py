@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
+from lln.data.interpret.calendar import on_local_days
 
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
 DAYS = ("%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")
@@ -17,6 +18,7 @@ SLASHES = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")  # day and month can 
 NOTATIONS = ((",", "."), (".", ","))  # marks between thousands and before decimals
 THOUSANDS = r"[1-9]\d{0,2}(,\d{3})+"
 APART = "[ '\u2019\u00a0\u202f\u2009]"  # blanks and apostrophes between thousands
+OFFSET = r"(?<=:\d\d)(?:[+-]\d\d:?\d\d|Z)$"
 QUARTER = re.compile(r"\s*(\d{4})[-\s]?Q([1-4])\s*")
 LOOK = 20  # cells that are tried before a whole column is
 MANY = 1000  # cells in which the decimal mark is looked for
@@ -156,9 +158,13 @@ def _never_back(dates: NDArray[np.datetime64]) -> bool:
 
 
 def _parsed(texts: Any, notation: str = "ISO8601") -> NDArray[np.datetime64] | None:
-    """Texts as dates in UTC; None unless all are in that notation."""
+    """Texts as dates in UTC, days and longer steps as dates of their zone; None unless all are in that notation."""
     import pandas as pd
 
+    if notation == "ISO8601" and texts.str.contains(OFFSET).any():
+        local = _parsed(texts.str.replace(OFFSET, "", regex=True))
+        if local is not None and on_local_days(local):
+            return local
     found = pd.to_datetime(texts, format=notation, utc=True, errors="coerce")
     return None if found.isna().any() else np.asarray(found.dt.tz_localize(None), "M8[ns]")
 

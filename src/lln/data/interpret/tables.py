@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import TIME_NAMES, time_zone
+from lln.data.interpret.calendar import LOCAL, TIME_NAMES, on_local_days, time_zone
 from lln.data.interpret.cells import (
     PARTS,
     combined_dates,
@@ -294,6 +294,10 @@ class _Columns:
         if pd.api.types.is_datetime64_any_dtype(column):
             zone = "" if column.dt.tz is None else str(column.dt.tz)
             self.zone = zone if time_zone(zone) else ""
+            local = np.asarray(column.dt.tz_localize(None), "datetime64[ns]")
+            if self.zone not in ("", "UTC") and on_local_days(local):
+                self.zone = LOCAL + zone
+                return local
             if zone not in ("", "UTC"):
                 self.notes.append(f"{self.source}: the times of {name!r} in {zone} are converted to UTC")
             return np.asarray((column.dt.tz_convert("UTC").dt.tz_localize(None) if zone else column), "datetime64[ns]")
