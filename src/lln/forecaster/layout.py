@@ -265,7 +265,7 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
     return set(found) != set(own) and (found in made_up or own in made_up)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingFingerprint:
     """Which rows trained a model.
 
@@ -282,6 +282,10 @@ class TrainingFingerprint:
     stride: int  # one in so many hashes is kept
     marks: Marks  # sorted hashes
     choosing: TrainingFingerprint | None = None  # the same of the rows that only helped to choose
+
+    def __repr__(self) -> str:
+        trained = sum(last - first for _, first, last in self.rows)
+        return f"TrainingFingerprint({trained:,} of {self.total:,} rows of {self.source})"
 
     @classmethod
     def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> TrainingFingerprint:
