@@ -15,11 +15,13 @@ from lln.data.interpret.calendar import LOCAL, TIME_NAMES, on_local_days, time_z
 from lln.data.interpret.cells import (
     PARTS,
     combined_dates,
+    counted_dates,
     decimal_mark,
     grouped_numbers,
     number,
     text_dates,
     thousands,
+    with_clock,
 )
 from lln.data.interpret.description import (
     MARKS,
@@ -37,6 +39,8 @@ from lln.data.read.store import ReadTable
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
 MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
+COUNTED = ("date", "day", "month", "yearmonth", "year_month", "period", "yyyymm", "yyyymmdd", "ym", "datum")
+EPOCH = (5e8, 4e9)  # seconds since 1970 that are taken as such: of 1985 to 2096
 YEARS = (1678, 2261)  # whose dates NumPy can count in nanoseconds
 INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are not states
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
@@ -164,10 +168,13 @@ class _Columns:
         return [name]
 
     def _combine(self, taken: set[str]) -> None:
-        """Replace columns of year, quarter, month and day by one of dates."""
+        """Replace columns of year, quarter, month and day, or of a date and a time of the day, by one of dates."""
         free = {base(name): name for name in self.columns if name not in taken} if self.headed else {}
         timed = self.choices.time is not None or self.index is not None or any(name in free for name in TIME_NAMES)
-        found = None if timed else combined_dates(self.table, free)
+        split = self.choices.time is None and self.index is None
+        found = (with_clock(self.table, free, self.source) if split else None) or (
+            None if timed else combined_dates(self.table, free)
+        )
         if found is not None:
             dates, used = found
             self.table = self.table.drop(columns=used)
@@ -198,11 +205,13 @@ class _Columns:
         return self._dated(free) or self._first(free, states, trajectory) or self._indexed()
 
     def _dated(self, free: list[str]) -> list[str]:
-        """The first column of text whose cells are all dates, or one called year that rises by ones."""
+        """The first column whose cells are all dates, or one called year that rises."""
         for name in free:
-            if isinstance(self.table[name].dtype, np.dtype) and self.table[name].dtype.kind in "fiub":
-                continue
-            dates = text_dates(self.table[name], self.source)
+            column = self.table[name]
+            if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+                dates = counted_dates(column.to_numpy()) if base(name) in COUNTED else None
+            else:
+                dates = text_dates(column, self.source)
             if dates is not None and not np.isnat(dates).any():
                 self.table[name] = dates
                 self.notes.append(f"{self.source}: column {name!r} holds dates and is taken as time")
@@ -302,7 +311,8 @@ class _Columns:
                 self.notes.append(f"{self.source}: the times of {name!r} in {zone} are converted to UTC")
             return np.asarray((column.dt.tz_convert("UTC").dt.tz_localize(None) if zone else column), "datetime64[ns]")
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
-            return np.asarray(column.to_numpy())
+            numbers = np.asarray(column.to_numpy())
+            return numbers if self.choices.dt is not None else self._moments(name, numbers)
         numbers, bad = self._parsed(name)
         if not len(bad):
             return np.asarray(numbers)
@@ -317,6 +327,20 @@ class _Columns:
             topic="not-a-number",
         )
 
+    def _moments(self, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers such as 20240131 in a column of dates, or seconds since 1970, as dates; others unchanged."""
+        dates = counted_dates(numbers) if base(name) in COUNTED else None
+        if dates is not None:
+            return dates
+        if base(name) not in TIME_NAMES or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+            return numbers
+        for factor, unit in ((1.0, "seconds"), (1e-3, "milliseconds")):
+            if len(numbers) and EPOCH[0] <= numbers.min() * factor and numbers.max() * factor < EPOCH[1]:
+                self.notes.append(f"{self.source}: column {name!r} is taken as {unit} since 1970 (UTC)")
+                size = 1_000_000_000 if factor == 1.0 else 1_000_000
+                return np.round(numbers * size).astype(np.int64).astype("M8[ns]")
+        return numbers
+
     def _groups(self, trajectory: list[str]) -> list[tuple[Any, NDArray[np.intp]]]:
         """Rows of each trajectory in the order in which they appear."""
         if not trajectory:
@@ -329,6 +353,12 @@ class _Columns:
     def _measured(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The columns as numbers, with gaps for numbers such as -999 that stand for "missing", which notes name."""
         values = self._numbers(names)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0].tolist()
+            raise InputError(
+                f"{self._place(names[column], row)} is not finite; leave the cell empty for a gap (in Python: NaN)"
+            )
         ends = [np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)]
         suspects = np.flatnonzero(np.isin(ends, np.asarray(MARKS, dtype=values.dtype)).any(axis=0)).tolist()
         values = values.copy() if suspects else values

@@ -19,9 +19,14 @@ from lln.core.table import from_cell
 from lln.data.interpret.cells import THOUSANDS
 from lln.data.read.store import ReadTable, check_memory
 
-MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
+# Cells that stand for "missing", in lower case: of people, of instruments, and errors of spreadsheets.
+MISSING = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "nil", "none", "missing", "nd", "n.d.", "unknown"}
+MISSING |= {"-", "--", "---", "?", ".", "..", "...", "*", "#value!", "#div/0!", "#ref!", "#num!", "#name?"}
 NAMELESS = "index"  # name of a first column that has none
+WINDOWS = "cp1252"
 OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
+GZIP = b"\x1f\x8b"
+CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f]")
 LOOK = 6  # lines of data from which the notation is found
 BLOCK = 1 << 16  # bytes read at a time
 
@@ -56,7 +61,7 @@ def read_csv(path: Path) -> ReadTable:
                 skiprows=notation.skipped,
                 decimal=notation.decimal,
                 skipinitialspace=True,
-                na_values=["-", "?", "none", "NONE"],
+                na_values=[form for word in MISSING - {""} for form in {word, word.upper(), word.capitalize()}],
                 encoding=notation.encoding,
                 low_memory=False,
                 index_col=False,
@@ -73,6 +78,8 @@ def read_csv(path: Path) -> ReadTable:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     frame, counted = _named(frame, notation, path)
     notes = [] if _ended(path, notation.encoding) else [f"{path}: {OPEN_END}"]
+    if notation.encoding == WINDOWS:
+        notes.append(f"{path}: not UTF-8, so it is read as Windows-1252, as spreadsheets in Western Europe write it")
     if notation.example:
         notes.append(
             f"{path}: the commas are taken as decimal marks ({notation.example!r} is "
@@ -122,18 +129,15 @@ def _notation(path: Path) -> _Notation:
     comments: list[int] = []
     lines: list[tuple[int, str]] = []
     last_comment = ""
-    try:
-        with path.open(encoding=encoding) as file:
-            for number, line in enumerate(file):
-                if marked and line.lstrip().startswith("#"):
-                    comments.append(number)
-                    last_comment = line if not lines else last_comment
-                elif len(lines) <= LOOK and line.strip():
-                    lines.append((number, line.rstrip("\r\n")))
-                elif len(lines) > LOOK and not marked:
-                    break
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    with path.open(encoding=encoding, errors="replace") as file:
+        for number, line in enumerate(file):
+            if marked and line.lstrip().startswith("#"):
+                comments.append(number)
+                last_comment = line if not lines else last_comment
+            elif len(lines) <= LOOK and line.strip():
+                lines.append((number, line.rstrip("\r\n")))
+            elif len(lines) > LOOK and not marked:
+                break
     if not lines:
         raise InputError(
             f"{path}: no line of data in it; expected a row for each time and a column for each coordinate"
@@ -187,9 +191,33 @@ def _encoding(path: Path) -> str:
         start = file.read(BLOCK)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if start.startswith(GZIP):
+        raise InputError(f"{path}: compressed by gzip; unpack it first, as with gunzip")
     if b"\0" in start:
         raise InputError(f"{path}: not a text file; give it the suffix of what it is, or save it as CSV")
+    try:
+        _decode(path, "utf-8")
+    except UnicodeDecodeError as error:
+        try:
+            _decode(path, WINDOWS)
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        return WINDOWS
     return "utf-8-sig"
+
+
+def _decode(path: Path, encoding: str) -> None:
+    """Refuse a file that is not text of that encoding; control characters are none."""
+    decoder, at = codecs.getincrementaldecoder(encoding)(), 0
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(BLOCK), b""):
+            try:
+                text = decoder.decode(block)
+            except UnicodeDecodeError as error:
+                raise UnicodeDecodeError(encoding, b"", at + error.start, at + error.end, error.reason) from None
+            if encoding == WINDOWS and CONTROL.search(text):
+                raise UnicodeDecodeError(encoding, b"", at, at, "a control character")
+            at += len(block)
 
 
 def _separator(lines: list[str]) -> str:
