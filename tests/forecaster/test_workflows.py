@@ -169,3 +169,35 @@ def test_future_inputs_come_from_a_file_of_inputs_alone(tmp_path):
         model.rollout(steps=5, inputs=tmp_path / "late.csv")
     with pytest.raises(lln.InputError, match="holds 13 rows of inputs, but 20 steps need one each"):
         model.rollout(steps=20, inputs=tmp_path / "future.csv")
+
+
+def test_a_file_of_several_series_says_which_one_a_forecast_continues(tmp_path, monkeypatch, capsys):
+    import sys
+
+    from lln.cli import main
+
+    dates = pd.date_range("2019-01-01", periods=90, freq="D")
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame({"date": dates, "store": name, "sales": values(dates) + rng.standard_normal(90)})
+        for name in ("north", "south")
+    ]
+    pd.concat(parts).sort_values(["date", "store"]).to_csv(tmp_path / "stores.csv", index=False)
+    model, out = tmp_path / "m.lln", tmp_path / "forecast.csv"
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["lln", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr().err
+        assert not left.value.code, said
+        return said
+
+    run("fit", tmp_path / "stores.csv", "-o", model, "--parts", "linear", "--history", "3")
+    said = run("rollout", model, "--steps", "3", "-o", out)
+    assert "it starts at the end of the last of 2 trajectories; for others give a file of their last rows, 3 of" in said
+    assert pd.read_csv(out)["sales"][0] == pytest.approx(parts[1]["sales"].iloc[-1])
+    pd.concat([one[-3:] for one in parts]).to_csv(tmp_path / "ends.csv", index=False)
+    assert "it starts" not in run("rollout", model, "--steps", "5", "--from", tmp_path / "ends.csv", "-o", out)
+    table = pd.read_csv(out)
+    assert [len(rows) for _, rows in table.groupby("trajectory")] == [6, 6]

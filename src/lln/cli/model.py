@@ -78,6 +78,12 @@ def rollout(
     echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
     if plot is not None:
         echo(f"wrote {plot}")
+    several = forecaster.report_.trajectories
+    if given is None and several > 1:
+        say(
+            f"it starts at the end of the last of {several:,} trajectories; for others give a file of their last rows, "
+            f"{forecaster.history_} of each, by --from"
+        )
     for series, outcome in zip(dataset.series, outcomes, strict=True):
         if outcome.step is not None:
             say(f"{series.name} {outcome}" if count > 1 else f"the rollout {outcome}")

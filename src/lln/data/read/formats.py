@@ -91,7 +91,7 @@ def as_dataset(
         return interpret(ReadTable(x), choices)
     if isinstance(x, Mapping):
         raise InputError(
-            "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
+            "a mapping is not read as trajectories; give pandas.DataFrame(...) of it for named columns, or an array"
         )
     if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
         return _of_list(list(x), vars(choices))
