@@ -148,3 +148,12 @@ def test_a_forecast_from_days_in_a_zone_starts_at_their_dates():
     later = pd.DataFrame({"x": [0.1, 0.2]}, index=pd.date_range("2024-03-29", periods=2, tz="Europe/Berlin"))
     found = model.rollout(later, steps=3).predicted
     assert found.index.equals(pd.date_range("2024-03-31", periods=3, tz="Europe/Berlin", name="time"))
+
+
+@pytest.mark.parametrize(
+    ("frequency", "first"), [("D", "2024-01-01"), ("MS", "2024-01-01"), ("h", "2024-01-01T00:00:00")]
+)
+def test_days_are_written_without_a_time(tmp_path, frequency, first):
+    dates = pd.date_range("2024-01-01", periods=30, freq=frequency)
+    write(tmp_path / "a.csv", as_dataset(pd.DataFrame({"x": np.arange(30.0) % 7}, index=dates)))
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == f"{first},0.0"

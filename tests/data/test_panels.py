@@ -74,3 +74,39 @@ def test_an_empty_column_is_left_out():
     assert any("2 empty columns are left out ('empty', 'none')" in note for note in found.notes)
     with pytest.raises(InputError, match="column 'empty' holds no number at all"):
         as_dataset(panel(("only",)).assign(empty=np.nan), states=["sales", "empty"])
+
+
+def test_cells_that_cannot_be_compared_label_nothing():
+    table = panel().assign(store=[[1]] * 90).sort_values("date")
+    with pytest.raises(InputError, match="have the same time"):
+        as_dataset(table)
+
+
+def test_labels_may_be_the_index():
+    table = panel().assign(sales=1.0)  # rows of several series may be alike
+    table["sales"] = np.tile(np.random.default_rng(0).normal(size=30), 3)
+    assert as_dataset(table.set_index("store")).lengths == (30, 30, 30)
+
+
+def test_years_that_the_caller_names_are_dates_too():
+    table = panel(("only",), time="year", times=np.arange(1990, 2020))
+    assert as_dataset(table, time="year").frequency == "YS"
+    ancient = panel(("only",), time="year", times=np.arange(1000, 1030))
+    assert as_dataset(ancient, time="year").dt == 1.0
+
+
+@pytest.mark.parametrize("form", ["%b", "%B"])
+def test_a_row_of_months_for_each_year_is_one_series(tmp_path, form):
+    values = np.round(np.random.default_rng(0).normal(size=120), 3)
+    months = pd.date_range("2001-01-01", periods=12, freq="MS").strftime(form)
+    table = pd.DataFrame(values.reshape(10, 12), columns=months)
+    table.insert(0, "Year", range(1990, 2000))
+    table.iloc[-1, -2:] = np.nan
+    table.iloc[3, 5] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    for found in (as_dataset(table), as_dataset(tmp_path / "a.csv")):
+        assert (found.names, found.lengths, found.frequency) == (("value",), (118,), "MS")
+        np.testing.assert_array_equal(np.delete(found.series[0].states[:, 0], 40), np.delete(values[:118], 40))
+        assert np.isnan(found.series[0].states[40, 0])
+        assert found.units["time"] == "months since 1990-01-01T00:00:00"
+    assert as_dataset(table, time="Year").names == tuple(months)

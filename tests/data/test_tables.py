@@ -64,7 +64,7 @@ def test_text_that_is_no_date_gets_told_how_dates_are_written(tmp_path, cell):
         csv(tmp_path, "time,x\n2024-01-01,1\nsoon,2\n2024-01-03,4\n")
 
 
-@pytest.mark.parametrize("name", ["T", "T (°C)", "t [degC]", "T  K"])
+@pytest.mark.parametrize("name", ["T", "t", "T (°C)", "t [degC]", "T  K"])
 def test_a_temperature_is_a_state(tmp_path, name):
     table = columns().rename(columns={"x": name, "y": "p"})
     found = csv(tmp_path, table.sort_values(name) if len(name) > 1 else table)

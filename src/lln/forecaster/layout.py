@@ -200,7 +200,7 @@ class Layout:
                 )
         if dataset.frequency not in (None, self.frequency):
             raise InputError(
-                f"{dataset.source}: it has {_steps(dataset.frequency)}, but this model was fitted to "
+                f"{dataset.source}: its dates are {_steps(dataset.frequency)}, but this model was fitted to "
                 f"{_steps(self.frequency)}; give data of that step, or say --time none (in Python: time='none')",
                 topic="other-step",
             )
@@ -241,7 +241,11 @@ class Layout:
 
 
 def _steps(frequency: str | None) -> str:
-    return "steps of equal length" if frequency is None else f"steps of the calendar ({frequency})"
+    """Steps of a frequency in words, as in "quarters"."""
+    if frequency is None:
+        return "steps of equal length"
+    word = unit_of(np.datetime64(0, "s"), frequency).partition(" since ")[0]
+    return f"steps of the calendar ({frequency})" if word == "steps" else word
 
 
 def _bare(x: Any) -> bool:

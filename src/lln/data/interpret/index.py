@@ -51,7 +51,7 @@ def is_time(column: Any, name: str) -> bool:
     if TEMPERATURE.search(name):
         return False
     values = column.to_numpy() if _kind(column) in "fiu" else np.zeros(0)
-    return name.strip()[0] == "t" or not (np.diff(values) < 0).sum() > OFTEN * len(values)
+    return bool((np.diff(values) < 0).sum() <= OFTEN * len(values))
 
 
 def indexed(table: Any, choices: Choices, source: str) -> Indexed:
@@ -70,6 +70,8 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
         plain.insert(0, name, _plain(index))
         return Indexed(plain, choices)
     if choices.time is not None or _has_time(plain, choices, dated=_kind(index) not in "mM"):
+        if index.name is not None and _kind(index) not in "fiumMp":  # labels of series, perhaps
+            plain.insert(0, name, index)
         return Indexed(plain, choices)
     if base(name) in TIME_NAMES and index.name is not None:
         return Indexed(plain, choices, Clock(name, _plain(index)))

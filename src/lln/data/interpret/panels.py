@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _ROWS = 3  # of each series, on average
 _MOST = 3  # columns that tell series apart together
 _LABELS = re.compile(
@@ -17,6 +18,25 @@ _LABELS = re.compile(
     r"series|group|location|region|country|customer|machine|engine|well|plot)",
     re.IGNORECASE,
 )
+
+
+def months_in_order(table: Any) -> Any:
+    """A table with a row for each year and a column for each month as a column of dates and one of values, else None.
+
+    Months after the last value are left out.
+    """
+    names = [str(name).strip().lower() for name in table.columns]
+    if len(names) != 1 + len(MONTHS) or names[0] != "year" or [name[:3] for name in names[1:]] != MONTHS:
+        return None
+    years = table.iloc[:, 0]
+    if getattr(years.dtype, "kind", "O") not in "iu" or not years.between(1678, 2261).all() or not years.is_unique:
+        return None
+    table = table.iloc[np.argsort(years.to_numpy())]
+    first = (table.iloc[:, 0].to_numpy().astype(np.int64) - 1970) * 12
+    dates = (first[:, None] + np.arange(12)).ravel().astype("M8[M]").astype("M8[ns]")
+    values = table.iloc[:, 1:].to_numpy().ravel()
+    last = int(np.flatnonzero([value == value for value in values]).max(initial=-1)) + 1
+    return type(table)({"date": dates[:last], "value": values[:last]})
 
 
 def label_columns(table: Any, names: Sequence[str], times: NDArray[Any]) -> list[str]:
@@ -33,7 +53,7 @@ def label_columns(table: Any, names: Sequence[str], times: NDArray[Any]) -> list
     if len(times) < 2 * _ROWS or one_way(times):
         return []
     few = [name for name in names if _may_label(table[name], name) and table[name].notna().all()]
-    few = [name for name in few if 1 < table[name].nunique() <= len(table) / _ROWS]
+    few = [name for name in few if 1 < _distinct(table[name]) <= len(table) / _ROWS]
     for count in range(1, _MOST + 1):
         for chosen in combinations(few, count):
             codes = table.groupby(list(chosen), sort=False).ngroup().to_numpy()
@@ -50,6 +70,14 @@ def one_way(times: NDArray[Any]) -> bool:
 def _may_label(column: Any, name: str) -> bool:
     kind = getattr(column.dtype, "kind", "O")
     return bool(_LABELS.fullmatch(name.strip())) if kind in "iu" else kind not in "fcbmM"
+
+
+def _distinct(column: Any) -> int:
+    """How many different cells there are; 0 where they cannot be compared, such as lists."""
+    try:
+        return int(column.nunique())
+    except TypeError:
+        return 0
 
 
 def _apart(codes: NDArray[Any], times: NDArray[Any]) -> bool:
@@ -74,7 +102,7 @@ def in_order(table: Any, rows: NDArray[np.intp], times: NDArray[Any]) -> tuple[N
     if len(rows) < 2 or (mine[1:] > mine[:-1]).all():
         return rows, ""
     if len(np.unique(mine)) < len(mine):
-        twice = table.iloc[rows].duplicated().to_numpy()
+        twice = table.iloc[rows].astype(str).duplicated().to_numpy()
         if mine.dtype.kind != "M":
             twice = twice & np.r_[False, mine[1:] == mine[:-1]]
         if len(np.unique(mine[~twice])) < (~twice).sum():

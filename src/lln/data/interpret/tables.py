@@ -34,7 +34,7 @@ from lln.data.interpret.description import (
     grid_of,
 )
 from lln.data.interpret.index import TRAJECTORY_COLUMNS, Indexed, base, indexed, is_time
-from lln.data.interpret.panels import in_order, label_columns, one_way
+from lln.data.interpret.panels import in_order, label_columns, months_in_order, one_way
 from lln.data.read.store import ReadTable
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
@@ -66,6 +66,12 @@ def describe_table(given: ReadTable, choices: Choices) -> Description:
         raise InputError(f"{source}: two columns are called {twice[0]!r}; rename one of them")
     if given.row_numbers is not None and given.row_numbers not in choices.mentioned and len(table.columns) > 1:
         table, notes = table.drop(columns=[given.row_numbers]), (f"{source}: {ROW_NUMBERS}",)
+    months = None if choices.mentioned or choices.timeless else months_in_order(table)
+    if months is not None:
+        table, notes = (
+            months.infer_objects(),
+            (*notes, f"{source}: the columns of months are read as one series of them"),
+        )
     return _Columns(indexed(table, choices, source), given, notes).description()
 
 
@@ -223,8 +229,6 @@ class _Columns:
                 continue
             if one_way(values) or label_columns(self.table, [one for one in free if one != name], values):
                 self.notes.append(f"{self.source}: column {name!r} counts years and is taken as time")
-                if YEARS[0] <= values.min() and values.max() <= YEARS[1]:
-                    self.table[name] = (values.astype(np.int64) - 1970).astype("M8[Y]").astype("M8[ns]")
                 return [name]
         return []
 
@@ -328,10 +332,12 @@ class _Columns:
         )
 
     def _moments(self, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Numbers such as 20240131 in a column of dates, or seconds since 1970, as dates; others unchanged."""
+        """Years, numbers such as 20240131 in a column of dates, and seconds since 1970 as dates; others unchanged."""
         dates = counted_dates(numbers) if base(name) in COUNTED else None
         if dates is not None:
             return dates
+        if base(name) == "year" and numbers.dtype.kind in "iu" and (np.clip(numbers, *YEARS) == numbers).all():
+            return (numbers.astype(np.int64) - 1970).astype("M8[Y]").astype("M8[ns]")
         if base(name) not in TIME_NAMES or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
             return numbers
         for factor, unit in ((1.0, "seconds"), (1e-3, "milliseconds")):

@@ -264,6 +264,8 @@ def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
     exact = dates_of(times, dataset.units.get("time", ""), dataset.frequency)
     if exact is None:
         return None
+    if (exact == exact.astype("M8[D]")).all():
+        return [str(date) for date in np.datetime_as_string(exact, unit="D")]
     whole = bool((exact == exact.astype("M8[s]")).all())
     return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
