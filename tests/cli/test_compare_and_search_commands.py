@@ -95,12 +95,13 @@ def test_search_then_fit_the_best(lln, data, tmp_path):
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert len(found["trials"]) == 2
-    assert found["options"]["epochs"] == 2
-    assert load(tmp_path / "best.lln").recipe_.width == found["options"]["width"]
+    assert found["defaults"]["rollout"] < found["best"]["values"]["rollout"]
+    assert found["options"] == {}
+    assert "best.lln: a fit with the options of the defaults" in done.err
+    assert load(tmp_path / "best.lln").recipe_.width is None
     again = lln(*words, "--resume")
     assert again.code == 0, again.err
-    assert f"--width {found['options']['width']}" in again.out
-    assert "defaults" in again.out
+    assert "best: lln fit DATA -o MODEL\nthat is with the defaults: no trial has a lower error\n" in again.out
     assert lln(*words).code == 2
 
 

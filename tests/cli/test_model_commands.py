@@ -197,7 +197,7 @@ def test_model_and_data_that_do_not_fit(refused, room, tmp_path):
     refused(["rollout", room / "two.lln", "--from", tmp_path / "short.npz", "--steps", 1, "-o", out], "at least 2")
     np.savez(tmp_path / "gap.npz", time=np.arange(3) * 0.01, states=np.r_[[[np.nan] * 3], states[:2]])
     refused(["rollout", room / "one.lln", "--from", tmp_path / "gap.npz", "-o", out], "begins with a gap")
-    refused(["rollout", room / "one.lln", "-o", tmp_path / "r.txt"], "'.txt' is not known")
+    refused(["rollout", room / "one.lln", "-o", tmp_path / "r.xyz"], "'.xyz' is not known")
     refused(["evaluate", room / "one.lln", room / "test.npz", "--steps", 9999], "fewer steps")
     refused(["evaluate", room / "one.lln", room / "test.npz", "--states", "staets"], "'staets'", "'states'")
     assert not out.exists()

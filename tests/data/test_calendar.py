@@ -129,3 +129,31 @@ def test_a_frequency_in_a_hostile_file_is_not_believed(tmp_path):
         file["states"] = STATES
         file.attrs["lln"] = '{"format": 1, "dt": 1.0, "frequency": "__import__"}'
     assert read(tmp_path / "a.h5").frequency is None
+
+
+def test_days_with_offsets_in_text_keep_the_dates_of_their_zone(tmp_path):
+    days = pd.date_range("2024-03-25", periods=20, tz="Europe/Berlin")
+    rows = "".join(f"{day.isoformat()},{k * k}\n" for k, day in enumerate(days))
+    (tmp_path / "days.csv").write_text("date,x\n" + rows)
+    found = read(tmp_path / "days.csv")
+    assert (found.dt, found.units["time"]) == (86400.0, "seconds since 2024-03-25T00:00:00")
+
+
+def test_a_forecast_from_days_in_a_zone_starts_at_their_dates():
+    import lln
+
+    days = pd.date_range("2024-01-01", periods=60, tz="Europe/Berlin")
+    table = pd.DataFrame({"x": np.sin(np.arange(60.0))}, index=days)
+    model = lln.LensForecaster(parts="linear", history=2).fit(table)
+    later = pd.DataFrame({"x": [0.1, 0.2]}, index=pd.date_range("2024-03-29", periods=2, tz="Europe/Berlin"))
+    found = model.rollout(later, steps=3).predicted
+    assert found.index.equals(pd.date_range("2024-03-31", periods=3, tz="Europe/Berlin", name="time"))
+
+
+@pytest.mark.parametrize(
+    ("frequency", "first"), [("D", "2024-01-01"), ("MS", "2024-01-01"), ("h", "2024-01-01T00:00:00")]
+)
+def test_days_are_written_without_a_time(tmp_path, frequency, first):
+    dates = pd.date_range("2024-01-01", periods=30, freq=frequency)
+    write(tmp_path / "a.csv", as_dataset(pd.DataFrame({"x": np.arange(30.0) % 7}, index=dates)))
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == f"{first},0.0"

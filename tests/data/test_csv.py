@@ -295,9 +295,31 @@ def test_thousands_separators_and_currencies(tmp_path, cells, mark):
     np.testing.assert_array_equal(found.series[0].states[:, 0], [987.5, 1234.5, 12345678.0, -2000.25])
 
 
-def test_one_comma_may_be_either_mark_and_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"row 2, column 'a': '1,234' is not a number"):
-        csv(tmp_path, 'time,a\n0,"1,234"\n1,"2,345"\n')
+@pytest.mark.parametrize(
+    ("text", "first", "said"),
+    [
+        ('time,a\n0,"1,234"\n1,"999"\n2,"2,345"\n', 1234.0, "separators of thousands ('1,234' is 1234)"),
+        ('time,a\n0,"1,234"\n1,"2,345,678"\n', 1234.0, ""),
+        ("time\ta\n0\t1,234\n1\t2,345\n", 1234.0, "separators of thousands"),
+        ("time\ta\tb\n0\t1,234\t0,5\n1\t2,345\t1,5\n", 1.234, ""),  # another column tells
+        ("time;a\n0;1,234\n1;2,345\n", 1.234, "decimal marks ('1,234' is 1.234)"),
+        ("time;a\n0;1,234\n1;12,3\n", 1.234, ""),
+        ("time;a\n0;1 234\n1;12\n", 1234.0, ""),
+        ("time,a\n0,1'234.5\n1,2'000'000\n", 1234.5, ""),
+    ],
+)
+def test_a_comma_that_may_be_either_mark_is_read_in_one_way_and_a_note_says_which(tmp_path, text, first, said):
+    found = csv(tmp_path, text)
+    assert found.series[0].states[0, 0] == first
+    about = [note for note in found.notes if "are taken as" in note]
+    assert len(about) == bool(said)
+    assert said in " ".join(about)
+
+
+@pytest.mark.parametrize("cells", [["1,234", "2005"], ["1,234", "2,345.5", "1,2"], ["1,234", "x"]])
+def test_numbers_in_no_single_notation_are_refused(tmp_path, cells):
+    with pytest.raises(InputError, match="is not a number"):
+        csv(tmp_path, "time,a\n" + "".join(f'{k},"{cell}"\n' for k, cell in enumerate(cells)))
 
 
 def test_the_cell_that_is_no_number_beside_thousands_separators_is_named(tmp_path):
@@ -320,9 +342,10 @@ def test_cells_of_several_kinds_are_no_column_of_numbers(cells):
         as_dataset(pd.DataFrame({"time": range(3), "a": cells}))
 
 
-def test_years_that_go_back_are_time(tmp_path):
-    with pytest.raises(InputError, match="time goes back from 2003 to 2002"):
-        csv(tmp_path, "year,a\n2003,1.5\n2002,2.5\n2001,0.5\n")
+def test_years_are_dates_also_if_the_newest_comes_first(tmp_path):
+    found = csv(tmp_path, "year,a\n2003,1.5\n2002,2.5\n2001,0.5\n")
+    assert (found.frequency, found.units["time"]) == ("YS", "years since 2001-01-01T00:00:00")
+    assert found.series[0].states[:, 0].tolist() == [0.5, 2.5, 1.5]
 
 
 @pytest.mark.parametrize("notation", ["%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y"])

@@ -416,3 +416,7 @@ def test_a_dataset_is_shown_in_one_line():
     field = as_dataset(np.zeros((5, 4, 6)) + np.arange(5.0)[:, None, None], grid={"y": range(4), "x": range(6)}, dt=1.0)
     assert repr(field).startswith("Dataset(one trajectory of ")
     assert "on a grid of 4 x 6; 5 states" in repr(field)
+
+
+def test_lists_of_lists_of_different_lengths_are_trajectories():
+    assert as_dataset([[1.0, 2.0, 4.0], [3, 5]]).lengths == (3, 2)

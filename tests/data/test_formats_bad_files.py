@@ -78,7 +78,7 @@ def test_a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder(tmp_path):
         read(tmp_path / "a.zarr")
 
 
-@pytest.mark.parametrize("name", ["data.xlsx", "data"])
+@pytest.mark.parametrize("name", ["data.xyz", "data"])
 def test_unknown_suffix_lists_the_known(tmp_path, name):
     (tmp_path / name).write_text("x")
     message = refusal(tmp_path / name)
@@ -237,11 +237,11 @@ def test_time_that_starts_again_is_a_new_trajectory(tmp_path):
         ("time,x\n", "no rows of data in it"),
         ("# nothing\n", "no line of data in it"),
         ("time,x\n0,1\n1,2\n1,3\n2,4\n", "rows 3 and 4 have the same time 1 in column 'time'; drop one of them"),
-        ("time,x\n0,1\n5,2\n3,3\n4,4\n1,4\n", "sort the rows"),
+        ("time,x\n0,1\n5,2\n3,3\n0,4\n1,4\n", "sort the rows"),
         ("time,x\n0,1\n,2\n2,3\n", "the time of row 3 is missing in column 'time'"),
         ("time,x\n0,1\n1,2\n2.5,3\n3.1,3\n", "unevenly sampled, .* resample it with --resample"),
-        ("time,x\n0,1\n1,inf\n2,3\n", "inf at row 1, column 0"),
-        ("time,x,y\n0,1,\n1,2,\n2,3,\n", "column 'y' holds no number at all"),
+        ("time,x\n0,1\n1,inf\n2,3\n", "row 3, column 'x': 'inf' is not finite; leave the cell empty for a gap"),
+        ("time,y\n0,\n1,\n2,\n", "column 'y' holds no number at all"),
     ],
 )
 def test_bad_csv_gets_a_sentence(tmp_path, text, message):

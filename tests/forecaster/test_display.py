@@ -1,3 +1,4 @@
+import html
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from forecasters import convolved, field, fitted, lorenz, wave
 import lln
 from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
+from lln.fit.options import FitReport
 from lln.forecaster.forecaster import LensForecaster
 
 DATED = {"units": {"time": "seconds since 2020-01-01T00:00:00"}}
@@ -193,3 +195,20 @@ def test_bad_wishes_get_a_sentence(make, message):
 def test_public_results_have_these_methods():
     for name in ("plot", "page", "export"):
         assert callable(getattr(lln.LensForecaster, name))
+
+
+def test_a_report_is_one_line_and_a_small_page_in_a_notebook():
+    x = np.sin(np.arange(120) / 5)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((120, 1))
+    model = LensForecaster(parts="linear").fit(x)
+    report = model.report_
+    line = repr(report)
+    assert len(line) < 160
+    assert line.startswith(f"FitReport(linear of the last {report.history} states; parameters {report.parameters}; ")
+    assert f"held-out error {report.held_out_nmse:.3g} over {report.held_out_steps} steps" in line
+    page = report._repr_html_()
+    assert page.count("<table>") == 2
+    assert "<th>steps ahead</th>" in page
+    assert "color" not in page.replace("background-color", "")  # those of the notebook, light or dark
+    assert report.notes[-1] in html.unescape(page)
+    assert repr(model.training_) == "TrainingFingerprint(120 of 120 rows of array)"
+    assert repr(FitReport()).startswith("FitReport(model of the present state; parameters 0; took")

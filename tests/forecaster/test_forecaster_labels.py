@@ -140,14 +140,20 @@ def test_tables():
     np.testing.assert_array_equal(window.to_numpy(), fitted(2).rollout(lorenz()[:2], 3).states)
     with pytest.raises(InputError, match="x0 has no column 'z'"):
         fitted().rollout(table.drop(columns="z"), 3)
+    end = fitted(2).rollout(table, 3).states  # the last states count
+    np.testing.assert_array_equal(end.to_numpy(), fitted(2).rollout(lorenz()[4:6], 3).states)
     with pytest.raises(InputError, match="looks at 2 states at a time"):
-        fitted(2).rollout(table, 3)
+        fitted(2).rollout(table[:1], 3)
 
 
 def test_a_table_with_the_newest_row_first_is_turned_round():
     table = pd.DataFrame(lorenz()[:2], columns=LABELS).assign(time=pd.to_datetime(["2024-01-01", "2024-01-02"]))
     run, other = (fitted(2).rollout(one, 3).states for one in (table, table.iloc[::-1]))
     pd.testing.assert_frame_equal(run, other)
+    longer = pd.DataFrame(lorenz()[:5], columns=LABELS).assign(time=pd.date_range("2023-12-29", periods=5))
+    run, other = (fitted(2).rollout(one, 3).states for one in (longer, longer.iloc[::-1]))
+    pd.testing.assert_frame_equal(run, other)
+    np.testing.assert_array_equal(run.to_numpy(), fitted(2).rollout(lorenz()[3:5], 3).states)
 
 
 def test_rows_of_a_table_start_at_their_own_times():

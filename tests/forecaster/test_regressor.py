@@ -2,6 +2,7 @@ from contextlib import suppress
 from unittest import SkipTest
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import make_pipeline
@@ -51,3 +52,10 @@ def test_noise_gets_a_larger_ridge():
 def test_wrong_options_are_refused(options):
     with pytest.raises(InputError):
         LensRegressor(**options).fit(X, Y)
+
+
+def test_features_have_names_and_may_be_a_table():
+    table = pd.DataFrame(X, columns=["a", "b"])
+    model = LensRegressor(width=10, scale=0.3, ridge=1e-6).set_output(transform="pandas").fit(table, Y)
+    assert list(model.transform(table).columns) == ["a", "b", *(f"ray{k}" for k in range(10))]
+    assert list(LensRegressor(width=10).fit(X, Y).get_feature_names_out()[:3]) == ["x0", "x1", "ray0"]

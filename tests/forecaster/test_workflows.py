@@ -63,7 +63,22 @@ def time_zone(_):
     return table, after, "load"
 
 
-@pytest.mark.parametrize("make", [monthly, business_days, written_by_r, netcdf, time_zone])
+def days_in_a_time_zone(_):
+    """Days from midnight to midnight in New York, of which some have 23 or 25 hours."""
+    dates = pd.date_range("2023-11-20", periods=150, freq="D", tz="America/New_York")
+    table = pd.DataFrame({"load": np.sin(2 * np.pi * np.arange(150) / 7) + 3}, index=dates)
+    return table, [str(dates[-1] + pd.DateOffset(days=k)) for k in (1, 2, 3)], "load"
+
+
+def months_in_a_time_zone(_):
+    dates = pd.date_range("2014-01-01", periods=110, freq="MS", tz="Europe/Berlin")
+    table = pd.DataFrame({"load": values(dates)}, index=dates)
+    return table, [f"2023-{month:02d}-01 00:00:00+0{1 + (month > 3)}:00" for month in (3, 4, 5)], "load"
+
+
+@pytest.mark.parametrize(
+    "make", [monthly, business_days, written_by_r, netcdf, time_zone, days_in_a_time_zone, months_in_a_time_zone]
+)
 def test_three_lines_from_a_file_to_a_plotted_forecast_with_intervals(make, tmp_path):
     data, dates, name = make(tmp_path)
 
@@ -154,3 +169,36 @@ def test_future_inputs_come_from_a_file_of_inputs_alone(tmp_path):
         model.rollout(steps=5, inputs=tmp_path / "late.csv")
     with pytest.raises(lln.InputError, match="holds 13 rows of inputs, but 20 steps need one each"):
         model.rollout(steps=20, inputs=tmp_path / "future.csv")
+
+
+def test_a_file_of_several_series_says_which_one_a_forecast_continues(tmp_path, monkeypatch, capsys):
+    import sys
+
+    from lln.cli import main
+
+    dates = pd.date_range("2019-01-01", periods=90, freq="D")
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame({"date": dates, "store": name, "sales": values(dates) + rng.standard_normal(90)})
+        for name in ("north", "south")
+    ]
+    pd.concat(parts).sort_values(["date", "store"]).to_csv(tmp_path / "stores.csv", index=False)
+    model, out = tmp_path / "m.lln", tmp_path / "forecast.csv"
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["lln", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr().err
+        assert not left.value.code, said
+        return said
+
+    run("fit", tmp_path / "stores.csv", "-o", model, "--parts", "linear", "--history", "3")
+    said = run("rollout", model, "--steps", "3", "-o", out)
+    assert "the rollout goes on from " in said
+    assert ", the last trajectory of the training data; for others give a file of their last rows, 3 of each" in said
+    assert pd.read_csv(out)["sales"][0] == pytest.approx(parts[1]["sales"].iloc[-1])
+    pd.concat([one[-3:] for one in parts]).to_csv(tmp_path / "ends.csv", index=False)
+    assert "goes on from" not in run("rollout", model, "--steps", "5", "--from", tmp_path / "ends.csv", "-o", out)
+    table = pd.read_csv(out)
+    assert [len(rows) for _, rows in table.groupby("trajectory")] == [6, 6]

@@ -9,6 +9,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_a_search_finds_and_repeats(tmp_path):
     done = [trial for trial in found.trials if trial.values]
     assert found.best.values["rollout"] == min(trial.values["rollout"] for trial in done)
     assert set(found.best.options) == (set(SPACE) | set(RANGES)) - set(FIXED)
-    assert found.options == {**FIXED, **found.best.options}
+    assert replace(found, defaults=None).options == {**FIXED, **found.best.options}
     again = small(tmp_path / "other", 4)
     assert again.trials == found.trials
     assert json.loads(json.dumps(found.record()))["best"]["number"] == found.best.number
@@ -65,9 +66,32 @@ def test_the_defaults_are_scored_once_beside_the_trials(tmp_path, monkeypatch):
     errors = [row[1] for row in found.table.rows]
     assert errors == sorted(errors)
     assert len(found.trials) == 2
-    monkeypatch.setattr(module, "learn", lambda *_, **__: pytest.fail("fitted again"))
+    monkeypatch.setattr(module, "learn_with_gaps", lambda *_, **__: pytest.fail("fitted again"))
     again = small(tmp_path, 2, objectives=("rollout", "parameters"), resume=True)
     assert again == found
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_the_options_are_those_of_the_defaults_where_no_trial_is_better(tmp_path, better):
+    found = small(tmp_path, 1, fixed={"validation": 0.3})
+    error = found.best.values["rollout"] * (0.5 if better else 2.0)
+    found = replace(found, defaults={"rollout": error})
+    assert found.defaults_win == better
+    wanted = {"validation": 0.3} if better else {**FIXED, "validation": 0.3, **found.best.options}
+    assert found.options == wanted
+    assert found.record()["options"] == wanted
+
+
+def test_gaps_are_filled_in_as_the_forecaster_fills_them(tmp_path):
+    rng = np.random.default_rng(0)
+    x = 20 + 5 * np.sin(np.arange(160) * 2 * np.pi / 12) + rng.normal(size=160)
+    x[rng.choice(np.arange(2, 120), 16, replace=False)] = np.nan
+    fixed = {"parts": "linear", "width": 16, "basis": 6}
+    found = search(x[:, None], 1, storage=tmp_path / "s.db", fixed=fixed)
+    whole = LensForecaster(parts="linear", refit=False).fit(x[:, None]).report_
+    assert "filled in" in " ".join(whole.notes)
+    assert found.best.values["rollout"] == whole.held_out_nmse
+    assert found.defaults == {"rollout": LensForecaster().fit(x[:, None]).report_.held_out_nmse}
 
 
 def test_a_stored_search_without_scores_of_the_defaults_gets_them(tmp_path, monkeypatch):
@@ -88,14 +112,14 @@ def test_a_stored_search_without_scores_of_the_defaults_gets_them(tmp_path, monk
 
 
 def test_a_search_goes_on_where_the_defaults_cannot_be_fitted(tmp_path, monkeypatch):
-    learn = module.learn
+    learn = module.learn_with_gaps
 
     def fails(dataset, recipe, **options):
         if recipe.epochs == "auto":
             raise ArithmeticError
         return learn(dataset, recipe, **options)
 
-    monkeypatch.setattr(module, "learn", fails)
+    monkeypatch.setattr(module, "learn_with_gaps", fails)
     found = small(tmp_path, 1)
     assert found.defaults is None
     assert found.record()["defaults"] is None

@@ -305,7 +305,9 @@ def search(
     data: DataFiles,
     selection: Selection,
     budget: str = option("Number of trials, or a time as in 90s, 20min or 2h.", "20"),
-    out: Path | None = option("Fit with the best options and write the model here.", None, "--out", "-o"),
+    out: Path | None = option(
+        "Fit with the best options, of a trial or the defaults, and write the model here.", None, "--out", "-o"
+    ),
     storage: str = option("SQLite file or any Optuna storage URL, as in postgresql://user@host/name.", "lln-search.db"),
     name: str = option("Name of this search in the storage.", "lln"),
     resume: bool = switch("Continue the search of that name.", "--resume"),
@@ -371,9 +373,10 @@ def _show_search(found: SearchResult, as_json: bool) -> None:
     show_table(found.table)
     words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
     options = " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items())
-    echo(f"best: lln fit DATA -o MODEL {options}", indent=8, command=True)
-    if found.defaults is not None and found.defaults["rollout"] <= found.best.values["rollout"]:
-        echo("no trial has a lower error than the defaults: lln fit DATA -o MODEL")
+    command = f"best: lln fit DATA -o MODEL {options}".rstrip()
+    echo(command, indent=8, command=True)
+    if found.defaults_win:
+        echo("that is with the defaults: no trial has a lower error")
     echo(f"trials in {found.storage}")
 
 
@@ -382,4 +385,5 @@ def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, rando
     from lln.forecaster.forecaster import LensForecaster
 
     train(LensForecaster(**{"random_state": random_state, **found.options}), as_dataset(data, **words), out)
-    typer.echo(f"wrote {out}", err=True)
+    how = "the defaults" if found.defaults_win else f"trial {found.best.number}"
+    typer.echo(f"wrote {out}: a fit with the options of {how}", err=True)

@@ -15,7 +15,7 @@ diverged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -414,9 +414,14 @@ METRICS: Registry[Metric] = Registry(
 )
 
 
-def named_metrics(metrics: Sequence[str | Metric] | str | None) -> dict[str, Metric]:
-    """Metrics by name: registered names, or functions, which are called by their own name."""
-    given: Sequence[str | Metric] = [metrics] if isinstance(metrics, str) else list(metrics or ())
+Metrics = Mapping[str, Metric] | Sequence[str | Metric] | Metric | str | None
+
+
+def named_metrics(metrics: Metrics) -> dict[str, Metric]:
+    """Metrics by name: registered names, or functions, which are called by their own name or that in a mapping."""
+    if isinstance(metrics, Mapping):
+        return {str(name): named_metrics([one]).popitem()[1] for name, one in metrics.items()}
+    given: Sequence[str | Metric] = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics or ())
     found: dict[str, Metric] = {}
     for one in given:
         if isinstance(one, str):

@@ -12,6 +12,7 @@ from typing import Any
 from lln.core.errors import InputError, check_device, check_int, choice, did_you_mean, finite, positive
 from lln.core.table import plain
 from lln.fit.choice.holdout import Part
+from lln.fit.report.words import report_line, report_page
 from lln.models.factory import state_networks
 from lln.step.parts import PARTS as OTHER_PARTS
 from lln.step.step import AnyStep
@@ -149,7 +150,7 @@ def say_nothing(event: Event) -> None:
     del event
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FitReport:
     """What was done, as plain values."""
 
@@ -216,6 +217,12 @@ class FitReport:
         ""  #: name of the trajectory that the last state of training is of; "" if there was only one.
     )
     notes: tuple[str, ...] = ()  #: sentences for the user.
+
+    def __repr__(self) -> str:
+        return report_line(self)
+
+    def _repr_html_(self) -> str:
+        return report_page(self)
 
     @property
     def share(self) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import dates_of
+from lln.data.interpret.calendar import LOCAL, dates_of
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import rmse_by_step
@@ -48,7 +48,12 @@ def time_label(layout: Layout, times: Any) -> str:
     """Label of the time axis; dates need no unit, but those of data in a time zone are in UTC here."""
     if times.dtype.kind == "f":
         return labelled(layout, layout.time_name)
-    return f"{layout.time_name} (UTC)" if layout.time_zone else layout.time_name
+    return f"{layout.time_name} ({_zone(layout)})" if layout.time_zone else layout.time_name
+
+
+def _zone(layout: Layout) -> str:
+    """The zone of the dates of a forecast."""
+    return layout.time_zone.removeprefix(LOCAL) if layout.time_zone.startswith(LOCAL) else "UTC"
 
 
 def forecast_words(forecast: Forecast) -> str:
@@ -58,7 +63,7 @@ def forecast_words(forecast: Forecast) -> str:
     many = f"{starts} rollouts of " if starts > 1 else ""
     of = f", {forecast.start.names[0]}" if starts == 1 and forecast.start.names else ""
     level = "" if forecast.level is None else f", with a {forecast.level:.0%} interval"
-    zone = " UTC" if layout.time_zone and times.dtype.kind != "f" else ""
+    zone = f" {_zone(layout)}" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
     return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}{of}, {span}{level}{ended})"

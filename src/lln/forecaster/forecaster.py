@@ -20,7 +20,7 @@ from lln.core.workers import one_thread
 from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import lagged_names, with_input_lags
-from lln.evaluate.metrics import VALID_RMSE, Metric
+from lln.evaluate.metrics import VALID_RMSE, Metrics
 from lln.evaluate.rollout import Region, judge, marked, training_region
 from lln.fit.learn import Field, learn_with_gaps
 from lln.fit.options import Fit, FitReport, Recipe, TimeLimit
@@ -496,7 +496,7 @@ class LensForecaster(Estimator):
         steps: int | None = None,
         windows: int | None = WINDOWS,
         threshold: float = VALID_RMSE,
-        metrics: Sequence[str | Metric] | str | None = None,
+        metrics: Metrics = None,
         baselines: Sequence[str] | str | None = "auto",
         **data: Any,
     ) -> Evaluation:
@@ -510,7 +510,8 @@ class LensForecaster(Estimator):
             steps: length of each rollout; None takes 500, or what there is.
             windows: the largest number of rollouts, evenly spread; None for all.
             threshold: normalised root mean square error up to which a prediction counts as valid.
-            metrics: more metrics to compute: names in `lln.evaluate.METRICS`, or functions of the same form.
+            metrics: more metrics to compute: names in `lln.evaluate.METRICS`, functions of the same form, or a mapping
+                from names to such functions.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
                 fit (persistence, mean, seasonal), "all" that are not too large, or names of
                 `lln.compare`, which are fitted to those rows of the data that trained the model. None takes no scores

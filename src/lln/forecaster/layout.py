@@ -200,7 +200,7 @@ class Layout:
                 )
         if dataset.frequency not in (None, self.frequency):
             raise InputError(
-                f"{dataset.source}: it has {_steps(dataset.frequency)}, but this model was fitted to "
+                f"{dataset.source}: its dates are {_steps(dataset.frequency)}, but this model was fitted to "
                 f"{_steps(self.frequency)}; give data of that step, or say --time none (in Python: time='none')",
                 topic="other-step",
             )
@@ -241,7 +241,11 @@ class Layout:
 
 
 def _steps(frequency: str | None) -> str:
-    return "steps of equal length" if frequency is None else f"steps of the calendar ({frequency})"
+    """Steps of a frequency in words, as in "quarters"."""
+    if frequency is None:
+        return "steps of equal length"
+    word = unit_of(np.datetime64(0, "s"), frequency).partition(" since ")[0]
+    return f"steps of the calendar ({frequency})" if word == "steps" else word
 
 
 def _bare(x: Any) -> bool:
@@ -265,7 +269,7 @@ def _alike(found: tuple[str, ...], own: tuple[str, ...]) -> bool:
     return set(found) != set(own) and (found in made_up or own in made_up)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingFingerprint:
     """Which rows trained a model.
 
@@ -282,6 +286,10 @@ class TrainingFingerprint:
     stride: int  # one in so many hashes is kept
     marks: Marks  # sorted hashes
     choosing: TrainingFingerprint | None = None  # the same of the rows that only helped to choose
+
+    def __repr__(self) -> str:
+        trained = sum(last - first for _, first, last in self.rows)
+        return f"TrainingFingerprint({trained:,} of {self.total:,} rows of {self.source})"
 
     @classmethod
     def of(cls, dataset: Dataset, rows: Sequence[Part], held_out: Sequence[Part] = ()) -> TrainingFingerprint:

@@ -87,6 +87,15 @@ class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: i
         found = self.transform(X) @ self.coef_.T + self.intercept_
         return np.asarray(found[:, 0] if self._flat else found)
 
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the features that `transform` makes: those of X, then ray0, ray1, ..."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(self.n_features_in_)])
+        if input_features is not None and list(input_features) != list(names):
+            raise InputError(f"input_features is not equal to the names of the columns in fit, {', '.join(names)}")
+        rays = self.coef_.shape[1] - len(names)
+        return np.asarray([*names, *(f"ray{k}" for k in range(rays))], dtype=object)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, finite
-from lln.data.interpret.calendar import dates_after, time_zone
+from lln.data.interpret.calendar import LOCAL, dates_after, time_zone
 from lln.data.series import Dataset, Series
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Outcome, Rollout
@@ -272,12 +272,18 @@ def _labelled(states: Array, times: Any, start: Start, layout: Layout, extra: tu
 def _table(states: Array, times: Any, start: Start, layout: Layout, extra: tuple[str, ...]) -> Any:
     import pandas as pd
 
-    zone = time_zone(layout.time_zone if start.zone is None else start.zone)
+    there = layout.time_zone.startswith(LOCAL)
+    zone = time_zone(layout.time_zone if there or start.zone is None else start.zone)
 
     def local(moments: Any) -> Any:
         """In the time zone, where they are dates and there is one."""
         index = pd.Index(moments)
-        return index if zone is None or moments.dtype.kind != "M" else index.tz_localize("UTC").tz_convert(zone)
+        if zone is None or moments.dtype.kind != "M":
+            return index
+        if there:
+            first = np.ones(len(index), dtype=bool)  # of an hour that is there twice, and after one that is left out
+            return index.tz_localize(zone, ambiguous=first, nonexistent="shift_forward")
+        return index.tz_localize("UTC").tz_convert(zone)
 
     columns = list(layout.names)
     if states.ndim == 2:

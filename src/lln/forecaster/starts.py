@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.calendar import dates_of, step_numbers
+from lln.data.interpret.calendar import LOCAL, dates_of, step_numbers, time_zone
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
 from lln.data.stream import lagged_rows
@@ -55,6 +55,10 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
 
 def _from_array(x0: Any, layout: Layout, history: int) -> Start:
     values, kind, shape = numbers("x0", x0), "flat", layout.shape
+    if not values.ndim:
+        raise InputError(f"x0 is a single number; for a forecast of {values:g} steps say steps={values:g}")
+    if values.ndim == 1 and layout.size == 1 and len(values) > 1:  # a series
+        values = values[:, None]
     if layout.space and len(shape) > 1 and values.shape[-len(shape) :] == shape:
         values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
     if values.ndim < 1 or values.shape[-1] != layout.size:
@@ -192,7 +196,7 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         raise InputError(f"x0 has no column {absent!r}{did_you_mean(absent, columns)}", topic="unknown-name")
     chosen = [table.columns[columns.index(name)] for name in layout.names]
     values = numbers("x0", table[chosen].to_numpy())
-    if len(table) != history and history > 1:
+    if len(table) < history:
         raise InputError(_too_few(values.shape, layout, history))
     given: Any = None
     if layout.time_name in columns:
@@ -201,10 +205,14 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         given = table.index
     times = None if given is None else _clock(given.to_numpy(), layout.time_name)
     zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
-    if len(table) == history:
+    if zone and layout.time_zone.startswith(LOCAL):
+        moments = pd.DatetimeIndex(given).tz_convert(time_zone(layout.time_zone)).tz_localize(None)
+        times = moments.to_numpy()
+    if len(table) == history or history > 1:
         if times is not None and history > 1 and (times[1:] < times[:-1]).all():  # the newest row first, as in files
             values, times = values[::-1], times[::-1]
-        return Start(values, "table", None if times is None else times[-1], zone=zone)
+        # As of an xarray object, its end counts.
+        return Start(values[-history:], "table", None if times is None else times[-1], zone=zone)
     return Start(values[:, None, :], "table", times, zone=zone)
 
 

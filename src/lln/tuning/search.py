@@ -24,7 +24,7 @@ from lln.core.table import Table, plain
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
-from lln.fit.learn import learn
+from lln.fit.learn import learn_with_gaps
 from lln.fit.options import Fit, Recipe
 from lln.fit.trials import BATCH, updates_for
 from lln.forecaster.comparison.compare import keyword_options
@@ -98,8 +98,19 @@ class SearchResult:
         return self.front[0]
 
     @property
+    def defaults_win(self) -> bool:
+        """Whether no trial has a lower held-out rollout error than the defaults."""
+        return self.defaults is not None and self.defaults["rollout"] <= self.best.values["rollout"]
+
+    @property
     def options(self) -> dict[str, Any]:
-        """Fixed options and those of the best trial, as keyword arguments of `LensForecaster`."""
+        """What has the lowest held-out rollout error, as keyword arguments of `LensForecaster`.
+
+        These are the fixed options and those of the best trial, or of the fixed ones those that the defaults share with
+        the trials, where no trial beats the defaults.
+        """
+        if self.defaults_win:
+            return {name: value for name, value in self.fixed.items() if name in SHARED}
         return {**self.fixed, **self.best.options}
 
     @property
@@ -302,14 +313,12 @@ def _measure(trial: Any, job: _Job) -> dict[str, float]:
     if len(job.objectives) == 1:
         for rung, share in enumerate(RUNGS):
             part = {**whole_recipe, "members": 1, "epochs": _epochs(whole_recipe, share, dataset)}
-            fit = learn(dataset, _recipe(part, job.seed), field=field, progress=beat)
+            fit, dataset = learn_with_gaps(dataset, _recipe(part, job.seed), field=field, progress=beat)
             trial.report(_error(fit), rung)
             if trial.should_prune():
                 raise store.optuna().TrialPruned
-            # History, ridge and kind of step were chosen in the first rung.
-            whole_recipe = {**whole_recipe, "history": fit.recipe.history, "ridge": fit.recipe.ridge}
             field = fit.surrogate.kind == "field" if field == "auto" else field
-    fit = learn(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
+    fit, _ = learn_with_gaps(dataset, _recipe(whole_recipe, job.seed), field=field, progress=beat)
     return _scores(fit, job.objectives)
 
 
@@ -320,7 +329,7 @@ def _defaults(
     options = {key: fixed[key] for key in SHARED if key in fixed}
     field = options.pop("field", "auto")
     try:
-        scores = _scores(learn(dataset, _recipe(options, seed), field=field), objectives)
+        scores = _scores(learn_with_gaps(dataset, _recipe(options, seed), field=field)[0], objectives)
     except (InputError, ArithmeticError, RuntimeError, MemoryError):
         return None
     store.keep_defaults(study, scores)

@@ -6,11 +6,13 @@ import pytest
 from rich.console import Console
 
 from lln.core.errors import InputError
+from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series
 from lln.data.trajectory import simulated
 from lln.fit.fitter import Recipe
 from lln.forecaster.comparison.compare import ALL, SIMPLE, compare
 from lln.forecaster.comparison.result import Comparison, Score
+from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.references.simple import Persistence
 from lln.models import MODELS
 from lln.systems import perturbed_start, preset, rk4_step, simulate
@@ -357,3 +359,34 @@ def test_every_reference_is_fitted_and_scored():
     for name in ("seasonal", "linear", "polynomial", "kernel", "esn"):
         assert found[name].nmse < 0.05 * found["mean"].nmse, name
     assert found["seasonal"].history % 12 == 0
+
+
+def season_with_gaps(rows=200, missing=0.1):
+    rng = np.random.default_rng(0)
+    x = 20 + 5 * np.sin(np.arange(rows) * 2 * np.pi / 12) + rng.normal(size=rows)
+    x[rng.choice(np.arange(2, rows - 40), round(missing * rows), replace=False)] = np.nan
+    x[rows - 20] = np.nan
+    return as_dataset(x[:, None], dt=1.0)
+
+
+@pytest.mark.parametrize("missing", [0.1, 0.03])
+def test_gaps_are_filled_in_for_every_model_as_the_forecaster_fills_them(missing):
+    data = season_with_gaps(missing=missing)
+    product = LensForecaster(parts="linear").fit(data.split(0.2)[0])
+    assert product.layout_.filling is not None
+    found = compare(data, models=["lens", "seasonal", "persistence"], recipe={"parts": "linear"}, steps=8)
+    scores = {score.name: score for score in found.scores}
+    assert scores["lens"].history == product.history_
+    assert scores["lens"].parameters == product.parameters_
+    assert all(np.isfinite(score.errors).all() for score in found.scores)  # what was filled in is not scored
+    # The noise alone is a thirteenth of the variance.
+    assert scores["lens"].errors.mean() < 0.15
+    assert scores["seasonal"].errors.mean() < 0.35
+    assert scores["persistence"].errors.mean() > 1.0
+
+
+def test_a_rollout_that_the_caller_starts_may_not_run_over_a_gap():
+    data = season_with_gaps()
+    other = as_dataset(np.flip(np.asarray(data.series[0].states)).copy(), dt=1.0)
+    with pytest.raises(InputError, match=r"needs rows .* without a gap"):
+        compare(data, other, models=["persistence"], recipe={"parts": "linear"}, starts=[15], steps=8)

@@ -95,9 +95,11 @@ def _of_map(x: np.memmap[Any, Any]) -> Any:
 
 
 def nested_numbers(x: Sequence[Any]) -> bool:
-    """Whether a list is one array written out, rather than a list of trajectories."""
+    """Whether a list is one array written out, rather than a list of trajectories, of which some may be longer."""
     rows = [row if isinstance(row, (list, tuple)) else [row] for row in x]
-    return all(all(map(np.isscalar, row)) for row in rows) and not any(isinstance(row, str) for row in x)
+    if any(isinstance(row, str) for row in x) or not all(all(map(np.isscalar, row)) for row in rows):
+        return False
+    return len({len(row) for row in rows}) == 1 or not all(isinstance(row, (list, tuple)) for row in x)
 
 
 def _stacked(x: Any, space: tuple[int, ...], axis: int | None, *, asked: bool) -> tuple[list[Any], int]:

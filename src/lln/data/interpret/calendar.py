@@ -20,6 +20,7 @@ FEWEST = 3  # dates from which a frequency is recognised
 FILLED = 0.5  # smallest share of the steps of a calendar that the dates must fill
 CENTRED = 2.0  # days that the date of a monthly mean may lie off the middle of its month
 BUSINESS = "B"
+LOCAL = "local "  # before the name of a time zone: dates are those of clocks there, not UTC
 _ALIAS = re.compile(r"(\d*)([MQY])([SE])(?:-[A-Z]{3})?")
 _LENGTHS = {"M": 1, "Q": 3, "Y": 12}
 _WORDS = {"M": "months", "Q": "quarters", "Y": "years"}
@@ -120,8 +121,18 @@ def decoded_dates(times: NDArray[Any], unit: str, calendar: str) -> Dates | None
     return found.astype("M8[ns]") if found.dtype.kind == "M" else None
 
 
+def on_local_days(local: Dates) -> bool:
+    """Whether all dates have the same time of day, and no two the same day: they count days or longer steps."""
+    days = local.astype("M8[D]")
+    return len(days) >= FEWEST and np.ptp((local - days).astype(np.int64)) == 0 and len(np.unique(days)) == len(days)
+
+
 def time_zone(name: str) -> tzinfo | None:
-    """The time zone of that name, such as Europe/Berlin or UTC+02:00; None if it names none."""
+    """The time zone of that name, such as Europe/Berlin or UTC+02:00; None if it names none.
+
+    `LOCAL` before the name says that dates are those of clocks in that zone.
+    """
+    name = name.removeprefix(LOCAL)
     if name == "UTC":
         return UTC
     try:

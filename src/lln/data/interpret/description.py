@@ -72,6 +72,15 @@ class TimeContext:
             return f"{clock[index]:g}"
         return str(np.datetime_as_string(self.dates[index], unit="s")).removesuffix("T00:00:00")
 
+    def set_back(self, index: int) -> str:
+        """What to do where clocks were probably set back: the hour before, or from, one to three on a Sunday."""
+        if self.dates is None:
+            return ""
+        moment = self.dates[index].astype("M8[s]").item()
+        if moment.weekday() != 6 or moment.hour > 3 or moment.month not in (3, 4, 9, 10, 11):
+            return ""
+        return f"if clocks were set back, write the offset too, as in {moment.isoformat()}+01:00; else "
+
 
 NO_CONTEXT = TimeContext()
 

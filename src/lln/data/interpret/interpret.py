@@ -305,7 +305,8 @@ def even(
     segments = [piece for span in spans for piece in _filled(clock, columns, span, step)]
     filled = sum(piece.filled for piece in segments)
     if filled:
-        notes.append(f"{name}: {filled} missing times filled in as gaps")
+        what = "missing time filled in as a gap" if filled == 1 else "missing times filled in as gaps"
+        notes.append(f"{name}: {filled} {what}")
     if len(segments) > len(spans):
         notes.append(f"{name}: cut at {len(segments) - len(spans)} long holes in time")
     return EvenSeries(step, tuple(segments), tuple(notes))
@@ -328,8 +329,8 @@ def _rising(clock: Float64, name: str, context: TimeContext) -> list[tuple[int, 
         row = int(same[0])
         raise InputError(
             f"{name}: rows {context.row(row)} and {context.row(row + 1)} have the same time {context.time(row, clock)}"
-            f"{context.place}; drop one of them, or name the column that tells trajectories apart with --trajectory "
-            f"(in Python: trajectory=){context.remedy}"
+            f"{context.place}; {context.set_back(row)}drop one of them, or name the column that tells trajectories "
+            f"apart with --trajectory (in Python: trajectory=){context.remedy}"
         )
     edges = [0, *(np.flatnonzero(steps < 0) + 1).tolist(), len(clock)]
     spans = list(pairwise(edges))

@@ -1,13 +1,9 @@
-"""Tables, of pandas or from CSV files: which column is time, which separates trajectories, which are the state.
-
-The index of a DataFrame may be time, labels of trajectories, or row numbers.
-"""
+"""Tables, of pandas or from CSV files: which column is time, which separates trajectories, which are the state."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,11 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError
-from lln.data.interpret.calendar import TIME_NAMES, time_zone
-from lln.data.interpret.cells import PARTS, combined_dates, grouped_numbers, number, text_dates
+from lln.data.interpret.calendar import LOCAL, TIME_NAMES, on_local_days, time_zone
+from lln.data.interpret.cells import (
+    PARTS,
+    combined_dates,
+    counted_dates,
+    decimal_mark,
+    grouped_numbers,
+    number,
+    text_dates,
+    thousands,
+    with_clock,
+)
 from lln.data.interpret.description import (
     MARKS,
-    TRAJECTORY_NAMES,
     Choices,
     Description,
     Part,
@@ -28,171 +33,15 @@ from lln.data.interpret.description import (
     far_marks,
     grid_of,
 )
+from lln.data.interpret.index import TRAJECTORY_COLUMNS, Indexed, base, indexed, is_time
+from lln.data.interpret.panels import in_order, label_columns, months_in_order, one_way
 from lln.data.read.store import ReadTable
-
-TRAJECTORY_COLUMNS = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
-
-
-@dataclass(frozen=True, eq=False)
-class Clock:
-    """An index that can be time."""
-
-    name: str  #: for its column
-    values: Any  #: one for each row
-    sure: bool = True  #: whether it is time though the first column of the table rises evenly
-    note: str = ""  #: what to say if it is taken as time, if anything
-
-
-@dataclass(frozen=True, eq=False)
-class Indexed:
-    """A table whose index was looked at."""
-
-    table: Any  #: its columns, and before them parts of the index that are columns too; rows are counted from 0
-    choices: Choices  #: of the caller, and what the index says beyond them
-    clock: Clock | None = None  #: an index that can be time
-    notes: tuple[str, ...] = ()  #: sentences on the rest of the index
-
-
-def base(name: str) -> str:
-    """`time` from `Time [s]` and `time (ms)`."""
-    return re.split(r"[\s\[(]", name.strip().lower(), maxsplit=1)[0]
-
-
-def indexed(table: Any, choices: Choices, source: str) -> Indexed:
-    """What the index of `table` is."""
-    import pandas as pd
-
-    if isinstance(table.index, pd.MultiIndex):
-        return _levels(table, choices, source)
-    index, plain = table.index.infer_objects(), table.reset_index(drop=True)
-    name = "time" if index.name is None else str(index.name)
-    if name in plain.columns:
-        return Indexed(plain, choices)
-    mentioned = choices.time == name or (index.name is not None and name in choices.mentioned)
-    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and index.nunique() <= len(index) / 2
-    if mentioned or (telling and choices.trajectory is None):
-        plain.insert(0, name, _plain(index))
-        return Indexed(plain, choices)
-    if choices.time is not None or _has_time(plain, choices, dated=_kind(index) not in "mM"):
-        return Indexed(plain, choices)
-    if base(name) in TIME_NAMES and index.name is not None:
-        return Indexed(plain, choices, Clock(name, _plain(index)))
-    if isinstance(index, pd.RangeIndex):
-        return Indexed(plain, choices)
-    return _unnamed_index(index, name, plain, choices, source)
-
-
-def _unnamed_index(index: Any, name: str, plain: Any, choices: Choices, source: str) -> Indexed:
-    """An index whose name does not say what it is."""
-    kind, called = _kind(index), "the index" if index.name is None else f"the index {name!r}"
-    if kind in "mMp":
-        return Indexed(plain, choices, Clock(name, _plain(index)))
-    if kind not in "fiu":
-        values = _dates(index)
-        if values is not None:
-            return Indexed(plain, choices, Clock(name, values))
-        return Indexed(plain, choices, None, (f"{source}: {called} is neither numbers nor dates and is left out",))
-    note = f"{source}: {called} is taken as time; reset_index(drop=True) leaves it out"
-    if kind == "f" or index.hasnans:
-        return Indexed(plain, choices, Clock(name, _plain(index), note=note))
-    steps = np.diff(np.asarray(index, dtype=np.int64))
-    if index.name is None and (steps == 1).all():  # a part of a table whose rows are counted
-        return Indexed(plain, choices)
-    return Indexed(plain, choices, Clock(name, _counted(index, choices), index.name is not None, note))
-
-
-def _counted(index: Any, choices: Choices) -> Any:
-    """Whole numbers as times: they count steps, which are as long as the caller says."""
-    if _kind(index) not in "iu" or index.hasnans or choices.dt is None or choices.resample:
-        return index
-    numbers = np.asarray(index, dtype=np.int64)
-    return (numbers - numbers[0]) / max(1, np.gcd.reduce(np.diff(numbers), initial=0)) * choices.dt
-
-
-def _levels(table: Any, choices: Choices, source: str) -> Indexed:
-    """An index of several levels: one is time, the others tell trajectories apart."""
-    names = [f"level_{at}" if name is None else str(name) for at, name in enumerate(table.index.names)]
-    plain = table.reset_index(drop=True)
-    levels = {name: table.index.get_level_values(at).infer_objects() for at, name in enumerate(names)}
-    for name in names:
-        if names.count(name) > 1 or (name in plain.columns and not (plain[name].to_numpy() == levels[name]).all()):
-            raise InputError(f"{source}: two columns or levels of the index are called {name!r}; rename one of them")
-    plain = plain.drop(columns=[name for name in names if name in plain.columns])
-    levels = {name: _plain(level) for name, level in levels.items()}
-    free = [name for name in levels if name not in choices.mentioned]
-    time = _time_level(levels, free) if choices.time is None and not _has_time(plain, choices) else None
-    others = [name for name in free if name != time]
-    if choices.trajectory is not None:
-        others = []
-    elif time is None and choices.time not in levels:
-        others = [name for name in others if base(name) in TRAJECTORY_COLUMNS]
-    for name in reversed([name for name in levels if name not in free]):
-        plain.insert(0, name, levels[name])
-    notes = _on_levels(free, others, time, source)
-    if others:
-        label, whole = ", ".join(others), zip(*(map(str, levels[name]) for name in others), strict=True)
-        plain.insert(0, label, levels[label] if len(others) == 1 else [", ".join(row) for row in whole])
-        choices = replace(choices, trajectory=label)
-    if time is None:
-        return Indexed(plain, choices, None, notes)
-    values = levels[time] if base(time) in TIME_NAMES else _counted(levels[time], choices)
-    return Indexed(plain, choices, Clock(time, values), notes)
-
-
-def _time_level(levels: dict[str, Any], free: list[str]) -> str | None:
-    """The level that is time: by its name, its dates, or as the last one of numbers."""
-    called = [name for name in free if base(name) in TIME_NAMES]
-    dated = [name for name in free if _kind(levels[name]) in "mM"]
-    counted = [name for name in free if _kind(levels[name]) in "fiu" and base(name) not in TRAJECTORY_COLUMNS]
-    return next(iter([*called, *dated, *counted[-1:]]), None)
-
-
-def _on_levels(free: list[str], others: list[str], time: str | None, source: str) -> tuple[str, ...]:
-    """Notes on levels that are left out, or whose names do not say what they are."""
-    notes = []
-    unused = ", ".join(repr(name) for name in free if name not in (*others, time))
-    if unused:
-        notes.append(f"{source}: the levels of the index {unused} are left out; reset_index() makes columns of them")
-    if others and not all(
-        base(name) in (*TRAJECTORY_COLUMNS, *TIME_NAMES, "start") for name in (*others, time or "time")
-    ):
-        end = "" if time is None else f", and {time!r} is taken as time"
-        notes.append(f"{source}: the levels of the index {', '.join(map(repr, others))} tell trajectories apart{end}")
-    return tuple(notes)
-
-
-def _has_time(table: Any, choices: Choices, *, dated: bool = True) -> bool:
-    """Whether a column can be time by its name, or its dates."""
-    free = [name for name in table.columns if name not in choices.mentioned]
-    return any(base(name) in TIME_NAMES or (dated and _kind(table[name]) in "mM") for name in free)
-
-
-def _kind(values: Any) -> str:
-    """As NumPy names kinds of numbers and dates; `p` for periods."""
-    import pandas as pd
-
-    return "p" if isinstance(values.dtype, pd.PeriodDtype) else str(getattr(values.dtype, "kind", "O"))
-
-
-def _plain(index: Any) -> Any:
-    """The values of an index or a level of one; periods as the dates on which they begin."""
-    import pandas as pd
-
-    return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
-
-
-def _dates(index: Any) -> Any:
-    """Text as dates, if all of it is."""
-    import pandas as pd
-
-    if not all(isinstance(one, str) for one in index):
-        return None
-    found = pd.to_datetime(index, format="ISO8601", utc=True, errors="coerce")
-    return None if found.isna().any() else found
-
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
 MOSTLY = 0.5  # share of numbers from which a column holds numbers, and a text in it is a mistake
+COUNTED = ("date", "day", "month", "yearmonth", "year_month", "period", "yyyymm", "yyyymmdd", "ym", "datum")
+EPOCH = (5e8, 4e9)  # seconds since 1970 that are taken as such: of 1985 to 2096
+YEARS = (1678, 2261)  # whose dates NumPy can count in nanoseconds
 INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are not states
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
 NAME_STATES = "name the states with --states (in Python: states=)"
@@ -217,6 +66,12 @@ def describe_table(given: ReadTable, choices: Choices) -> Description:
         raise InputError(f"{source}: two columns are called {twice[0]!r}; rename one of them")
     if given.row_numbers is not None and given.row_numbers not in choices.mentioned and len(table.columns) > 1:
         table, notes = table.drop(columns=[given.row_numbers]), (f"{source}: {ROW_NUMBERS}",)
+    months = None if choices.mentioned or choices.timeless else months_in_order(table)
+    if months is not None:
+        table, notes = (
+            months.infer_objects(),
+            (*notes, f"{source}: the columns of months are read as one series of them"),
+        )
     return _Columns(indexed(table, choices, source), given, notes).description()
 
 
@@ -229,6 +84,12 @@ class _Columns:
         self.notes, self.last_notes = [*notes, *given.notes], table.notes
         self.zone = ""
         self.columns = [str(name) for name in self.table.columns]
+        marks = {decimal_mark(self.table[name]) for name in self.columns if not self.point and self._is_object(name)}
+        self.point = self.point or ("," if "," in marks else "")
+
+    def _is_object(self, name: str) -> bool:
+        """Whether a column holds objects, such as text."""
+        return not (isinstance(self.table[name].dtype, np.dtype) and self.table[name].dtype.kind in "fiubcmM")
 
     def description(self) -> Description:
         """Put everything together."""
@@ -242,24 +103,25 @@ class _Columns:
         free = asked or [one for one in self.columns if one not in taken]
         roled = {*taken, *asked}
         time = self._time([one for one in self.columns if one not in roled], free, trajectory)
-        states = [one for one in free if one not in time]
+        clock = self._clock(time[0]) if time else None
+        labels = [] if trajectory or clock is None else self._labels(clock, {*time, *roled})
+        trajectory = self._joined(labels) if labels else trajectory
+        states = [one for one in free if one not in (*time, *labels)]
         states = states if asked else self._numeric(states)
         if not states:
             raise InputError(f"{self.source}: no column is left for the state (columns: {', '.join(self.columns)})")
-        clock = self._clock(time[0]) if time else None
         values, known = self._measured(states), self._measured(inputs) if inputs else None
         heavy = self._numbers(weights)[:, 0] if weights else None
-        parts = []
+        parts, ordered = [], dict[str, str]()
         for label, mine in self._groups(trajectory):
             name = self.source if label is None else f"{self.source}, {trajectory[0]} {label}"
-            if clock is not None and _newest_first(clock[mine]):
-                mine = mine[::-1]
-                self.notes.append(
-                    f"{name}: the newest row comes first, so the rows are read from the last to the first"
-                )
+            if clock is not None:
+                mine, done = in_order(self.table, mine, clock)
+                ordered |= {done: name} if done and done not in ordered else {}
             times, given, weight = (None if one is None else one[mine] for one in (clock, known, heavy))
             context = self._context(time[0], mine, times) if time else TimeContext()
             parts.append(Part(name, times, values[mine], given, weight, context=context))
+        self.notes += [f"{name}: {done}" for done, name in ordered.items()]
         channels, coords = _grid_in(states)
         if choices.grid is not None:
             channels, coords = (), grid_of(choices.grid)
@@ -294,11 +156,31 @@ class _Columns:
         few = (name for name in telling if self.table[name].nunique() <= len(self.table) / 2 and name not in states)
         return list(few)[:1]
 
+    def _labels(self, clock: NDArray[Any], roled: set[str]) -> list[str]:
+        """The columns that tell the series of a table apart, if there are several though the caller named none."""
+        if not self.headed or self.choices.timeless:
+            return []
+        return label_columns(self.table, [name for name in self.columns if name not in roled], clock)
+
+    def _joined(self, labels: list[str]) -> list[str]:
+        """The one column of labels, or a new one of several together."""
+        name, many = ", ".join(labels), len(labels) > 1
+        if many:
+            cells = self.table[labels].astype(str)
+            self.table[name] = [", ".join(row) for row in cells.itertuples(index=False, name=None)]
+        count = self.table[name].nunique()
+        said = f"columns {' and '.join(map(repr, labels))} tell" if many else f"column {name!r} tells"
+        self.notes.append(f"{self.source}: {said} {count:,} trajectories apart")
+        return [name]
+
     def _combine(self, taken: set[str]) -> None:
-        """Replace columns of year, quarter, month and day by one of dates."""
+        """Replace columns of year, quarter, month and day, or of a date and a time of the day, by one of dates."""
         free = {base(name): name for name in self.columns if name not in taken} if self.headed else {}
         timed = self.choices.time is not None or self.index is not None or any(name in free for name in TIME_NAMES)
-        found = None if timed else combined_dates(self.table, free)
+        split = self.choices.time is None and self.index is None
+        found = (with_clock(self.table, free, self.source) if split else None) or (
+            None if timed else combined_dates(self.table, free)
+        )
         if found is not None:
             dates, used = found
             self.table = self.table.drop(columns=used)
@@ -310,7 +192,12 @@ class _Columns:
         asked = self.choices.time
         if asked is not None:
             return [] if str(asked) == "0" or self.choices.timeless else self._asked("time", asked)
-        named = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
+        called = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
+        named = [name for name in called if is_time(self.table[name], name)]
+        self.notes += [
+            f"{self.source}: column {name!r} is taken as a temperature, not as time; if it is time, say time={name!r}"
+            for name in called if name not in named
+        ]  # fmt: skip
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
         sure = self.index is not None and self.index.sure
         named = list(dict.fromkeys([*named, self.index.name] if self.index is not None and sure else named))
@@ -324,11 +211,13 @@ class _Columns:
         return self._dated(free) or self._first(free, states, trajectory) or self._indexed()
 
     def _dated(self, free: list[str]) -> list[str]:
-        """The first column of text whose cells are all dates, or one called year that rises by ones."""
+        """The first column whose cells are all dates, or one called year that rises."""
         for name in free:
-            if isinstance(self.table[name].dtype, np.dtype) and self.table[name].dtype.kind in "fiub":
-                continue
-            dates = text_dates(self.table[name], self.source)
+            column = self.table[name]
+            if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+                dates = counted_dates(column.to_numpy()) if base(name) in COUNTED else None
+            else:
+                dates = text_dates(column, self.source)
             if dates is not None and not np.isnat(dates).any():
                 self.table[name] = dates
                 self.notes.append(f"{self.source}: column {name!r} holds dates and is taken as time")
@@ -336,10 +225,10 @@ class _Columns:
         years = [name for name in free if self.headed and base(name) == "year" and len(free) > 1]
         for name in years:
             values = self.table[name].to_numpy()
-            steps = np.diff(values.astype(np.int64)) if values.dtype.kind in "iu" else np.zeros(0)
-            if len(steps) and ((steps > 0).all() or (steps < 0).all()):
-                way = "in" if steps[0] > 0 else "de"
-                self.notes.append(f"{self.source}: column {name!r} only {way}creases and is taken as time")
+            if values.dtype.kind not in "iu" or len(values) < 2:
+                continue
+            if one_way(values) or label_columns(self.table, [one for one in free if one != name], values):
+                self.notes.append(f"{self.source}: column {name!r} counts years and is taken as time")
                 return [name]
         return []
 
@@ -370,13 +259,14 @@ class _Columns:
 
     def _numeric(self, names: list[str]) -> list[str]:
         """The columns that hold numbers; those of text are left out with a note."""
+        empty = [name for name in names if self.table[name].isna().all()]
+        if empty and len(empty) < len(names):
+            self._leave_out(empty, "empty column is", "empty columns are")
+            names = [name for name in names if name not in set(empty)]
         texts = [name for name in names if self._is_text(name)]
         if texts and len(texts) < len(names):
-            shown = ", ".join(map(repr, texts[:3])) + (", ..." if len(texts) > 3 else "")
-            said = "columns of text are" if len(texts) > 1 else "column of text is"
-            self.notes.append(f"{self.source}: {len(texts)} {said} left out ({shown})")
-            left = set(texts)
-            names = [name for name in names if name not in left]
+            self._leave_out(texts, "column of text is", "columns of text are")
+            names = [name for name in names if name not in set(texts)]
         parts = [name for name in names if self.headed and base(name) in PARTS and len(names) > 1]
         if parts:
             self.notes.append(
@@ -384,6 +274,10 @@ class _Columns:
                 f"of dates, or {NAME_STATES}"
             )
         return names
+
+    def _leave_out(self, names: list[str], one: str, several: str) -> None:
+        shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+        self.notes.append(f"{self.source}: {len(names)} {several if len(names) > 1 else one} left out ({shown})")
 
     def _is_text(self, name: str) -> bool:
         """Whether a column holds text rather than numbers with a few mistakes."""
@@ -413,11 +307,16 @@ class _Columns:
         if pd.api.types.is_datetime64_any_dtype(column):
             zone = "" if column.dt.tz is None else str(column.dt.tz)
             self.zone = zone if time_zone(zone) else ""
+            local = np.asarray(column.dt.tz_localize(None), "datetime64[ns]")
+            if self.zone not in ("", "UTC") and on_local_days(local):
+                self.zone = LOCAL + zone
+                return local
             if zone not in ("", "UTC"):
                 self.notes.append(f"{self.source}: the times of {name!r} in {zone} are converted to UTC")
             return np.asarray((column.dt.tz_convert("UTC").dt.tz_localize(None) if zone else column), "datetime64[ns]")
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fium":
-            return np.asarray(column.to_numpy())
+            numbers = np.asarray(column.to_numpy())
+            return numbers if self.choices.dt is not None else self._moments(name, numbers)
         numbers, bad = self._parsed(name)
         if not len(bad):
             return np.asarray(numbers)
@@ -432,6 +331,22 @@ class _Columns:
             topic="not-a-number",
         )
 
+    def _moments(self, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Years, numbers such as 20240131 in a column of dates, and seconds since 1970 as dates; others unchanged."""
+        dates = counted_dates(numbers) if base(name) in COUNTED else None
+        if dates is not None:
+            return dates
+        if base(name) == "year" and numbers.dtype.kind in "iu" and (np.clip(numbers, *YEARS) == numbers).all():
+            return (numbers.astype(np.int64) - 1970).astype("M8[Y]").astype("M8[ns]")
+        if base(name) not in TIME_NAMES or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+            return numbers
+        for factor, unit in ((1.0, "seconds"), (1e-3, "milliseconds")):
+            if len(numbers) and EPOCH[0] <= numbers.min() * factor and numbers.max() * factor < EPOCH[1]:
+                self.notes.append(f"{self.source}: column {name!r} is taken as {unit} since 1970 (UTC)")
+                size = 1_000_000_000 if factor == 1.0 else 1_000_000
+                return np.round(numbers * size).astype(np.int64).astype("M8[ns]")
+        return numbers
+
     def _groups(self, trajectory: list[str]) -> list[tuple[Any, NDArray[np.intp]]]:
         """Rows of each trajectory in the order in which they appear."""
         if not trajectory:
@@ -444,6 +359,12 @@ class _Columns:
     def _measured(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The columns as numbers, with gaps for numbers such as -999 that stand for "missing", which notes name."""
         values = self._numbers(names)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0].tolist()
+            raise InputError(
+                f"{self._place(names[column], row)} is not finite; leave the cell empty for a gap (in Python: NaN)"
+            )
         ends = [np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)]
         suspects = np.flatnonzero(np.isin(ends, np.asarray(MARKS, dtype=values.dtype)).any(axis=0)).tolist()
         values = values.copy() if suspects else values
@@ -473,6 +394,12 @@ class _Columns:
                     "the columns to use with --states (in Python: states=)",
                     topic="not-a-number",
                 )
+            example = thousands(self.table[name], self.point)
+            if example:
+                self.notes.append(
+                    f"{self.source}: the commas of column {name!r} are taken as separators of thousands "
+                    f"({example!r} is {example.replace(',', '')}); write decimals with a point if they are not"
+                )
             self.table[name] = numbers
         dtype = np.float32 if single else np.float64
         return np.ascontiguousarray(self.table[list(names)].to_numpy(dtype=dtype, na_value=np.nan))
@@ -497,11 +424,6 @@ class _Columns:
         """Where a cell is and what it holds, for a message."""
         cell = str(self.table[name].iloc[int(row)])[:40]
         return f"{self.source}: row {int(row) + self.first_row}, column {name!r}: {cell!r}"
-
-
-def _newest_first(times: NDArray[Any]) -> bool:
-    """Whether dates only go back."""
-    return times.dtype.kind == "M" and len(times) > 2 and bool((times[1:] < times[:-1]).all())
 
 
 def _grid_in(states: list[str]) -> tuple[tuple[str, ...], dict[str, NDArray[np.float64]]]:

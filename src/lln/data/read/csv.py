@@ -16,11 +16,17 @@ import numpy as np
 
 from lln.core.errors import InputError, reason
 from lln.core.table import from_cell
+from lln.data.interpret.cells import THOUSANDS
 from lln.data.read.store import ReadTable, check_memory
 
-MISSING = {"", "nan", "na", "n/a", "null", "none", "-", "?"}
+# Cells that stand for "missing", in lower case: of people, of instruments, and errors of spreadsheets.
+MISSING = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "nil", "none", "missing", "nd", "n.d.", "unknown"}
+MISSING |= {"-", "--", "---", "?", ".", "..", "...", "*", "#value!", "#div/0!", "#ref!", "#num!", "#name?"}
 NAMELESS = "index"  # name of a first column that has none
+WINDOWS = "cp1252"
 OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
+GZIP = b"\x1f\x8b"
+CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f]")
 LOOK = 6  # lines of data from which the notation is found
 BLOCK = 1 << 16  # bytes read at a time
 
@@ -35,6 +41,7 @@ class _Notation:
     names: list[str] | None  #: of the columns; None where the first line holds numbers
     skipped: list[int]  #: numbers of the lines that are no data: comments, and the header
     first_row: int  #: number of the first row of data, for messages
+    example: str = ""  #: a number with a decimal comma, if all of them could also have thousands
     row_names: bool = False  #: whether the rows have one cell more than the header, as R writes them
 
 
@@ -54,7 +61,7 @@ def read_csv(path: Path) -> ReadTable:
                 skiprows=notation.skipped,
                 decimal=notation.decimal,
                 skipinitialspace=True,
-                na_values=["-", "?", "none", "NONE"],
+                na_values=[form for word in MISSING - {""} for form in {word, word.upper(), word.capitalize()}],
                 encoding=notation.encoding,
                 low_memory=False,
                 index_col=False,
@@ -70,9 +77,17 @@ def read_csv(path: Path) -> ReadTable:
     except (UnicodeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     frame, counted = _named(frame, notation, path)
-    notes = () if _ended(path, notation.encoding) else (f"{path}: {OPEN_END}",)
+    notes = [] if _ended(path, notation.encoding) else [f"{path}: {OPEN_END}"]
+    if notation.encoding == WINDOWS:
+        notes.append(f"{path}: not UTF-8, so it is read as Windows-1252, as spreadsheets in Western Europe write it")
+    if notation.example:
+        notes.append(
+            f"{path}: the commas are taken as decimal marks ({notation.example!r} is "
+            f"{notation.example.replace(',', '.')}), as is usual between semicolons; write thousands without a mark if "
+            "they are not"
+        )
     point = "," if notation.decimal == "," else ""
-    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, notes, point)
+    return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, tuple(notes), point)
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:
@@ -114,18 +129,15 @@ def _notation(path: Path) -> _Notation:
     comments: list[int] = []
     lines: list[tuple[int, str]] = []
     last_comment = ""
-    try:
-        with path.open(encoding=encoding) as file:
-            for number, line in enumerate(file):
-                if marked and line.lstrip().startswith("#"):
-                    comments.append(number)
-                    last_comment = line if not lines else last_comment
-                elif len(lines) <= LOOK and line.strip():
-                    lines.append((number, line.rstrip("\r\n")))
-                elif len(lines) > LOOK and not marked:
-                    break
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    with path.open(encoding=encoding, errors="replace") as file:
+        for number, line in enumerate(file):
+            if marked and line.lstrip().startswith("#"):
+                comments.append(number)
+                last_comment = line if not lines else last_comment
+            elif len(lines) <= LOOK and line.strip():
+                lines.append((number, line.rstrip("\r\n")))
+            elif len(lines) > LOOK and not marked:
+                break
     if not lines:
         raise InputError(
             f"{path}: no line of data in it; expected a row for each time and a column for each coordinate"
@@ -134,18 +146,27 @@ def _notation(path: Path) -> _Notation:
     separator = _separator(texts)
     decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in texts[:5]) else "."
     headings, rows = _cells(texts[0], separator), [_cells(line, separator) for line in texts[1:]]
+    example = _example(rows) if decimal == "," else ""
     _refuse_cut_short(path, encoding, separator, len(rows[0]) if rows else len(headings))
     if not _is_header(headings, rows, decimal):
         said = _cells(last_comment.strip().lstrip("#").strip(), separator) if last_comment else []
         named = len(said) == len(headings) == len(set(said)) and not _all_numbers(said, decimal)
-        return _Notation(encoding, separator, decimal, said if named else None, comments, 1)  # as of np.savetxt
+        return _Notation(
+            encoding, separator, decimal, said if named else None, comments, 1, example
+        )  # as of np.savetxt
     if texts[0].count('"') % 2:
         headings = _long_header(path, encoding, lines[0][0], separator) or headings
     twice = [name for name, count in Counter(headings).items() if name and count > 1]
     if twice:
         raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
     row_names = bool(rows) and all(len(row) == len(headings) + 1 and row[-1] for row in rows)
-    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, row_names)
+    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, example, row_names)
+
+
+def _example(rows: list[list[str]]) -> str:
+    """The first number with a comma, if each may have a decimal comma or one between thousands."""
+    found = [cell for row in rows for cell in row if re.fullmatch(r"[-+]?[\d.]*\d,\d+", cell)]
+    return found[0] if found and all(re.fullmatch(rf"[-+]?{THOUSANDS}", cell) for cell in found) else ""
 
 
 def _long_header(path: Path, encoding: str, first: int, separator: str) -> list[str]:
@@ -170,9 +191,33 @@ def _encoding(path: Path) -> str:
         start = file.read(BLOCK)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if start.startswith(GZIP):
+        raise InputError(f"{path}: compressed by gzip; unpack it first, as with gunzip")
     if b"\0" in start:
         raise InputError(f"{path}: not a text file; give it the suffix of what it is, or save it as CSV")
+    try:
+        _decode(path, "utf-8")
+    except UnicodeDecodeError as error:
+        try:
+            _decode(path, WINDOWS)
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        return WINDOWS
     return "utf-8-sig"
+
+
+def _decode(path: Path, encoding: str) -> None:
+    """Refuse a file that is not text of that encoding; control characters are none."""
+    decoder, at = codecs.getincrementaldecoder(encoding)(), 0
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(BLOCK), b""):
+            try:
+                text = decoder.decode(block)
+            except UnicodeDecodeError as error:
+                raise UnicodeDecodeError(encoding, b"", at + error.start, at + error.end, error.reason) from None
+            if encoding == WINDOWS and CONTROL.search(text):
+                raise UnicodeDecodeError(encoding, b"", at, at, "a control character")
+            at += len(block)
 
 
 def _separator(lines: list[str]) -> str:

@@ -91,7 +91,7 @@ def as_dataset(
         return interpret(ReadTable(x), choices)
     if isinstance(x, Mapping):
         raise InputError(
-            "a mapping is not read as trajectories; give an array, or an xarray.Dataset for named variables"
+            "a mapping is not read as trajectories; give pandas.DataFrame(...) of it for named columns, or an array"
         )
     if isinstance(x, (list, tuple)) and x and not nested_numbers(x):
         return _of_list(list(x), vars(choices))
@@ -231,7 +231,7 @@ def write_npy(path: Path, dataset: Dataset) -> None:
         np.save(file, _padded(dataset, "states"), allow_pickle=False)
 
 
-def write_csv(path: Path, dataset: Dataset) -> None:
+def write_csv(path: Path, dataset: Dataset, mark: str = ",") -> None:
     """A row for each time: time, the state, inputs and weights; a column `trajectory` in front if there are several."""
     several = len(dataset.series) > 1
     weighted = any(one.weights is not None for one in dataset.series)
@@ -240,7 +240,7 @@ def write_csv(path: Path, dataset: Dataset) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         import csv
 
-        out = csv.writer(file, lineterminator="\n")
+        out = csv.writer(file, lineterminator="\n", delimiter=mark)
         out.writerow([cell(name) for name in heading])
         for index, one in enumerate(dataset.series):
             times = dataset.times(index)
@@ -264,6 +264,8 @@ def _dates(times: NDArray[Any], dataset: Dataset) -> list[str] | None:
     exact = dates_of(times, dataset.units.get("time", ""), dataset.frequency)
     if exact is None:
         return None
+    if (exact == exact.astype("M8[D]")).all():
+        return [str(date) for date in np.datetime_as_string(exact, unit="D")]
     whole = bool((exact == exact.astype("M8[s]")).all())
     return [str(date) for date in np.datetime_as_string(exact, unit="s" if whole else "ns")]
 
@@ -350,6 +352,7 @@ class Format:
     package: str = ""  #: that `write` imports and lln does not bring; empty if there is none
 
 
+_TEXT = Format("CSV", read_csv, partial(write_csv, mark="\t"))
 _HDF5 = Format("HDF5", partial(sandbox.open_store, "HDF5"), write_netcdf)
 FORMATS: Registry[Format] = Registry(
     "format",
@@ -358,6 +361,7 @@ FORMATS: Registry[Format] = Registry(
         ".npz": Format("npz", open_npz, write_npz),
         ".npy": Format("npy", open_npy, write_npy),
         ".csv": Format("CSV", read_csv, write_csv),
+        **dict.fromkeys((".tsv", ".txt", ".dat"), _TEXT),
         ".h5": _HDF5,
         ".hdf5": _HDF5,
         ".nc": Format("NetCDF", partial(sandbox.open_store, "NetCDF"), write_netcdf),
@@ -365,6 +369,19 @@ FORMATS: Registry[Format] = Registry(
     },
 )
 """Every format by its suffix."""
+
+# What to do with files of other formats, by suffix.
+_REMEDIES = {
+    ".gz .zip .bz2 .xz .zst .7z .tar .tgz": "unpack it first",
+    ".xlsx .xls .xlsm .ods": "save the sheet as CSV, or give pandas.read_excel({!r}) in Python",
+    ".parquet .feather .json .orc": "save it as CSV, or give the table that pandas reads from it in Python",
+    ".dta .sav .sas7bdat": "save it as CSV, or give the table that pandas reads from it in Python",
+    ".pkl .pickle": "a pickle can run code, so write the data as .npz or CSV",
+    ".rds .rdata .rda": "write the table as CSV in R, with write.csv",
+    ".grib .grib2 .grb": "give xarray.open_dataset({!r}, engine='cfgrib') in Python",
+    ".pt .pth": "give the tensor of torch.load({!r}) in Python",
+    ".mat": "give an array of scipy.io.loadmat({!r}) in Python; a file of version 7.3 is HDF5, so rename it to .h5",
+}
 
 
 def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
@@ -375,6 +392,10 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
     they are needed.
     """
     target = Path(path)
+    for suffixes, remedy in _REMEDIES.items():
+        suffix = target.suffix.lower()
+        if suffix in suffixes.split() and suffix not in FORMATS:
+            raise InputError(f"{target}: {suffix} files are not read; {remedy.format(target.name)}", topic="no-suffix")
     form = _format(target)
     refuse_missing(target)
     if target.is_dir() != form.folder:

@@ -16,6 +16,13 @@ _ACCURATE = 4.0  # squared error of filling in, by that of the noise: a value ar
 _MOST_FILLED = 0.5  # part of the rows
 
 
+def has_gaps(dataset: Dataset) -> bool:
+    """Whether gaps may be filled in: there are some, in data that is held in memory and does not lie on a grid."""
+    if dataset.lazy or dataset.space or dataset.filling is not None:
+        return False
+    return not all(np.isfinite(np.asarray(one.states)).all() for one in dataset.series)
+
+
 def with_gaps_filled(dataset: Dataset, report: FitReport) -> Dataset:
     """The data with short gaps filled in, where a fit to the rows around them found noise that matters.
 
@@ -25,9 +32,7 @@ def with_gaps_filled(dataset: Dataset, report: FitReport) -> Dataset:
         dataset: all of it.
         report: of the fit to the data with its gaps.
     """
-    if not report.noisy or dataset.lazy or dataset.space or dataset.filling is not None:
-        return dataset
-    if all(np.isfinite(np.asarray(one.states)).all() for one in dataset.series):
+    if not (report.noisy and has_gaps(dataset)):
         return dataset
     plain = Filling.of(dataset, 0)
     found = seasons(plain[0].of_dataset(dataset))

@@ -21,10 +21,12 @@ from lln.data.read.formats import as_dataset
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, mse_by_step, valid_prediction_steps
+from lln.fit.choice.gaps import has_gaps, with_gaps_filled
 from lln.fit.choice.holdout import MOST_HISTORY, Fold, Part, load, rows_before
 from lln.fit.choice.noise_and_seasons import longest_history
 from lln.fit.choice.representation import LAGS
 from lln.fit.closed.linear import units_of
+from lln.fit.learn import learn
 from lln.fit.options import Recipe
 from lln.forecaster.comparison.competitors import (
     POLYNOMIAL,
@@ -39,7 +41,7 @@ from lln.forecaster.comparison.result import Comparison, Score
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import TrainingFingerprint
 from lln.forecaster.references import REFERENCES
-from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, unmarked
+from lln.forecaster.scoring.scored_rows import ORIGINS, rolling_origins, true_runs, unmarked
 from lln.models import MODELS
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -74,6 +76,7 @@ def compare(
 ) -> Comparison:
     """Fit every model to the same data with the same options, and score all of them on the same unseen rollouts.
 
+    Short gaps are filled in for all models where `LensForecaster` would fill them in, and nothing is scored on them.
     Models are ranked as the fitter ranks candidates: by the mean over lead times of the log error, up to the lead time
     at which the best model loses the truth, from rolling origins, with differences paired by rollout.
 
@@ -120,6 +123,8 @@ def compare(
     given = {name: given_model(name, model) for name, model in (others or {}).items()}
     data = as_dataset(train, dt=dt)
     split = _split_data(data, test if test is None or isinstance(test, int | float) else as_dataset(test, dt=dt), steps)
+    digests = {"data": split.fitting.digest(), "test": split.data.digest()}
+    split = split.with_gaps_filled(next(iter(requests.values()), base))
     left_out = {name: why for name in every if models is ALL and (why := too_large(name, split.fitting))}
     every = [name for name in every if name not in left_out]
     requests = {name: one for name, one in requests.items() if name not in left_out}
@@ -130,8 +135,7 @@ def compare(
     fold, room = split.origins(least, max([least, *longest]), steps, windows, starts)
     asked = {
         "lln": __version__,
-        "data": split.fitting.digest(),
-        "test": split.data.digest(),
+        **digests,
         "windows": hashlib.sha256(repr((fold.windows, fold.steps)).encode()).hexdigest(),
         "seeds": seeds,
         "depths": depths,
@@ -197,6 +201,22 @@ class _Split:
     scored: str  # its name in titles
     whole: bool  # whether it is test data without a row that trained
 
+    def with_gaps_filled(self, request: Request) -> _Split:
+        """The same with short gaps filled in for every model, if a fit by `request` fills them; none is predicted."""
+        if not has_gaps(self.fitting):
+            return self
+        fit = learn(self.fitting, request.recipe, field=request.field)
+        fitting = with_gaps_filled(self.fitting, fit.report)
+        if fitting.filling is None:
+            return self
+        data = fitting.filling.of_dataset(self.data)
+        parts = tuple(
+            (index, int(begin + first), int(begin + last))
+            for index, begin, end in self.parts
+            for first, last in true_runs(~data.series[index].filled[begin:end])
+        )
+        return replace(self, fitting=fitting, data=data, parts=parts)
+
     def origins(
         self, least: int, longest: int, steps: int | None, count: int | None, starts: Sequence[int] | None
     ) -> tuple[Fold, int]:
@@ -224,7 +244,7 @@ class _Split:
         for index, row in places:
             first = row - least + 1
             inside = [a for i, a, b in self.data.stretches(1) if i == index and a <= first and row + 1 + steps <= b]
-            if not inside:
+            if not inside or self.data.series[index].filled[row + 1 : row + 1 + steps].any():
                 raise InputError(
                     f"a rollout of {steps} steps from row {row} of trajectory {index} needs rows {first} to "
                     f"{row + steps} without a gap, but the trajectory has {self.data.lengths[index]} rows"

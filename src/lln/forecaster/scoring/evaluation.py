@@ -18,7 +18,7 @@ from lln.core.errors import InputError, choice
 from lln.core.table import OURS, Table, human_time, plain
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
-from lln.evaluate.metrics import Metric, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
+from lln.evaluate.metrics import Metric, Metrics, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
 from lln.evaluate.rollout import Ending, Outcome, judge
 from lln.fit.choice.holdout import (
     LEAST,
@@ -499,7 +499,7 @@ def evaluate_model(
     steps: int | None,
     windows: int | None,
     threshold: float,
-    metrics: Sequence[str | Metric] | str | None,
+    metrics: Metrics,
     baselines: Sequence[str] | str | None,
 ) -> Evaluation:
     """Score a fitted forecaster; see `LensForecaster.evaluate`."""

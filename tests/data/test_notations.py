@@ -1,0 +1,122 @@
+"""Notations of files and cells as people and programs write them: dates, encodings, missing cells, suffixes."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lln.core.errors import InputError
+from lln.data import as_dataset
+from lln.data.read.formats import read, write
+
+ROWS = 60
+VALUES = np.round(np.random.default_rng(0).normal(size=ROWS), 3)
+HOURS = pd.date_range("2020-01-01", periods=ROWS, freq="h")
+LATE = HOURS + pd.Timedelta("19D")
+DAYS = pd.date_range("2020-01-01", periods=ROWS)
+MONTHS = pd.date_range("2018-01-01", periods=ROWS, freq="MS")
+MONDAYS = pd.date_range("2020-01-27", periods=ROWS, freq="7D")
+WEEKS = [day.isocalendar() for day in MONDAYS]
+
+
+def columns(table, path):
+    """What is read of the columns in a CSV file."""
+    pd.DataFrame(table).assign(x=VALUES).to_csv(path, index=False)
+    return read(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dates"),
+    [
+        ({"week": [f"{year}-W{week:02d}" for year, week, _ in WEEKS]}, MONDAYS),
+        ({"yearweek": [f"{year}W{week:02d}" for year, week, _ in WEEKS]}, MONDAYS),
+        ({"year": [one[0] for one in WEEKS], "week": [one[1] for one in WEEKS]}, MONDAYS),
+        ({"period": [f"Q{1 + k % 4} {2001 + k // 4}" for k in range(ROWS)]}, "2001-01-01"),
+        ({"when": DAYS.strftime("%d-%b-%y")}, DAYS),
+        ({"when": [f"{one.month}/{one.day}/{one.year} {one.hour}:00" for one in HOURS]}, HOURS),
+        ({"when": [f"{one.day}/{one.month}/{one.year}" for one in DAYS]}, DAYS),
+        ({"date": HOURS.strftime("%Y-%m-%d"), "time": HOURS.strftime("%H:%M")}, HOURS),
+        ({"Date": HOURS.strftime("%d.%m.%Y"), "Time": HOURS.strftime("%I:%M %p")}, HOURS),
+        ({"date": LATE.strftime("%m/%d/%Y"), "hour": LATE.hour}, LATE),
+        ({"date": DAYS.strftime("%Y%m%d").astype(int)}, DAYS),
+        ({"month": MONTHS.strftime("%Y%m").astype(int)}, MONTHS),
+        ({"timestamp": HOURS.astype("M8[s]").astype("int64")}, HOURS),
+        ({"time": HOURS.astype("M8[ms]").astype("int64")}, HOURS),
+    ],
+)
+def test_dates_in_the_notations_of_people_and_programs(tmp_path, cells, dates):
+    found = columns(cells, tmp_path / "a.csv")
+    first, second = pd.to_datetime(dates)[:2] if len(dates) == ROWS else pd.to_datetime([dates, "2001-04-01"])
+    assert found.names == ("x",)
+    assert found.units["time"].endswith(f" since {first.isoformat()}")
+    assert found.lengths == (ROWS,)
+    if found.frequency is None:
+        assert found.dt == (second - first).total_seconds()
+
+
+def test_an_hour_that_is_there_twice_may_be_of_clocks_that_were_set_back(tmp_path):
+    hours = pd.date_range("2024-10-20", periods=200, freq="h", tz="Europe/Berlin")
+    table = pd.DataFrame({"time": hours.strftime("%Y-%m-%d %H:%M"), "x": np.arange(200.0)})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(
+        InputError, match=r"if clocks were set back, write the offset too, as in 2024-10-27T02:00:00\+01"
+    ):
+        read(tmp_path / "a.csv")
+    day = pd.DataFrame({"time": ["2024-10-23 02:00"] * 2 + ["2024-10-23 03:00"], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match="; drop one of them"):
+        as_dataset(day)
+
+
+@pytest.mark.parametrize("mark", ["--", "N/A", "n.d.", "missing", ".", "...", "*", "#VALUE!", "#DIV/0!", "Null", "-"])
+def test_cells_that_stand_for_missing_are_gaps(tmp_path, mark):
+    cells = [mark if k in (5, 6, 30) else str(value) for k, value in enumerate(VALUES)]
+    pd.DataFrame({"date": DAYS, "a": cells}).to_csv(tmp_path / "a.csv", index=False)
+    found = read(tmp_path / "a.csv").series[0].states[:, 0]
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(found)), [5, 6, 30])
+
+
+def test_a_file_of_windows_is_read_with_a_note(tmp_path):
+    text = "time (s),T (°C),Preis €\n" + "".join(f"{k / 2},{value},{-value}\n" for k, value in enumerate(VALUES))
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.dt) == (("T (°C)", "Preis €"), 0.5)
+    assert any("not UTF-8, so it is read as Windows-1252" in note for note in found.notes)
+    for other in (b"\x81", b"\x07"):
+        (tmp_path / "b.csv").write_bytes(text.encode("cp1252") + other)
+        with pytest.raises(InputError, match=r"not UTF-8 text \(byte 12\); save it as UTF-8"):
+            read(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".txt", ".dat"])
+def test_text_under_other_suffixes(tmp_path, suffix):
+    for mark in ",\t ":
+        (tmp_path / f"a{suffix}").write_text(
+            f"time{mark}a{mark}b\n" + "".join(f"{k}{mark}{value}{mark}2.5\n" for k, value in enumerate(VALUES))
+        )
+        np.testing.assert_array_equal(read(tmp_path / f"a{suffix}").series[0].states[:, 0], VALUES)
+    write(tmp_path / f"b{suffix}", read(tmp_path / f"a{suffix}"))
+    assert (tmp_path / f"b{suffix}").read_text().startswith("time\ta\tb\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("a.xlsx", "save the sheet as CSV, or give pandas.read_excel('a.xlsx') in Python"),
+        ("a.parquet", "save it as CSV, or give the table that pandas reads from it in Python"),
+        ("a.mat", "give an array of scipy.io.loadmat('a.mat') in Python"),
+        ("a.csv.gz", "unpack it first"),
+        ("a.pkl", "a pickle can run code"),
+        ("a.rds", "with write.csv"),
+    ],
+)
+def test_files_of_other_formats_are_refused_with_what_to_do(tmp_path, name, remedy):
+    with pytest.raises(InputError, match="files are not read; ") as caught:
+        read(tmp_path / name)
+    assert remedy in str(caught.value)
+
+
+def test_a_compressed_file_under_the_name_of_a_table(tmp_path):
+    (tmp_path / "a.csv").write_bytes(gzip.compress(b"time,a\n0,1\n1,2\n"))
+    with pytest.raises(InputError, match="compressed by gzip; unpack it first"):
+        read(tmp_path / "a.csv")
