@@ -81,8 +81,8 @@ def rollout(
     last = forecaster.report_.last_trajectory
     if given is None and last:
         say(
-            f"the rollout goes on from {last}, the last trajectory of the training data; for others give a file of their "
-            f"last rows, {forecaster.history_} of each, by --from"
+            f"the rollout goes on from {last}, the last trajectory of the training data; for others give a file of "
+            f"their last rows, {forecaster.history_} of each, by --from"
         )
     for series, outcome in zip(dataset.series, outcomes, strict=True):
         if outcome.step is not None:
