@@ -30,6 +30,7 @@ Sides = tuple[tuple[Side, Side], ...]
 # A call on an array takes as long as so many of its numbers, of a batch of so many fields.
 _CALL, _BATCH = 5000, 16
 _FEW = 2  # channels that go out
+_WIDE = 64  # points of a kernel as wide as the grid, from which Fourier transforms take less time
 _WHOLE = 1e-9  # a ratio this near to a whole number is one
 
 
@@ -77,6 +78,9 @@ def convolve(
     # Matrix products run best on a GPU, and there many networks at once; on a CPU oneDNN's convolutions, which know
     # float32 alone and are made for many channels.
     dilation = whole_steps(ratio, len(kernel))
+    ring = all(pair == ("periodic", "periodic") for pair in boundary) and dilation == [1] * len(kernel)
+    if ring and kernel == tuple(x.shape[-len(kernel) - 1 : -1]) and math.prod(kernel) >= _WIDE:
+        return _by_waves(x, weight, bias, kernel)
     if dilation is not None and x.device.type == "cpu" and len(kernel) <= 3:
         convolved = _products if x.dtype == torch.float64 or len(weight) <= _FEW else _native
         return convolved(x, weight, bias, kernel, boundary, dilation)
@@ -227,6 +231,23 @@ def _products(
             part = part.narrow(1 + len(lead) + place, at * dilation[place], points[place])
         total = total.add_(part) if any(offsets) else total + part
     return total.movedim(0, -1)
+
+
+def _by_waves(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...]) -> Tensor:
+    """The convolution around a periodic grid that is as wide as the kernel: a product for each wave."""
+    axes = tuple(range(-len(kernel) - 1, -1))
+    taps = around(weight.unflatten(1, (*kernel, -1)).movedim(0, -1), kernel)  # (*kernel, in, out)
+    symbol = torch.fft.rfftn(taps, dim=tuple(range(len(kernel))))
+    waves = torch.einsum("...f,...fc->...c", torch.fft.rfftn(x, dim=axes), symbol)
+    out: Tensor = torch.fft.irfftn(waves, s=kernel, dim=axes)
+    return out if bias is None else out + bias
+
+
+def around(taps: Tensor, kernel: tuple[int, ...]) -> Tensor:
+    """Taps (*kernel, ...) of a kernel around its middle as Fourier transforms want them, and back."""
+    for axis, size in enumerate(kernel):
+        taps = taps.index_select(axis, (-(torch.arange(size, device=taps.device) - (size - 1) // 2)) % size)
+    return taps
 
 
 def _split(x: Tensor, rank: int) -> tuple[torch.Size, torch.Size]:

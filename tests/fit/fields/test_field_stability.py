@@ -9,7 +9,7 @@ from lln import InputError, LensForecaster
 from lln.data.read.formats import as_dataset
 from lln.fit.fields.data import Grid, empty_frame
 from lln.fit.fields.waves import WaveRegression
-from lln.models.convolution import convolve
+from lln.models.convolution import convolve, patches
 
 STEPS, DT, POINTS = 40, 0.05, 32
 X = 2 * np.pi * np.arange(POINTS) / POINTS
@@ -70,3 +70,33 @@ def test_a_kernel_as_wide_as_the_grid_is_recovered(space, conserve):
     assert found.left_over(0 * taps, frame.offset) == pytest.approx(
         (wanted - torch.from_numpy(frame.offset)).square().mean(dim=tuple(range(len(space) + 1))).sqrt().numpy()
     )
+
+
+@pytest.mark.parametrize(("space", "channels"), [((64,), 2), ((65,), 1), ((9, 8), 2)])
+def test_wide_kernels_by_waves_are_the_sums_over_patches(space, channels):
+    rng, around = np.random.default_rng(0), (("periodic", "periodic"),) * len(space)
+    x = torch.from_numpy(rng.normal(size=(3, *space, channels)))
+    weight, bias = torch.from_numpy(rng.normal(size=(2, math.prod(space) * channels))), torch.tensor([0.5, -1.0])
+    expected = patches(x, space, around) @ weight.T + bias
+    assert torch.allclose(convolve(x, weight, bias, space, around), expected, atol=1e-12)
+
+
+def test_waves_in_a_plane_of_which_only_the_displacement_is_known():
+    rng, points = np.random.default_rng(1), 12
+    x, y = np.meshgrid(*[2 * np.pi * np.arange(points) / points] * 2, indexing="ij")
+
+    def plane(steps):
+        times, states = DT * np.arange(steps + 1)[:, None, None], np.zeros((steps + 1, points, points))
+        for k, m in ((1, 0), (0, 1), (1, 1), (2, -1), (1, 2)):
+            (a, b), (p, q) = rng.normal(size=2), rng.uniform(0, 7, size=2)
+            size = math.hypot(k, m)
+            states += a * np.sin(k * x + m * y + p) * np.cos(size * times + q) + b * np.cos(
+                k * x + m * y - size * times
+            )
+        return states.reshape(steps + 1, -1)
+
+    model = LensForecaster(parts="linear").fit([plane(STEPS) for _ in range(8)], dt=DT, grid=(points, points))
+    assert model.history_ == 2
+    truth = plane(10 * STEPS)
+    forecast = model.rollout(truth[:2], steps=9 * STEPS)
+    assert np.abs(forecast.predicted - truth[2 : 2 + 9 * STEPS]).max() < 1e-8

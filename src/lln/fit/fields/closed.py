@@ -41,8 +41,9 @@ _PER_STATE = math.log(2.0)  # a longer history must be this much better to be ch
 _PER_POLYNOMIAL = math.log(1.2)  # a polynomial, too
 _MOST_MONOMIALS = 60
 _STILL_GOOD = math.log(1e-3)  # of the variance: a part that errs by less is taken before one that leaves the data
+LONG_RUN = 1.0 + 1e-6  # growth of a wave in one step that is only rounding
 _STEADY = 1.001  # growth of a wave in one step: not even three times in a thousand
-_WHOLE_PRODUCTS = 1 << 20  # of numbers in one step of a kernel as wide as the grid, at most
+_WHOLE_POINTS = 4096  # of a grid, at most, for a kernel as wide: exported steps take as many products for each point
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
 _LONGER = 1.5  # times as long as the last kernel or history, the next one may take
 _AS_GOOD = 1.1  # of what the best kernel leaves over: a smaller kernel may leave so much
@@ -108,6 +109,9 @@ class ClosedParts:
             self.checkpoint.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
         found = sorted(allowed, key=lambda one: one.rank)
+        equal = sum(one.rank == found[0].rank for one in found)
+        if equal > 1:  # all are exact
+            found[:equal] = sorted(found[:equal], key=lambda one: self._growth(one) > LONG_RUN)
         for index, one in enumerate(found):
             if (one.degree == 1 and one.rank > _STILL_GOOD) or self.limit.passed():
                 break
@@ -117,8 +121,12 @@ class ClosedParts:
 
     def _stays(self, linear: Linear) -> bool:
         """Whether rollouts stay near the data, also those that are too long to be tried."""
-        frame = self.solved(self.training, linear)
-        return (linear.degree > 1 or spectral_radius(frame) <= _STEADY) and self.judge.stay(FieldStep(frame)).bounded
+        if linear.degree == 1 and self._growth(linear) > _STEADY:
+            return False
+        return self.judge.stay(FieldStep(self.solved(self.training, linear))).bounded
+
+    def _growth(self, linear: Linear) -> float:
+        return spectral_radius(self.solved(self.training, linear))
 
     def solved(self, rows: Dataset, linear: Linear) -> FieldFrame:
         """The frame with these closed-form parts, and the gain they leave, from `rows`."""
@@ -141,9 +149,9 @@ class ClosedParts:
 
     @property
     def _whole(self) -> bool:
-        """Whether a kernel as wide as the grid is tried: on periodic grids that are not too large for its rollouts."""
+        """Whether a kernel as wide as the grid is tried: on periodic grids that are not too large."""
         periodic = all(side == "periodic" for pair in self.grid.boundary for side in pair)
-        return periodic and self.options.linear_kernel is None and math.prod(self.grid.space) ** 2 <= _WHOLE_PRODUCTS
+        return periodic and self.options.linear_kernel is None and math.prod(self.grid.space) <= _WHOLE_POINTS
 
     def _try(self, history: int) -> list[Linear]:
         frame = empty_frame(self.training, self.grid, history, self.conserve)
@@ -160,7 +168,7 @@ class ClosedParts:
             began = time.monotonic()
             self.say(Event(Phase.LINEAR, index, len(kernels), f"history {history}, kernel {_named(kernel)}"))
             tried += next(found)
-        if self._whole and min(one.error for one in tried) >= ENOUGH:
+        if self._whole:
             self.say(Event(Phase.LINEAR, 0, 1, f"history {history}, kernel {_named(frame.space)}"))
             tried += _convolutions(self, (frame, frame.space, ridges))
         if "polynomial" not in self.recipe.tried_parts or min(one.error for one in tried) < ENOUGH:

@@ -281,16 +281,16 @@ class FieldExamples:
 def spectral_radius(frame: FieldFrame, waves: int = 32) -> float:
     """How much the linear part can grow any wave in one step, in the long run; exact on rings, near it elsewhere."""
     d, c, history = len(frame.space), frame.channels, frame.history
-    numbers = frame.matrix.reshape(c, math.prod(frame.kernel), frame.features)[:, :, : c * history]
-    offsets = np.stack(np.unravel_index(np.arange(math.prod(frame.kernel)), frame.kernel), axis=1)
-    offsets = offsets - (np.array(frame.kernel) - 1) // 2
     # A kernel as wide as the grid was fitted to the waves of that grid alone.
-    counts = [size if taps == size else waves for size, taps in zip(frame.space, frame.kernel, strict=True)]
-    angles = [2 * np.pi * np.arange(count) / count for count in counts]
-    places = np.stack(np.meshgrid(*angles, indexing="ij"), axis=-1).reshape(-1, d)
-    symbol = np.einsum("wk,okc->woc", np.exp(1j * places @ offsets.T), numbers)
+    counts = [size if taps == size else max(waves, taps) for size, taps in zip(frame.space, frame.kernel, strict=True)]
+    offsets = np.indices(frame.kernel).reshape(d, -1) - (np.array(frame.kernel)[:, None] - 1) // 2
+    taps = np.zeros((*counts, c, c * history))
+    taps[tuple(offsets % np.array(counts)[:, None])] = np.moveaxis(
+        frame.matrix.reshape(c, -1, frame.features)[:, :, : c * history], 1, 0
+    )
+    symbol = np.fft.fftn(taps, axes=range(d)).reshape(-1, c, c * history)
     # Coordinates: z_k, z_{k-1}, ...; a difference takes from one and gives to the next.
-    step = np.zeros((len(places), c * history, c * history), dtype=complex)
+    step = np.zeros((len(symbol), c * history, c * history), dtype=complex)
     step[:, :c, :c] = np.eye(c) + symbol[:, :, :c]
     for j in range(1, history):
         change = symbol[:, :, j * c : (j + 1) * c] / frame.difference_scale[j - 1]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.models.convolution import around
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Polynomial
 
@@ -64,23 +65,18 @@ class WaveRegression:
         held = math.sqrt(ridge * self.rows) * torch.eye(self.block, self.block + 1, dtype=table.dtype)
         table = torch.cat((table, held.expand(len(table), -1, -1)), dim=1)
         values = torch.cat((values, values.new_zeros(len(values), self.block, values.shape[2])), dim=1)
-        found = torch.linalg.lstsq(table, values, driver="gelsd").solution.numpy()
-        taps = np.fft.ifftn(found[:, : self.block].reshape(*self.kernel, self.block, -1), axes=self._axes).real
-        matrix = np.moveaxis(taps[self._turned()], -1, 0).reshape(found.shape[2], -1)
-        return replace(frame, kernel=self.kernel, matrix=matrix, offset=found[0, self.block].real, polynomial=None)
+        found = torch.linalg.lstsq(table, values, driver="gelsd").solution
+        axes = tuple(range(len(self.kernel)))
+        taps = torch.fft.ifftn(found[:, : self.block].unflatten(0, self.kernel), dim=axes).real
+        matrix = around(taps, self.kernel).movedim(-1, 0).flatten(1).numpy()
+        return replace(
+            frame, kernel=self.kernel, matrix=matrix, offset=found[0, self.block].real.numpy(), polynomial=None
+        )
 
     def left_over(self, weight: Array, offset: Array, _: Polynomial | None = None) -> Array:
         """Root mean square of what a convolution (C, points * F) and an offset (C,) leave over, (C,)."""
-        taps = np.moveaxis(weight.reshape(-1, *self.kernel, self.block), 0, -1)[self._turned()]
-        symbol = torch.from_numpy(np.fft.fftn(taps, axes=self._axes)).flatten(0, len(self.kernel) - 1)
+        taps = around(torch.from_numpy(weight).unflatten(1, (*self.kernel, -1)).movedim(0, -1), self.kernel)
+        symbol = torch.fft.fftn(taps, dim=tuple(range(len(self.kernel)))).flatten(0, len(self.kernel) - 1)
         known, one, wanted = self.triangle.split([self.block, 1, len(offset)], dim=2)
         residual = wanted - known @ symbol - one * torch.from_numpy(offset)
         return np.asarray(torch.sqrt(residual.abs().square().sum(dim=(0, 1)) / self.rows))
-
-    @property
-    def _axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.kernel)))
-
-    def _turned(self) -> tuple[NDArray[np.intp], ...]:
-        """Indices that turn the taps of a Fourier transform into those of a kernel around its middle, and back."""
-        return np.ix_(*[(-(np.arange(size) - (size - 1) // 2)) % size for size in self.kernel])
