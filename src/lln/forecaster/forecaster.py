@@ -320,7 +320,7 @@ class LensForecaster(Estimator):
         Args:
             x0: one state (n,) or many (B, n); with a history of H > 1 the last H states, (H, n) or (B, H, n), oldest
                 first; fields may keep their grid. xarray objects (the last states along time count) and tables
-                work too. None starts where the training data ended.
+                work too. None starts where the training data ended, on the last of several trajectories.
             steps: how many.
             inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
                 the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
