@@ -58,7 +58,7 @@ STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
     """Docstrings write |x|, (time, *space), np.bool_ and scale_, which mean something else in reStructuredText."""
     lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|").replace("np.bool_", "np.bool")) for line in lines]
-    lines[:] = [FITTED.sub(r"\1\\_:", line) for line in lines]
+    lines[:] = [FITTED.sub(r"\1\\_:", line) for line in lines if not line.startswith("Alias for field number")]
 
 
 def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001

@@ -11,6 +11,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.options import FitReport
 from lln.forecaster.forecaster import LensForecaster
+from lln.plots.forecasts import forecast_figure
 
 DATED = {"units": {"time": "seconds since 2020-01-01T00:00:00"}}
 
@@ -64,6 +65,15 @@ def test_states_before_the_start_are_drawn_with_their_dates():
     np.testing.assert_allclose(past.get_ydata(), table["sales"].to_numpy()[-7:])
     assert "past" in lines(model.plot(table, steps=6).axes[0])
     assert "past" not in lines(fitted().rollout(steps=20).plot().axes[0])  # one state, which the forecast begins with
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("count", "unit"), [(n, unit) for unit in "MDhms" for n in (3, 20, 49, 52, 59, 100, 170)])
+def test_dates_of_any_range_have_ticks_without_a_warning(count, unit):
+    dates = np.datetime64("2009-01-01", unit) + np.arange(count + 1)
+    figure = forecast_figure(dates.astype("M8[ns]"), np.ones((count + 1, 1)), labels=["x"])
+    figure.canvas.draw()
+    assert 2 <= len(figure.axes[0].get_xticks()) <= 13
 
 
 def test_truth_is_aligned_by_date(daily):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from browser import drive, needs_browser
 
-from lln import LensForecaster, as_dataset
+from lln import LensForecaster, as_dataset, load
 from lln.forecaster.results import rollout_data
 from lln.view.page import forecaster_page
 from lln.view.scenes import data_scene, model_scene
@@ -36,6 +36,10 @@ def panel():
 
 def truth_of(figure):
     return next(line for line in figure.axes[0].lines if line.get_label() == "truth").get_ydata()
+
+
+def past_of(figure):
+    return next(line for line in figure.axes[0].lines if line.get_label() == "past").get_ydata()
 
 
 def missing(values):
@@ -111,3 +115,19 @@ def test_a_forecast_from_a_file_has_the_dates_and_names_of_the_file():
     assert figure.get_suptitle() == "frame: forecast of site b"
     drawn = next(line for line in figure.axes[0].lines if line.get_label() == "forecast")
     np.testing.assert_array_equal(drawn.get_xdata(), days[33:42].values)
+
+
+def test_the_past_has_gaps_where_its_values_were_filled_in(gappy, tmp_path):
+    x, model = gappy
+    longer = LensForecaster(parts=("linear",)).fit(x[:154], dt=1.0)
+    longer.save(tmp_path / "model.lln")
+    history = longer.history_
+    gaps = [gap for gap in GAPS if 154 - history <= gap < 154]
+    assert 151 in gaps
+    for one in (longer, load(tmp_path / "model.lln")):
+        assert missing(past_of(one.rollout(steps=history).plot())) == [gap - 154 + history for gap in gaps]
+    given = model.rollout(x[154 - model.history_ : 154], steps=model.history_)
+    assert missing(past_of(given.plot())) == [
+        gap - 154 + model.history_ for gap in GAPS if 154 - model.history_ <= gap < 154
+    ]
+    assert np.isfinite(given.array).all()

@@ -58,9 +58,9 @@ def rollout(
 ) -> None:
     """Roll a model out and write the start and the states after it.
 
-    Without --from it starts at the last state of the training data; a model with known inputs then needs --future. With
-    --from, a model with a history of H states starts from the first H states of each trajectory and writes them first.
-    Rows after a divergence are NaN.
+    Without --from it starts at the last state of the training data, of the last trajectory if there are several; a
+    model with known inputs then needs --future. With --from, a model with a history of H states starts from the first H
+    states of each trajectory and writes them first. Rows after a divergence are NaN.
     """
     from lln.data.read.formats import write
     from lln.forecaster.results import rollout_data

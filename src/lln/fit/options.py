@@ -213,9 +213,8 @@ class FitReport:
     logarithms: bool = False  #: whether the step computes with logarithms of the states.
     #: known inputs at the last state of training, which drive the first step of a forecast, with their lags.
     last_inputs: list[float] = field(default_factory=list)
-    last_trajectory: str = (
-        ""  #: name of the trajectory that the last state of training is of; "" if there was only one.
-    )
+    last_filled: list[int] = field(default_factory=list)  #: places in the last window of values that were filled in.
+    last_trajectory: str = ""  #: the trajectory of the last state of training, by name; "" where there was only one.
     notes: tuple[str, ...] = ()  #: sentences for the user.
 
     def __repr__(self) -> str:
@@ -257,6 +256,7 @@ class FitReport:
         values["region"] = tuple(list(map(float, side)) for side in values.get("region", ((), ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
         values["lead_times"] = tuple(int(lead) for lead in values.get("lead_times", ()))
+        values["last_filled"] = [int(place) for place in values.get("last_filled", ())]
         skill = {_OLD_METHODS.get(name, str(name)): row for name, row in values.get("skill", {}).items()}
         values["skill"] = {name: [math.nan if v is None else float(v) for v in row] for name, row in skill.items()}
         if not isinstance(values.get("candidates", []), list):

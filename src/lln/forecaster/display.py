@@ -147,13 +147,17 @@ def _interval(forecast: Forecast, start: int, places: Any) -> Band | None:
 
 
 def _past(forecast: Forecast, start: int, places: Sequence[int]) -> tuple[Any, Array] | None:
-    """Times and states that the first step was given, at most as many as were forecast; None for a single state."""
+    """Times and states that lead to the start, at most as many as were forecast; None for a single state.
+
+    What was filled in is NaN.
+    """
     window = forecast.start.window
     rows = min(window.shape[-2], forecast.array.shape[-2])
     if rows < 2:
         return None
     times = forecast.times_before(rows)
-    states = window.reshape(-1, *window.shape[-2:])[start, -rows:, places].T
+    known = window if forecast.start.filled is None else np.where(forecast.start.filled, np.nan, window)
+    states = known.reshape(-1, *window.shape[-2:])[start, -rows:, places].T
     return (times if times.ndim == 1 else times[start]), states
 
 
@@ -244,7 +248,8 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     series = dataset.series[window.series]
     inputs = series.input_rows(window.first - 1 - lags, window.first + window.steps - 1)
     run = model.rollout(rows[0, : model.history_], window.steps, inputs, **options)
-    timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt)
+    given = series.as_measured.rows(window.first - model.history_, window.first)
+    timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt, filled=np.isnan(given))
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
     label = f", {dataset.labels[window.series]}" if len(dataset.series) > 1 else ""
     title = f"{Layout.of(dataset).title}{label}: {window.steps} steps of {scored}"

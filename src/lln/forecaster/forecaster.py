@@ -29,7 +29,7 @@ from lln.fit.report.report import coverage as coverage_of
 from lln.forecaster.layout import Layout, TrainingFingerprint
 from lln.forecaster.results import Forecast, Start, check_level, forecast, one_step, with_bounds
 from lln.forecaster.scoring.lyapunov import growth_rate, spectra_beside, true_system
-from lln.forecaster.starts import Present, read_inputs, read_start
+from lln.forecaster.starts import Present, last_start, read_inputs, read_start
 from lln.forecaster.summary import LINEAR, WIDTH, progress_for, summary
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.lens import renamed_length
@@ -284,7 +284,9 @@ class LensForecaster(Estimator):
         known = series.input_rows(last - 1, last)
         inputs = [] if known is None else [float(value) for value in known[0]]
         label = dataset.labels[index] if len(dataset.series) > 1 else ""
+        filled = np.flatnonzero(np.isnan(series.as_measured.rows(last - history, last))).tolist()
         report = dataclasses.replace(fit.report, exponent=exponent, last_inputs=inputs, last_trajectory=label)
+        report = dataclasses.replace(report, last_filled=filled)
         training = TrainingFingerprint.of(dataset, report.training_rows, report.held_out_rows)
         window = np.asarray(series.rows(last - history, last), dtype=np.float64)
         time = float(series.start + (last - 1) * dataset.dt)
@@ -320,7 +322,7 @@ class LensForecaster(Estimator):
         Args:
             x0: one state (n,) or many (B, n); with a history of H > 1 the last H states, (H, n) or (B, H, n), oldest
                 first; fields may keep their grid. xarray objects (the last states along time count) and tables
-                work too. None starts where the training data ended.
+                work too. None starts where the training data ended, on the last of several trajectories.
             steps: how many.
             inputs: known inputs, (m,) if constant, (steps, m) or (B, steps, m); a table or mapping of them by name; or
                 the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
@@ -452,8 +454,7 @@ class LensForecaster(Estimator):
     def _start(self, x0: Any) -> Start:
         self._fitted()
         if x0 is None:
-            label = self.report_.last_trajectory
-            return Start(self.last_window_, time=self.last_time_, names=(label,) if label else ())
+            return last_start(self.last_window_, self.last_time_, self.report_)
         return read_start(x0, self.layout_, self.history_)
 
     def _given(self, x0: Any, steps: int, inputs: Any) -> tuple[Start, int, Array | None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lln.core.errors import InputError, finite
 from lln.data.interpret.calendar import LOCAL, dates_after, time_zone
@@ -46,6 +47,7 @@ class Start:
     name: str | None = None  #: of the single variable of an xarray Dataset that holds the whole state.
     #: name of the time zone of a table's dates, empty for dates without one; None for other kinds of starts.
     zone: str | None = None
+    filled: NDArray[np.bool_] | None = None  #: values of the window that were filled in; None where none was.
     names: tuple[str, ...] = ()  #: of the trajectories of the starts, where the data has several and that is known.
 
     @property

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
+    from lln.fit.options import FitReport
+
 
 @dataclass(frozen=True)
 class Present:
@@ -32,6 +34,12 @@ class Present:
 
     time: float
     inputs: Sequence[float]
+
+
+def last_start(window: Array, time: float, report: FitReport) -> Start:
+    """The start where training ended."""
+    filled = np.isin(np.arange(window.size), report.last_filled).reshape(window.shape)
+    return Start(window, time=time, filled=filled, names=(report.last_trajectory,) if report.last_trajectory else ())
 
 
 def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> Start:
@@ -44,7 +52,7 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
     else:
         start = _from_array(x0, layout, history)
     if layout.filling is not None and not gaps:
-        start = replace(start, window=layout.filling.of_windows(start.window))
+        start = replace(start, window=layout.filling.of_windows(start.window), filled=np.isnan(start.window))
     if not (gaps or np.isfinite(start.window).all()):
         bad = tuple(map(int, np.argwhere(~np.isfinite(start.window))[0]))
         raise InputError(

@@ -190,7 +190,7 @@ def snapshot_figure(
 def short_dates(axis: Axes, times: Any) -> None:
     """Label dates by what changes from tick to tick, with the rest beside the axis: long labels overlap."""
     if np.asarray(times).dtype.kind == "M":
-        locator = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
+        locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
 
