@@ -18,12 +18,12 @@ from lln.step.frame import Array
 
 _FIRST, _FEWEST = 2, 20  # rows to a term of the first fit, and the fewest
 _SUBSTEPS, _MOST_SUBSTEPS = 4, 256  # of Runge-Kutta
-_FORESEEN = 1e-3  # squared error of a row against the mean squared change, below which it is taken in
-_FURTHER = 1.1  # times as many rows are taken in at least
+_FORESEEN = 1e-5  # squared error of a row against the mean squared change, below which it is taken in
+_FURTHER = 1.05  # times as many rows are taken in at least
 _LAWFUL = 1e-8  # squared error against the squared change: rows that are fitted worse follow another law
 _FINE = 1e-14  # the same, below which more Runge-Kutta steps are not tried
 _HELPS = 0.5  # of the squared error: what more Runge-Kutta steps must gain
-_ROUNDS = 25
+_ROUNDS = 60
 
 
 def fitted_from_calm_rows(
