@@ -134,7 +134,7 @@ def test_a_coordinate_that_stands_still_has_no_gaussians():
 def test_many_coordinates_are_counted_before_their_terms_are_listed():
     states = RNG.normal(size=(60, 3000)).cumsum(axis=0)
     forms = FlowForms(Preparer(Dataset((Series(states),))), ((0, 0, 40),), ((0, 40, 60),), tuple(range(3000)))
-    assert not list(forms._settings())
+    assert not [*forms._polynomials(), *forms._functions_added()]
 
 
 def test_angles_in_degrees_are_found():

@@ -7,6 +7,7 @@ import pytest
 
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
+from lln.fit.closed.calm_rows import fitted_from_calm_rows
 from lln.fit.closed.flow_search import FlowForms
 from lln.fit.closed.vector_fields import MonomialLibrary, Pieces, VectorField, errors, first_weights, fitted, pruned
 from lln.fit.fitter import Recipe, fit_surrogate
@@ -138,6 +139,26 @@ def test_a_chaotic_system_is_forecast_for_eleven_lyapunov_times():
     assert found.report.degree == 2
     assert found.report.parameters < 15  # of 30: the others are pruned
     assert valid_steps(found, states, 500, 700) > 500
+
+
+def test_a_law_of_data_with_long_steps_is_found_from_the_rows_of_small_changes():
+    def roessler(s):
+        return np.array([-s[1] - s[2], s[0] + 0.2 * s[1], 0.2 + s[2] * (s[0] - 5.7)])
+
+    states = integrate(roessler, [1.0, 1.0, 0.0], 600, 2.0, substeps=200)[100:]  # three rows to a turn
+    pieces, library = pieces_of(states[:380]), MonomialLibrary.whole(3, range(3), 2)
+    assert np.abs(errors(fitted(library, pieces, 64, 1e-18), pieces)).max() > 0.1
+    assert np.abs(errors(fitted_from_calm_rows(library, pieces, 1e-18), pieces)).max() < 1e-6
+    found = fit(states[:480])
+    assert found.report.part == "flow"
+    assert found.report.degree == 2
+    assert valid_steps(found, states, 480, 20) == 20
+
+
+def test_rows_without_a_law_end_a_fit_from_calm_rows():
+    pieces = pieces_of(RNG.normal(size=(200, 2)))
+    field = fitted_from_calm_rows(MonomialLibrary.whole(2, range(2), 2), pieces, 1e-18)
+    assert np.isfinite(field.weights).all()
 
 
 @pytest.mark.parametrize("size", [10, pytest.param(36, marks=pytest.mark.slow)])

@@ -14,6 +14,7 @@ import numpy as np
 
 from lln.data.stream import Pairs, pair_batches
 from lln.fit.choice.holdout import Part
+from lln.fit.closed.calm_rows import fitted_from_calm_rows
 from lln.fit.closed.function_search import BROKEN, SMOOTH, Candidate, add_functions
 from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES
@@ -41,6 +42,7 @@ ANGLES = (1.0, np.pi / 180, 2 * np.pi)  # radians, degrees, turns
 LENSES = ((2, 8), (2, 16), (3, 12))  # degree of the polynomial, Gaussians of every variable
 # Degree, kinds of functions, and whether they are multiplied by variables.
 FOUND = ((1, BROKEN, False), (1, SMOOTH, False), (2, BROKEN, False), (2, SMOOTH, False), (2, SMOOTH, True))
+CALM_DEGREES = (2, 3)  # of fields that are fitted to rows of small changes first
 _SPACINGS = 1.5  # width of the Gaussians
 _LEAST_TURN, _MOST_TURN = 1.0, 6.0  # radians: range of an angle, and its root mean square change in one step
 _FEWEST_CELLS, _MOST_CELLS = 8, 512  # coordinates that may be a ring
@@ -81,6 +83,7 @@ class FlowChoice:
         functions: other functions of single variables that are among the terms: variable, kind, slope and shift of
             each; slopes and shifts are where the fit begins.
         products: whether these functions are also multiplied by every variable.
+        calm_first: whether the fit begins with the rows of the smallest changes.
     """
 
     degree: int
@@ -91,6 +94,7 @@ class FlowChoice:
     lenses: int = 0
     functions: tuple[Candidate, ...] = ()
     products: bool = False
+    calm_first: bool = False
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
@@ -127,9 +131,17 @@ class FlowForms:
 
     def search(self, limit: float) -> list[FlowChoice]:
         """The fields that are worth rollouts, none if all err by far more than `limit`, a squared one-step error."""
-        best, least = self._best_setting()
-        if not least < _NO_FUNCTIONS * self._change:
-            best, least = self._with_found_functions(best, least)
+        best, least, change = None, np.inf, self._change
+        for found in (
+            self._polynomial,
+            self._law_from_calm_rows,
+            self._with_given_functions,
+            self._with_found_functions,
+        ):
+            if not least < _NO_FUNCTIONS * change:
+                best, least = found(best, least)
+        if best is not None and best.substeps == SUBSTEPS and not best.functions:
+            best, least = self._with_substeps(best, least, FEWER, _SIMPLER)
         if best is None or not least <= _FAR * limit:
             return []
         for threshold in () if best.lenses else THRESHOLDS:  # Gaussians that overlap stand for each other
@@ -146,10 +158,20 @@ class FlowForms:
         """Whether there is time to try another vector field."""
         return self.limit.first(_SEARCHED_BY).allows(0.0, "some vector fields")
 
-    def _best_setting(self) -> tuple[FlowChoice | None, float]:
-        """Sharing, degree and substeps with the least one-step error; more weights must gain something."""
-        best, least, change, enough = None, np.inf, self._change, _ALIKE
-        for setting in self._settings():
+    def _polynomial(self, best: FlowChoice | None, least: float) -> tuple[FlowChoice | None, float]:
+        """Sharing, degree and substeps with the least one-step error."""
+        return self._best_of(self._polynomials(), best, least)
+
+    def _with_given_functions(self, best: FlowChoice | None, least: float) -> tuple[FlowChoice | None, float]:
+        """The same with sines of angles or with Gaussians, if it is better."""
+        return self._best_of(self._functions_added(), best, least)
+
+    def _best_of(
+        self, settings: Iterator[FlowChoice], best: FlowChoice | None, least: float
+    ) -> tuple[FlowChoice | None, float]:
+        """The setting with the least one-step error; more weights must gain something."""
+        change, enough = self._change, _ALIKE
+        for setting in settings:
             choice = setting if best is None else replace(setting, substeps=best.substeps)
             if best is not None and least < (_SHARED if best.radius and not choice.radius else enough) * change:
                 break
@@ -166,8 +188,21 @@ class FlowForms:
             if error < self._truncation(choice):  # the integrator errs, not the field
                 best, least = self._with_substeps(choice, error, MORE, _BETTER)
                 enough = _LAW
-        if best is not None and best.substeps == SUBSTEPS:
-            best, least = self._with_substeps(best, least, FEWER, _SIMPLER)
+        return best, least
+
+    def _law_from_calm_rows(self, best: FlowChoice | None, least: float) -> tuple[FlowChoice | None, float]:
+        """A polynomial whose fit begins with the rows of the smallest changes, if that finds the law."""
+        for degree in CALM_DEGREES:
+            terms = monomial_count(len(self.active), degree) + 1
+            if self.preparer.dataset.size * terms > _MOST_WEIGHTS_TO_FIND or not self.in_time():
+                break
+            base = FlowChoice(degree, calm_first=True)
+            field = self.field(base, FLOW_RIDGES[0], self.train)
+            choice = replace(base, substeps=field.substeps)
+            self._fields[choice, FLOW_RIDGES[0], self.train] = field
+            error = self.error(choice)
+            if error < min(_NO_FUNCTIONS * self._change, least):
+                return choice, error
         return best, least
 
     def _with_found_functions(self, best: FlowChoice | None, least: float) -> tuple[FlowChoice | None, float]:
@@ -255,9 +290,9 @@ class FlowForms:
     def _fit(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
         pieces = self._training_pieces(choice, parts)
         late = partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
-        functions = choice.angle or choice.lenses or choice.functions
+        far = choice.angle or choice.lenses or choice.functions or choice.calm_first
         # Weights that other rows gave are nearly right; a descent from afar may end elsewhere.
-        if parts != self.train and (functions or self.limit.passed(_SEARCHED_BY)):
+        if parts != self.train and (far or self.limit.passed(_SEARCHED_BY)):
             known = self.field(choice, ridge, self.train)
             field = descend(known, pieces, ridge, late)
             return self._with_what_is_new(choice, known, field, pieces, late) if choice.functions else field
@@ -269,8 +304,10 @@ class FlowForms:
             sparse = replace(whole, weights=np.where(used, whole.weights, 0.0), used=used & (whole.weights != 0))
             return descend(sparse, pieces, ridge, late)
         # Fits at other ridges and substeps start from the weights of the first.
-        first = (replace(choice, substeps=SUBSTEPS), FLOW_RIDGES[0])
+        first = (choice if choice.calm_first else replace(choice, substeps=SUBSTEPS), FLOW_RIDGES[0])
         if first == (choice, ridge):
+            if choice.calm_first:
+                return fitted_from_calm_rows(self._library(choice), pieces, ridge, late)
             return fitted(self._library(choice), pieces, choice.substeps, ridge, late)
         return descend(replace(self.field(*first, parts), substeps=choice.substeps), pieces, ridge, late)
 
@@ -294,7 +331,7 @@ class FlowForms:
         rows *= _MORE_WHERE_NOISY if self.noisy else 1
         return self._pieces(parts, self._units(choice), rows)
 
-    def _settings(self) -> Iterator[FlowChoice]:
+    def _polynomials(self) -> Iterator[FlowChoice]:
         """Fields with few weights first."""
         n, m = self.preparer.dataset.size, self.preparer.dataset.inputs
         rows = min(self.preparer.prepare(self.train, 1).pairs, _ROWS)
@@ -305,11 +342,14 @@ class FlowForms:
             terms = monomial_count(len(self.active), degree) + 1
             if terms <= min(_MOST_TERMS, 0.8 * rows) and n * terms <= _MOST_WEIGHTS:
                 yield FlowChoice(degree)
+
+    def _functions_added(self) -> Iterator[FlowChoice]:
+        """Fields with functions that the rows have room for."""
+        rows, variables = min(self.preparer.prepare(self.train, 1).pairs, _ROWS), len(self.active)
         for choice in self._with_functions():
-            variables = len(self.active)
             count = choice.lenses * variables if choice.lenses else 2 * len(self._angles(choice.angle))
             terms = monomial_count(variables, choice.degree) + 1 + count * (1 + choice.products * variables)
-            if terms <= _ROWS_TO_A_TERM * rows and n * terms <= _MOST_FUNCTION_WEIGHTS:
+            if terms <= _ROWS_TO_A_TERM * rows and self.preparer.dataset.size * terms <= _MOST_FUNCTION_WEIGHTS:
                 yield choice
 
     def _with_functions(self) -> Iterator[FlowChoice]:
