@@ -161,3 +161,18 @@ def test_a_header_that_is_too_short_is_no_preamble(tmp_path):
 def test_a_single_column_has_no_preamble(tmp_path):
     (tmp_path / "a.csv").write_text("a\n" + "".join(f"{value}\n" for value in VALUES))
     assert read(tmp_path / "a.csv").lengths == (ROWS,)
+
+
+def test_times_of_one_day_are_seconds(tmp_path):
+    clock = pd.date_range("2020-01-01 09:30:00", periods=ROWS, freq="30s").strftime("%H:%M:%S")
+    found = columns({"time": clock}, tmp_path / "a.csv")
+    assert (found.names, found.dt, found.units["time"]) == (("x",), 30.0, "s")
+    assert any("column 'time' is taken as times of one day, in seconds" in note for note in found.notes)
+
+
+def test_tables_of_other_libraries_are_read_by_their_own_way_to_pandas():
+    class Table:
+        def to_pandas(self):
+            return pd.DataFrame({"date": DAYS, "x": VALUES})
+
+    assert (as_dataset(Table()).names, as_dataset(Table()).dt) == (("x",), 86400.0)

@@ -19,6 +19,7 @@ from lln.data.interpret.cells import (
     decimal_mark,
     grouped_numbers,
     number,
+    seconds_of_day,
     text_dates,
     thousands,
     with_clock,
@@ -323,6 +324,10 @@ class _Columns:
         dates = text_dates(column, self.source)
         if dates is not None:
             return dates
+        seconds = seconds_of_day(column)
+        if seconds is not None:
+            self.notes.append(f"{self.source}: column {name!r} is taken as times of one day, in seconds")
+            return (seconds * 1e9).round().astype("m8[ns]")
         iso = pd.to_datetime(column.astype(str), format="ISO8601", utc=True, errors="coerce")
         wrong = np.flatnonzero(iso.isna().to_numpy() & column.notna().to_numpy())
         raise InputError(
