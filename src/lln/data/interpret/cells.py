@@ -104,7 +104,9 @@ def _fits(column: Any, cells: Any, point: str) -> dict[tuple[str, str], Any]:
         a, b = re.escape(group), re.escape(mark)
         fits[group, mark] = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
         if mark == ",":  # numbers that are no text have a point
-            fits[group, mark] &= column.dropna().map(lambda cell: not isinstance(cell, float))
+            fits[group, mark] &= (
+                column.dropna().astype(object).map(lambda cell: not isinstance(cell, float)).astype(bool)
+            )
     return fits
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from lln.core.errors import InputError
 from lln.data.interpret.calendar import TIME_NAMES
 from lln.data.interpret.description import TRAJECTORY_NAMES, Choices
+from lln.data.interpret.panels import distinct
 
 TEMPERATURE = re.compile(r"[\[(\s](°|º|deg|K\b|C\b|F\b|celsius|kelvin|fahrenheit)", re.IGNORECASE)
 OFTEN = 0.1  # of the rows, in which time that begins again does not fall
@@ -51,7 +52,7 @@ def is_time(column: Any, name: str) -> bool:
     if TEMPERATURE.search(name):
         return False
     values = column.to_numpy() if _kind(column) in "fiu" else np.zeros(0)
-    return bool((np.diff(values) < 0).sum() <= OFTEN * len(values))
+    return bool((values[1:] < values[:-1]).sum() <= OFTEN * len(values))
 
 
 def indexed(table: Any, choices: Choices, source: str) -> Indexed:
@@ -65,7 +66,7 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
     if name in plain.columns:
         return Indexed(plain, choices)
     mentioned = choices.time == name or (index.name is not None and name in choices.mentioned)
-    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and index.nunique() <= len(index) / 2
+    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and 0 < distinct(index) <= len(index) / 2
     if mentioned or (telling and choices.trajectory is None):
         plain.insert(0, name, _plain(index))
         return Indexed(plain, choices)
