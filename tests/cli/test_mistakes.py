@@ -132,7 +132,7 @@ def forced(tmp_path_factory):
     ("words", "said"),
     [
         ("rollout d.lln --steps 10 -o r.csv", "needs its known inputs (u) at each step; give --future FILE"),
-        ("rollout d.lln --steps 40 --future one.npy -o r.csv", "holds 30 rows of inputs, but 40 steps need one each"),
+        ("rollout d.lln --steps 40 --future one.npy -o r.csv", "its inputs last for 30 steps, but 40 were asked for"),
         ("rollout d.lln --steps 10 --future two.npy -o r.csv", "has 2 columns without names, but the known inputs"),
         ("rollout d.lln --steps 10 --future others.csv -o r.csv", "no column 'u' for inputs; expected one of 'v', 'w'"),
         ("rollout d.lln --steps 10 --future gap.csv -o r.csv", "gap.csv: its row 4 (counted from 0) has no finite"),

@@ -120,3 +120,59 @@ def test_a_compressed_file_under_the_name_of_a_table(tmp_path):
     (tmp_path / "a.csv").write_bytes(gzip.compress(b"time,a\n0,1\n1,2\n"))
     with pytest.raises(InputError, match="compressed by gzip; unpack it first"):
         read(tmp_path / "a.csv")
+
+
+BODY = "".join(f"2020-01-{k + 1:02d},{value}\n" for k, value in enumerate(VALUES[:30]))
+
+
+@pytest.mark.parametrize(
+    "above", ["Station report\n", "Station report\nProduced 2020\n\n", "# a comment\nReport\n", '"Data Source"\n\n\n']
+)
+def test_lines_above_the_header_are_left_out(tmp_path, above):
+    (tmp_path / "two.csv").write_text(above + "date,a\n" + BODY)
+    assert read(tmp_path / "two.csv").names == ("a",)
+    columns = above + "date,a,b\n" + BODY.replace("\n", ",1.5\n")
+    (tmp_path / "a.csv").write_text(columns)
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.lengths) == (("a", "b"), (30,))
+    line = 1 + above.count("\n")
+    assert any(f"the lines above line {line}, the header, are left out" in note for note in found.notes)
+    (tmp_path / "b.csv").write_text(columns.replace("\n2020-01-07,", "\n2020-01-07,oops"))
+    with pytest.raises(InputError, match=rf"row {line + 7}, column 'a': 'oops"):
+        read(tmp_path / "b.csv")
+
+
+def test_a_line_of_units_below_the_header_is_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("date,a\nUTC,W/m2\n" + BODY)
+    found = read(tmp_path / "a.csv")
+    np.testing.assert_array_equal(found.series[0].states[:, 0], VALUES[:30])
+    assert any("line 2, below the header, holds no number where the others do" in note for note in found.notes)
+    for first in ("2019-12-31,\n", "2019-12-31,-\n", "2019-12-31,nan\n"):
+        (tmp_path / "a.csv").write_text("date,a\n" + first + BODY)
+        assert read(tmp_path / "a.csv").lengths == (31,)
+
+
+def test_a_header_that_is_too_short_is_no_preamble(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "1,2,3\n" * 9)
+    with pytest.raises(InputError, match="1 name in the header but 3 cells"):
+        read(tmp_path / "a.csv")
+
+
+def test_a_single_column_has_no_preamble(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "".join(f"{value}\n" for value in VALUES))
+    assert read(tmp_path / "a.csv").lengths == (ROWS,)
+
+
+def test_times_of_one_day_are_seconds(tmp_path):
+    clock = pd.date_range("2020-01-01 09:30:00", periods=ROWS, freq="30s").strftime("%H:%M:%S")
+    found = columns({"time": clock}, tmp_path / "a.csv")
+    assert (found.names, found.dt, found.units["time"]) == (("x",), 30.0, "s")
+    assert any("column 'time' is taken as times of one day, in seconds" in note for note in found.notes)
+
+
+def test_tables_of_other_libraries_are_read_by_their_own_way_to_pandas():
+    class Table:
+        def to_pandas(self):
+            return pd.DataFrame({"date": DAYS, "x": VALUES})
+
+    assert (as_dataset(Table()).names, as_dataset(Table()).dt) == (("x",), 86400.0)

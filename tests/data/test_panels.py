@@ -110,3 +110,10 @@ def test_a_row_of_months_for_each_year_is_one_series(tmp_path, form):
         assert np.isnan(found.series[0].states[40, 0])
         assert found.units["time"] == "months since 1990-01-01T00:00:00"
     assert as_dataset(table, time="Year").names == tuple(months)
+
+
+def test_labels_may_be_categories():
+    found = as_dataset(panel().astype({"store": "category"}).sort_values("date"))
+    assert found.lengths == (30, 30, 30)
+    numbers = panel(("only",)).assign(kind=pd.Categorical(["1,5", "2,5", "3,5"] * 10))
+    assert set(as_dataset(numbers).series[0].states[:, -1]) == {1.5, 2.5, 3.5}

@@ -80,6 +80,9 @@ def test_a_t_that_rises_or_begins_again_is_time(tmp_path):
     with pytest.raises(InputError, match=r"unevenly sampled, .* in column 'T'; .* or if 'T' is a state"):
         csv(tmp_path, columns().rename(columns={"x": "T"}).sort_values("T"))
     assert csv(tmp_path, columns().assign(T=np.tile(np.arange(20), 2))).lengths == (20, 20)
+    assert csv(tmp_path, columns().assign(t=np.tile(np.arange(4), 10))).lengths == (4,) * 10
+    turned = csv(tmp_path, columns().assign(t=np.arange(40)[::-1]))
+    np.testing.assert_array_equal(turned.series[0].states[:, 0], columns()["x"][::-1])
     found = csv(tmp_path, columns().rename(columns={"x": "T", "y": "p"}), states=["T", "p"])
     assert (found.names, found.dt, found.lengths, found.notes) == (("T", "p"), 1.0, (40,), ())
 

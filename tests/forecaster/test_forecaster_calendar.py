@@ -41,7 +41,7 @@ def test_forecasts_continue_on_the_calendar(fitted, tmp_path):
 
 def test_data_of_another_calendar_are_refused(fitted):
     data, model = fitted
-    with pytest.raises(InputError, match="steps of the calendar"):
+    with pytest.raises(InputError, match=r"its dates are .*, but this model was fitted to"):
         model.evaluate(table("YE" if data.index.freqstr != "YE" else "MS"))
     assert model.layout_.read(data.iloc[:1]).frequency == model.layout_.frequency
 
@@ -54,7 +54,7 @@ def test_known_inputs_from_a_file_of_inputs_alone(tmp_path):
     known.to_csv(tmp_path / "known.csv", index_label="date")
     found = model.rollout(steps=6, inputs=tmp_path / "known.csv")
     np.testing.assert_array_equal(found.array, model.rollout(steps=6, inputs=known[["b"]].iloc[:6]).array)
-    with pytest.raises(InputError, match="holds 8 rows of inputs, but 9 steps need one each"):
+    with pytest.raises(InputError, match="its inputs last for 8 steps, but 9 were asked for"):
         model.rollout(steps=9, inputs=str(tmp_path / "known.csv"))
     write(tmp_path / "known.nc", as_dataset(known[["b"]]))
     np.testing.assert_array_equal(model.rollout(steps=6, inputs=tmp_path / "known.nc").array, found.array)

@@ -167,7 +167,7 @@ def test_future_inputs_come_from_a_file_of_inputs_alone(tmp_path):
     np.testing.assert_array_equal(model.rollout(steps=12, inputs=tmp_path / "longer.csv").array, run.array)
     with pytest.raises(lln.InputError, match="its rows begin 3 steps after the last state of training"):
         model.rollout(steps=5, inputs=tmp_path / "late.csv")
-    with pytest.raises(lln.InputError, match="holds 13 rows of inputs, but 20 steps need one each"):
+    with pytest.raises(lln.InputError, match="its inputs last for 13 steps, but 20 were asked for"):
         model.rollout(steps=20, inputs=tmp_path / "future.csv")
 
 

@@ -319,7 +319,7 @@ def _from_file(path: str | os.PathLike[str], layout: Layout, steps: int, present
     short = min(found.lengths) + ahead
     if short < steps:
         raise InputError(
-            f"{path}: holds {max(0, short)} rows of inputs, but {steps} steps need one each; give more rows or ask for "
+            f"{path}: its inputs last for {max(0, short)} steps, but {steps} were asked for; give more rows or ask for "
             "fewer steps",
             topic="inputs-needed",
         )

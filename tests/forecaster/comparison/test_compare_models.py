@@ -376,6 +376,7 @@ def test_gaps_are_filled_in_for_every_model_as_the_forecaster_fills_them(missing
     assert product.layout_.filling is not None
     found = compare(data, models=["lens", "seasonal", "persistence"], recipe={"parts": "linear"}, steps=8)
     scores = {score.name: score for score in found.scores}
+    assert any("missing values were filled in before the fit" in remark for remark in found.remarks)
     assert scores["lens"].history == product.history_
     assert scores["lens"].parameters == product.parameters_
     assert all(np.isfinite(score.errors).all() for score in found.scores)  # what was filled in is not scored

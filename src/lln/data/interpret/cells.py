@@ -104,7 +104,9 @@ def _fits(column: Any, cells: Any, point: str) -> dict[tuple[str, str], Any]:
         a, b = re.escape(group), re.escape(mark)
         fits[group, mark] = cells.str.fullmatch(rf"[-+]?(\d+|[1-9]\d{{0,2}}({a}\d{{3}})+)({b}\d+)?")
         if mark == ",":  # numbers that are no text have a point
-            fits[group, mark] &= column.dropna().map(lambda cell: not isinstance(cell, float))
+            fits[group, mark] &= (
+                column.dropna().astype(object).map(lambda cell: not isinstance(cell, float)).astype(bool)
+            )
     return fits
 
 
@@ -203,6 +205,17 @@ def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[n
     if moments is None:
         return None
     return (dates + (moments - np.datetime64("2000-01-01"))).astype("M8[ns]"), [base["date"], clocks[0]]
+
+
+def seconds_of_day(column: Any) -> NDArray[np.float64] | None:
+    """Times of one day such as 09:30:05 in seconds; None unless all cells are such times and only rise."""
+    import pandas as pd
+
+    texts = column.astype(str).str.strip()
+    if not len(texts) or not texts.str.fullmatch(r"\d{1,2}:\d{2}:\d{2}(?:\.\d+)?").all():
+        return None
+    seconds = pd.to_timedelta(texts).dt.total_seconds().to_numpy(dtype=np.float64)
+    return seconds if (np.diff(seconds) > 0).all() else None
 
 
 def counted_dates(values: NDArray[Any]) -> NDArray[np.datetime64] | None:

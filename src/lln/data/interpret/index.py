@@ -11,9 +11,10 @@ import numpy as np
 from lln.core.errors import InputError
 from lln.data.interpret.calendar import TIME_NAMES
 from lln.data.interpret.description import TRAJECTORY_NAMES, Choices
+from lln.data.interpret.panels import distinct
 
 TEMPERATURE = re.compile(r"[\[(\s](°|º|deg|K\b|C\b|F\b|celsius|kelvin|fahrenheit)", re.IGNORECASE)
-OFTEN = 0.1  # of the rows, in which time that begins again does not fall
+OFTEN = 0.1  # of the rows: time that begins again does not fall twice in a row
 TRAJECTORY_COLUMNS = (*TRAJECTORY_NAMES, "id")  # names of columns that tell trajectories apart
 
 
@@ -43,7 +44,7 @@ def base(name: str) -> str:
 
 
 def is_time(column: Any, name: str) -> bool:
-    """Whether a column is called time, and is no temperature called T: that has its unit, or often falls."""
+    """Whether a column is called time, and is no temperature called T: that has its unit, or falls time and again."""
     if base(name) not in TIME_NAMES:
         return False
     if base(name) != "t":
@@ -51,7 +52,8 @@ def is_time(column: Any, name: str) -> bool:
     if TEMPERATURE.search(name):
         return False
     values = column.to_numpy() if _kind(column) in "fiu" else np.zeros(0)
-    return bool((np.diff(values) < 0).sum() <= OFTEN * len(values))
+    falls = values[1:] < values[:-1]
+    return bool(falls.all() or (falls[1:] & falls[:-1]).sum() <= OFTEN * len(values))
 
 
 def indexed(table: Any, choices: Choices, source: str) -> Indexed:
@@ -65,7 +67,7 @@ def indexed(table: Any, choices: Choices, source: str) -> Indexed:
     if name in plain.columns:
         return Indexed(plain, choices)
     mentioned = choices.time == name or (index.name is not None and name in choices.mentioned)
-    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and index.nunique() <= len(index) / 2
+    telling = index.name is not None and base(name) in TRAJECTORY_COLUMNS and 0 < distinct(index) <= len(index) / 2
     if mentioned or (telling and choices.trajectory is None):
         plain.insert(0, name, _plain(index))
         return Indexed(plain, choices)

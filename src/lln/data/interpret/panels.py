@@ -53,7 +53,7 @@ def label_columns(table: Any, names: Sequence[str], times: NDArray[Any]) -> list
     if len(times) < 2 * _ROWS or one_way(times):
         return []
     few = [name for name in names if _may_label(table[name], name) and table[name].notna().all()]
-    few = [name for name in few if 1 < _distinct(table[name]) <= len(table) / _ROWS]
+    few = [name for name in few if 1 < distinct(table[name]) <= len(table) / _ROWS]
     for count in range(1, _MOST + 1):
         for chosen in combinations(few, count):
             codes = table.groupby(list(chosen), sort=False).ngroup().to_numpy()
@@ -72,7 +72,7 @@ def _may_label(column: Any, name: str) -> bool:
     return bool(_LABELS.fullmatch(name.strip())) if kind in "iu" else kind not in "fcbmM"
 
 
-def _distinct(column: Any) -> int:
+def distinct(column: Any) -> int:
     """How many different cells there are; 0 where they cannot be compared, such as lists."""
     try:
         return int(column.nunique())

@@ -19,6 +19,7 @@ from lln.data.interpret.cells import (
     decimal_mark,
     grouped_numbers,
     number,
+    seconds_of_day,
     text_dates,
     thousands,
     with_clock,
@@ -34,7 +35,7 @@ from lln.data.interpret.description import (
     grid_of,
 )
 from lln.data.interpret.index import TRAJECTORY_COLUMNS, Indexed, base, indexed, is_time
-from lln.data.interpret.panels import in_order, label_columns, months_in_order, one_way
+from lln.data.interpret.panels import distinct, in_order, label_columns, months_in_order, one_way
 from lln.data.read.store import ReadTable
 
 EVEN = 1e-6  # relative spread of the steps of a first column that is taken as time without a name that says so
@@ -153,7 +154,7 @@ class _Columns:
             return asked
         telling = [name for name in self.columns if base(name) in TRAJECTORY_COLUMNS]
         states = set(self._asked("states", self.choices.states)) if telling else set()
-        few = (name for name in telling if self.table[name].nunique() <= len(self.table) / 2 and name not in states)
+        few = (name for name in telling if 0 < distinct(self.table[name]) <= len(self.table) / 2 and name not in states)
         return list(few)[:1]
 
     def _labels(self, clock: NDArray[Any], roled: set[str]) -> list[str]:
@@ -249,7 +250,8 @@ class _Columns:
         values = self.table[first].to_numpy()[rows]
         if values.dtype.kind not in "fiu" or len(values) < 3:
             return []
-        steps = np.diff(values.astype(np.float64))
+        with np.errstate(invalid="ignore"):
+            steps = np.diff(values.astype(np.float64))
         if (steps > 0).all() and np.ptp(steps) <= EVEN * steps.mean() + 8 * np.finfo(float).eps * np.abs(values).max():
             self.notes.append(f"{self.source}: column {first!r} increases evenly and is taken as time")
             return [first]
@@ -323,6 +325,10 @@ class _Columns:
         dates = text_dates(column, self.source)
         if dates is not None:
             return dates
+        seconds = seconds_of_day(column)
+        if seconds is not None:
+            self.notes.append(f"{self.source}: column {name!r} is taken as times of one day, in seconds")
+            return (seconds * 1e9).round().astype("m8[ns]")
         iso = pd.to_datetime(column.astype(str), format="ISO8601", utc=True, errors="coerce")
         wrong = np.flatnonzero(iso.isna().to_numpy() & column.notna().to_numpy())
         raise InputError(

@@ -28,6 +28,7 @@ OPEN_END = "the last line has no end; if the file was cut short, its last number
 GZIP = b"\x1f\x8b"
 CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f]")
 LOOK = 6  # lines of data from which the notation is found
+PREAMBLE = 30  # lines that may stand above the header
 BLOCK = 1 << 16  # bytes read at a time
 
 
@@ -43,6 +44,7 @@ class _Notation:
     first_row: int  #: number of the first row of data, for messages
     example: str = ""  #: a number with a decimal comma, if all of them could also have thousands
     row_names: bool = False  #: whether the rows have one cell more than the header, as R writes them
+    notes: tuple[str, ...] = ()  #: sentences on lines that were left out
 
 
 def read_csv(path: Path) -> ReadTable:
@@ -78,6 +80,7 @@ def read_csv(path: Path) -> ReadTable:
         raise InputError(f"{path}: cannot be read as CSV ({reason(error)}); save it as plain text") from error
     frame, counted = _named(frame, notation, path)
     notes = [] if _ended(path, notation.encoding) else [f"{path}: {OPEN_END}"]
+    notes += notation.notes
     if notation.encoding == WINDOWS:
         notes.append(f"{path}: not UTF-8, so it is read as Windows-1252, as spreadsheets in Western Europe write it")
     if notation.example:
@@ -104,7 +107,8 @@ def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None
     elif width < len(names) and len(frame):
         frame = frame.reindex(columns=range(len(names)))
     elif width != len(names) and len(frame):
-        raise InputError(f"{path}: {len(names)} names in the header but {width} cells in its rows; name each column")
+        many = "1 name" if len(names) == 1 else f"{len(names)} names"
+        raise InputError(f"{path}: {many} in the header but {width} cells in its rows; name each column")
     frame.columns = names if len(frame.columns) == len(names) else frame.columns
     nameless = [i for i, name in enumerate(names) if not name or re.fullmatch(r"Unnamed: \d+.*", name)]
     empty = [
@@ -134,14 +138,18 @@ def _notation(path: Path) -> _Notation:
             if marked and line.lstrip().startswith("#"):
                 comments.append(number)
                 last_comment = line if not lines else last_comment
-            elif len(lines) <= LOOK and line.strip():
+            elif len(lines) <= LOOK + PREAMBLE and line.strip():
                 lines.append((number, line.rstrip("\r\n")))
-            elif len(lines) > LOOK and not marked:
+            elif len(lines) > LOOK + PREAMBLE and not marked:
                 break
     if not lines:
         raise InputError(
             f"{path}: no line of data in it; expected a row for each time and a column for each coordinate"
         )
+    before = _preamble([line for _, line in lines])
+    lines, above = lines[before:][: LOOK + 1], lines[before][0] if before else 0
+    notes = [f"{path}: the lines above line {above + 1}, the header, are left out"] if before else []
+    skipped = sorted({*comments, *range(above)})
     texts = [line for _, line in lines]
     separator = _separator(texts)
     decimal = "," if separator == ";" and any(re.search(r"(^|;)\s*-?\d+,\d", line) for line in texts[:5]) else "."
@@ -151,16 +159,48 @@ def _notation(path: Path) -> _Notation:
     if not _is_header(headings, rows, decimal):
         said = _cells(last_comment.strip().lstrip("#").strip(), separator) if last_comment else []
         named = len(said) == len(headings) == len(set(said)) and not _all_numbers(said, decimal)
-        return _Notation(
-            encoding, separator, decimal, said if named else None, comments, 1, example
-        )  # as of np.savetxt
+        return _Notation(encoding, separator, decimal, said if named else None, skipped, 1, example)  # as of np.savetxt
     if texts[0].count('"') % 2:
         headings = _long_header(path, encoding, lines[0][0], separator) or headings
     twice = [name for name, count in Counter(headings).items() if name and count > 1]
     if twice:
         raise InputError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
+    skipped.append(lines[0][0])
+    units = _are_units(rows, decimal)
+    if units:
+        skipped.append(lines[1][0])
+        notes.append(f"{path}: line {lines[1][0] + 1}, below the header, holds no number where the others do: left out")
+        rows = rows[1:]
     row_names = bool(rows) and all(len(row) == len(headings) + 1 and row[-1] for row in rows)
-    return _Notation(encoding, separator, decimal, headings, [*comments, lines[0][0]], 2, example, row_names)
+    first = 2 + above + units
+    return _Notation(encoding, separator, decimal, headings, skipped, first, example, row_names, tuple(notes))
+
+
+def _preamble(lines: list[str]) -> int:
+    """How many lines come before the header: lines of text with fewer cells than the table."""
+    for mark in "\t;,":
+        counts = [len(_cells(line, mark)) for line in lines]
+        width = Counter(counts).most_common(1)[0][0]
+        if width > 1 and counts[0] < width:
+            begin = next((k for k in range(len(counts) - 2) if counts[k : k + 3] == [width] * 3), 0)
+            headings = _cells(lines[begin], mark)
+            named = not any(_is_number(cell, decimal) for cell in headings for decimal in ".,")
+            if named and all(count < width for count in counts[:begin]):
+                return begin
+    return 0
+
+
+def _are_units(rows: list[list[str]], decimal: str) -> bool:
+    """Whether the first row holds text in every column in which the others hold numbers."""
+    if len(rows) < 3 or len({len(row) for row in rows}) > 1:
+        return False
+    numbers = [all(_is_number(row[k], decimal) for row in rows[1:]) for k in range(len(rows[0]))]
+    beside = [rows[0][k] for k, known in enumerate(numbers) if known]
+    return bool(beside) and not any(_is_number(cell, decimal) or cell.lower() in MISSING for cell in beside)
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    return re.fullmatch(rf"[-+]?(\d+[{decimal}]?\d*|[{decimal}]\d+)([eE][-+]?\d+)?", cell) is not None
 
 
 def _example(rows: list[list[str]]) -> str:

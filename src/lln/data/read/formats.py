@@ -89,6 +89,8 @@ def as_dataset(
         return interpret(_of_xarray(x), choices)
     if kind == "pandas":
         return interpret(ReadTable(x), choices)
+    if hasattr(x, "to_pandas"):  # tables of other libraries, such as Polars and Arrow
+        return interpret(ReadTable(x.to_pandas()), choices)
     if isinstance(x, Mapping):
         raise InputError(
             "a mapping is not read as trajectories; give pandas.DataFrame(...) of it for named columns, or an array"

@@ -171,6 +171,7 @@ def compare(
         rows=sum(last - first for _, first, last in fold.held_out),
         time_unit=data.units.get("time", "").partition(" since ")[0],
         left_out=left_out,
+        filled="" if split.fitting.filling is None else split.fitting.notes[-1],
     ).ranked()
 
 

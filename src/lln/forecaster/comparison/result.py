@@ -104,6 +104,7 @@ class Comparison:
     time_unit: str = ""  #: unit of dt, "" if it is not known.
     #: models of the default choice that were not fitted, with the reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
+    filled: str = ""  #: a sentence on gaps that were filled in for every model; "" where none was.
 
     @property
     def best(self) -> Score:
@@ -208,6 +209,7 @@ class Comparison:
             said.append(f"not clearly worse than {self.best.label} on these rollouts: {', '.join(close)}")
         lost = [f"{one.diverged} of {one.label}" for one in self.scores if one.diverged]
         said += [f"rollouts that did not stay finite: {', '.join(lost)}"] if lost else []
+        said += [self.filled] if self.filled else []
         return [*said, *left_out_words("compared", self.left_out)]
 
     def figure(self, title: str | None = None) -> Figure:
