@@ -5,7 +5,8 @@ few independent errors; Student's t widens the intervals accordingly.
 
 Held-out rows are few, and their errors may be smaller or larger than elsewhere. So the rows of other folds count as
 well, with models that did not learn from them, and so do errors on rows that always trained, made as large as they
-would be on rows that did not train (`as_elsewhere`).
+would be on rows that did not train (`as_elsewhere`). Where errors clearly grow along the rows, all of them are made as
+large as at the end (`as_at_the_end`); where they shrink, larger ones may come back.
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
 that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
@@ -96,6 +97,9 @@ _COORDINATES = 64  # with more of them, one width in standard deviations serves 
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _LESS_LIKELY = 0.1  # log-likelihood that one error may lose by a spread, which also says what was not seen yet
 _SPAN = 2.0  # factor between levels from which on errors may be ratios
+# Parts of the rows in which the size of errors is taken, at most and at least, and windows of one; standard errors by
+# which it grows along them; the most it does over all rows, as a logarithm.
+_PARTS, _FEWEST_PARTS, _FEWEST_OF_PART, _SURELY, _STEEPEST = 10, 5, 8, 3.0, 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +293,36 @@ def as_elsewhere(
     """
     apart, fitted = (_size([(one[k] - one[2]) / unit for one, unit in zip(held, units, strict=True)]) for k in range(2))
     return truth + (predicted - truth) * (apart / fitted)
+
+
+def as_at_the_end(predicted: Array, truth: Array, age: Array) -> Array:
+    """Rollouts with errors as large as at the end of the rows, where their size clearly grew along them.
+
+    Sizes may follow the level of a coordinate instead; then the interval is a factor.
+
+    Args:
+        predicted: states of the rollouts, (windows, steps, n).
+        truth: what came.
+        age: how long before the end of the rows each starts, as a part of all rows, (windows,).
+    """
+    first = np.abs(predicted - truth)[:, 0]
+    growth = np.asarray([_growth(error, age) for error in first.T]) * ~_are_ratios(predicted, truth)
+    return np.asarray(truth + (predicted - truth) * np.exp(age[:, None, None] * growth))
+
+
+def _growth(error: Array, age: Array) -> float:
+    """By how much the logarithm of the size of errors grew over all rows; zero where it did not, or may by chance."""
+    count = min(_PARTS, len(error) // _FEWEST_OF_PART)
+    if count < _FEWEST_PARTS:
+        return 0.0
+    parts = np.array_split(np.argsort(age, kind="stable"), count)
+    sizes, x = (np.asarray([each[part].mean() for part in parts]) for each in (error, age))
+    if not (np.isfinite(sizes).all() and sizes.all() and np.ptp(x)):
+        return 0.0
+    x, y = x.mean() - x, np.log(sizes) - np.log(sizes).mean()
+    slope = float(x @ y / (x @ x))
+    deviation = float(np.sqrt(np.sum((y - slope * x) ** 2) / (count - 2) / (x @ x)))
+    return min(slope, _STEEPEST) if slope > _SURELY * deviation else 0.0
 
 
 def _size(errors: Sequence[Array]) -> Array:
