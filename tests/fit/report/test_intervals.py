@@ -91,6 +91,24 @@ def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
 
 
+def test_the_intervals_of_a_model_of_logarithms_are_factors() -> None:
+    predicted, truth = growing(200, 10.0, 14.0)  # too little growth to show it
+    assert Intervals.of(predicted, truth, np.ones(2)).widths.shape[2] == 2
+    intervals = Intervals.of(predicted[..., :1], truth[..., :1], np.ones(1), logarithms=True)
+    predicted, truth = growing(300, 30.0, 60.0)
+    assert intervals.covered(predicted[..., :1], truth[..., :1], 0.9) == pytest.approx(0.9, abs=0.03)
+
+
+def test_a_fit_of_logarithms_gives_factors() -> None:
+    place, rng = np.arange(160), np.random.default_rng(0)
+    grown = np.exp(3 + 0.004 * place + 0.05 * np.sin(np.pi * place / 2) + 0.01 * rng.standard_normal(160))
+    model = lln.LensForecaster(parts=["linear"]).fit(grown[:, None], dt=1.0)
+    assert model.report_.logarithms
+    found = model.rollout(np.full((model.history_, 1), 2 * grown[-1]), steps=1, level=0.9)
+    near = model.rollout(np.full((model.history_, 1), grown[-1]), steps=1, level=0.9)
+    assert found.upper[1, 0] - found.lower[1, 0] == pytest.approx(2 * (near.upper[1, 0] - near.lower[1, 0]), rel=0.1)
+
+
 def test_errors_of_one_size_give_no_factors_though_the_level_grows() -> None:
     rng = np.random.default_rng(2)
     truth = np.geomspace(10.0, 40.0, 30)[:, None, None] * np.ones((1, 5, 1))

@@ -259,7 +259,8 @@ def _intervals(
     if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, step_error):
         spread = np.concatenate([one.spread(step_error) for one in held])
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
-    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change)
+    logarithms = getattr(last.step.frame, "logarithm", None) is not None
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change, logarithms=logarithms)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
     apart = {part for one in held for part in one.fold.held_out}
     always = tuple(part for part in fold.train if part not in apart)
@@ -278,8 +279,9 @@ def _intervals(
     predicted, truth = _joined(pairs)
     if fold.noisy and len(dataset.series) == 1:
         starts = np.asarray([row for one in (*held, seen) for _, row in one.fold.windows])
-        predicted = as_at_the_end(predicted, truth, 1.0 - (starts + 1.0) / dataset.rows)
-    return Intervals.of(predicted, truth, scale, rows, spread, step_error, change), covered
+        age = 1.0 - (starts + 1.0) / dataset.rows
+        predicted = as_at_the_end(predicted, truth, age, logarithms=logarithms)
+    return Intervals.of(predicted, truth, scale, rows, spread, step_error, change, logarithms=logarithms), covered
 
 
 def _affordable(
