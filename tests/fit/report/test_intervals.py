@@ -95,6 +95,8 @@ def test_the_intervals_of_a_model_of_logarithms_are_factors() -> None:
     predicted, truth = growing(200, 10.0, 14.0)  # too little growth to show it
     assert Intervals.of(predicted, truth, np.ones(2)).widths.shape[2] == 2
     intervals = Intervals.of(predicted[..., :1], truth[..., :1], np.ones(1), logarithms=True)
+    low = np.full((1, 12, 1), 0.1)  # plain widths would be wider there
+    assert (intervals.bounds(low, 0.9)[1] < 0.2).all()
     predicted, truth = growing(300, 30.0, 60.0)
     assert intervals.covered(predicted[..., :1], truth[..., :1], 0.9) == pytest.approx(0.9, abs=0.03)
 

@@ -9,8 +9,8 @@ would be on rows that did not train (`as_elsewhere`). Where errors clearly grow 
 large as at the end (`as_at_the_end`); where they shrink, larger ones may come back.
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
-that is more likely, or the model learned logarithms, the interval is a factor up and down, or the plain width where
-that is wider. Errors of a nonlinear
+that is more likely, the interval is a factor up and down, or the plain width where that is wider; that of a model which
+learned logarithms is a factor alone. Errors of a nonlinear
 model grow faster from some states than from others; there widths are multiples of the spread along each rollout. Errors
 of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
 
@@ -165,7 +165,8 @@ class Intervals:
             ratio = _are_ratios(predicted, truth, logarithms=logarithms)
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
-                error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
+                plain = np.where(ratio, 0.0, error) if logarithms else error
+                error = np.concatenate([plain, np.abs(np.log(over / under))], axis=2)
         independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
         wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2)
