@@ -131,3 +131,21 @@ def test_growth_over_decades_of_size_is_learned_from_logarithms():
     assert np.abs(np.log(model.rollout(steps=10).predicted[:, 0] / x[80:90])).max() < 0.4
     additive = np.exp(0.08 * rows) + rng.normal(size=100) / 10 + 1
     assert not lln.LensForecaster(parts=("linear",)).fit(additive[:80], dt=1.0).report_.logarithms
+
+
+def growth(rows=140, seed=0):
+    """What grows by about one per cent a step, two- to fourfold in all."""
+    return np.exp(3 + np.cumsum(0.01 + 0.01 * np.random.default_rng(seed).standard_normal(rows)))[:, None]
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_growth_below_a_decade_is_learned_from_logarithms_if_changes_grow_with_the_level(seed):
+    grown = growth(seed=seed)
+    assert grown.max() < 10 * grown.min()
+    assert grow_with_level(dataset(grown))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_growth_by_changes_of_one_size_is_learned_as_it_is(seed):
+    steps = np.cumsum(0.3 + np.random.default_rng(seed).standard_normal(140))
+    assert not grow_with_level(dataset((steps - steps.min() + 0.2 * np.ptp(steps))[:, None]))

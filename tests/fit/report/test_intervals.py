@@ -7,7 +7,7 @@ from scipy.special import ndtri, stdtrit
 import lln
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import DenseFitting
-from lln.fit.report.intervals import Intervals, as_elsewhere, measured_coverage
+from lln.fit.report.intervals import Intervals, as_at_the_end, as_elsewhere, measured_coverage
 
 RNG = np.random.default_rng(3)
 
@@ -91,6 +91,26 @@ def test_errors_that_grow_with_the_level_give_intervals_that_do() -> None:
     assert upper[..., 1] - lower[..., 1] == pytest.approx(2 * again.at(0.9, 12)[:, 1] + np.zeros((300, 12)))
 
 
+def test_the_intervals_of_a_model_of_logarithms_are_factors() -> None:
+    predicted, truth = growing(200, 10.0, 14.0)  # too little growth to show it
+    assert Intervals.of(predicted, truth, np.ones(2)).widths.shape[2] == 2
+    intervals = Intervals.of(predicted[..., :1], truth[..., :1], np.ones(1), logarithms=True)
+    low = np.full((1, 12, 1), 0.1)  # plain widths would be wider there
+    assert (intervals.bounds(low, 0.9)[1] < 0.2).all()
+    predicted, truth = growing(300, 30.0, 60.0)
+    assert intervals.covered(predicted[..., :1], truth[..., :1], 0.9) == pytest.approx(0.9, abs=0.03)
+
+
+def test_a_fit_of_logarithms_gives_factors() -> None:
+    place, rng = np.arange(160), np.random.default_rng(0)
+    grown = np.exp(3 + 0.004 * place + 0.05 * np.sin(np.pi * place / 2) + 0.01 * rng.standard_normal(160))
+    model = lln.LensForecaster(parts=["linear"]).fit(grown[:, None], dt=1.0)
+    assert model.report_.logarithms
+    found = model.rollout(np.full((model.history_, 1), 2 * grown[-1]), steps=1, level=0.9)
+    near = model.rollout(np.full((model.history_, 1), grown[-1]), steps=1, level=0.9)
+    assert found.upper[1, 0] - found.lower[1, 0] == pytest.approx(2 * (near.upper[1, 0] - near.lower[1, 0]), rel=0.1)
+
+
 def test_errors_of_one_size_give_no_factors_though_the_level_grows() -> None:
     rng = np.random.default_rng(2)
     truth = np.geomspace(10.0, 40.0, 30)[:, None, None] * np.ones((1, 5, 1))
@@ -124,6 +144,36 @@ def test_errors_on_training_rows_count_as_much_as_they_would_elsewhere() -> None
     assert as_elsewhere(errors_of(1.0), zero, [held], [np.ones(2)]).std() == pytest.approx(2.0, rel=0.05)
     held[0][0, 3] = np.inf  # a lost rollout counts, but does not spoil the rest
     assert np.isfinite(as_elsewhere(errors_of(1.0), zero, [held], [np.ones(2)])).all()
+
+
+def test_errors_that_grew_along_the_rows_count_as_large_as_at_the_end() -> None:
+    age, zero = np.linspace(1.0, 0.0, 300), np.zeros((300, 6, 2))
+    error = errors_of(1.0)
+    error[..., 0] *= np.exp(1.0 - 1.5 * age)[:, None]  # the second column errs by as much everywhere
+    now = as_at_the_end(error, zero, age)
+    assert now[..., 0].std() == pytest.approx(np.e, rel=0.2)
+    assert now[:150, :, 0].std() == pytest.approx(now[150:, :, 0].std(), rel=0.2)
+    np.testing.assert_array_equal(now[..., 1], error[..., 1])
+
+
+def test_errors_that_follow_the_level_shrink_or_grow_by_chance_are_left() -> None:
+    age = np.linspace(1.0, 0.0, 200)
+    predicted, truth = growing(200, 10.0, 100.0)
+    np.testing.assert_array_equal(as_at_the_end(predicted, truth, age), predicted)
+    rare = np.random.default_rng(1).standard_t(3, (200, 5, 1))
+    np.testing.assert_array_equal(as_at_the_end(rare, np.zeros_like(rare), age), rare)
+    shrinking = rare * np.exp(2 * age)[:, None, None]
+    np.testing.assert_array_equal(as_at_the_end(shrinking, np.zeros_like(rare), age), shrinking)
+    few = errors_of(1.0, 30) * np.linspace(0.1, 1.0, 30)[:, None, None]
+    np.testing.assert_array_equal(as_at_the_end(few, np.zeros_like(few), age[:30]), few)
+
+
+def test_intervals_of_a_series_whose_noise_grows_are_as_wide_as_its_latest_noise() -> None:
+    size = np.geomspace(0.3, 3.0, 400)
+    noise = np.random.default_rng(2).standard_normal(400) * size
+    model = lln.LensForecaster(parts=["linear"]).fit(noise[:, None], dt=1.0)
+    found = model.rollout(steps=3, level=0.9)
+    assert found.upper[1, 0] - found.array[1, 0] > 1.3 * size[-1]  # all rows alike: less than its 1.1-fold
 
 
 def test_a_coordinate_of_zeros_beside_a_growing_one_is_no_matter() -> None:

@@ -27,7 +27,7 @@ _SURELY_GROWS = 3.0  # standard errors by which the slope is above zero
 _LEVELS = 1.5  # greatest level by least
 # Of logarithms: what swings by more oscillates by itself, and exp of a mean logarithm is far below the mean.
 _SWING = 0.6
-_PART, _DECADE = 6, math.log(10.0)  # rows without a season whose swing is looked at; change of logarithms
+_PART = 6  # rows without a season whose swing is looked at
 NOTE = "Swings grow with the level: this model learns logarithms of the states."
 
 
@@ -41,14 +41,13 @@ def grow_with_level(dataset: Dataset) -> bool:
     columns = longest_stretch(dataset)
     if season >= _SHORTEST and all(_proportional(column, season) for column in columns):
         return True
-    return all(_over_a_decade(column) and _proportional(column, _PART) for column in columns)
+    return all(_steadily(column) and _proportional(column, _PART) for column in columns)
 
 
-def _over_a_decade(values: Array) -> bool:
-    """Whether values grow or shrink steadily over a decade of size or more."""
-    parts = np.array_split(np.log(values), _FEWEST)
-    change = np.diff([float(part.mean()) for part in parts])
-    return bool((change > 0).all() or (change < 0).all()) and abs(change.sum()) > _DECADE
+def _steadily(values: Array) -> bool:
+    """Whether values grow or shrink steadily."""
+    change = np.diff([float(part.mean()) for part in np.array_split(np.log(values), _FEWEST)])
+    return bool((change > 0).all() or (change < 0).all())
 
 
 def _proportional(values: Array, season: int) -> bool:

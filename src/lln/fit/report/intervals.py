@@ -5,10 +5,12 @@ few independent errors; Student's t widens the intervals accordingly.
 
 Held-out rows are few, and their errors may be smaller or larger than elsewhere. So the rows of other folds count as
 well, with models that did not learn from them, and so do errors on rows that always trained, made as large as they
-would be on rows that did not train (`as_elsewhere`).
+would be on rows that did not train (`as_elsewhere`). Where errors clearly grow along the rows, all of them are made as
+large as at the end (`as_at_the_end`); where they shrink, larger ones may come back.
 
 Errors of a coordinate that is always above zero may grow in proportion to it, as those of prices and sales do. Where
-that is more likely, the interval is a factor up and down, or the plain width where that is wider. Errors of a nonlinear
+that is more likely, the interval is a factor up and down, or the plain width where that is wider; that of a model which
+learned logarithms is a factor alone. Errors of a nonlinear
 model grow faster from some states than from others; there widths are multiples of the spread along each rollout. Errors
 of systems that settle shrink with the change of the state; there widths are multiples of a size that depends on it.
 
@@ -95,7 +97,10 @@ _INDEPENDENT = 1.5  # squared errors of a random walk that count as independent,
 _COORDINATES = 64  # with more of them, one width in standard deviations serves all
 _LARGEST = 50.0  # logarithm of the factor of an interval
 _LESS_LIKELY = 0.1  # log-likelihood that one error may lose by a spread, which also says what was not seen yet
-_SPAN = 2.0  # factor between levels from which on errors may be ratios
+_SPAN = 1.5  # factor between levels from which on errors may be ratios
+# Parts of the rows in which the size of errors is taken, at most and at least, and windows of one; standard errors by
+# which it grows along them; the most it does over all rows, as a logarithm.
+_PARTS, _FEWEST_PARTS, _FEWEST_OF_PART, _SURELY, _STEEPEST = 10, 5, 8, 3.0, 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +129,8 @@ class Intervals:
         spread: Array | None = None,
         step_error: Array | None = None,
         change: Array | None = None,
+        *,
+        logarithms: bool = False,
     ) -> Intervals:
         """From rollouts and what came, both (windows, steps, n).
 
@@ -135,6 +142,7 @@ class Intervals:
             spread: spread of the errors along each rollout, (windows, steps, n), used where errors follow it.
             step_error: standard deviation of the error of one step, (n,), from which it grows.
             change: of the state along each rollout, (windows, steps, 1), used where errors follow that and no spread.
+            logarithms: whether the model learned logarithms of the states.
         """
         steps = truth.shape[1]
         leads = np.unique(np.geomspace(1, steps, min(steps, _POINTS)).round().astype(int))
@@ -154,10 +162,11 @@ class Intervals:
         if spread is None and truth.shape[2] > _COORDINATES:
             error = np.moveaxis(error / scale, 2, 1).reshape(-1, len(leads), 1)
         elif not follows:
-            ratio = _are_ratios(predicted, truth)
+            ratio = _are_ratios(predicted, truth, logarithms=logarithms)
             if ratio.any():
                 over, under = (np.where(ratio, states, 1.0) for states in (predicted, truth))
-                error = np.concatenate([error, np.abs(np.log(over / under))], axis=2)
+                plain = np.where(ratio, 0.0, error) if logarithms else error
+                error = np.concatenate([plain, np.abs(np.log(over / under))], axis=2)
         independent = np.clip(_INDEPENDENT * (rows / leads - 1), _FEWEST, len(truth))
         levels = np.asarray(LEVELS)[:, None]
         wider = stdtrit(independent, (1 + levels) / 2) / ndtri((1 + levels) / 2)
@@ -264,15 +273,18 @@ def _follow(error: Array, spread: Array) -> bool:
     return log_likelihood(error, spread) - log_likelihood(error) > -_LESS_LIKELY
 
 
-def _are_ratios(predicted: Array, truth: Array) -> NDArray[np.bool_]:
-    """Whether the errors of a coordinate are in proportion to it rather than of one size, (n,)."""
+def _are_ratios(predicted: Array, truth: Array, *, logarithms: bool = False) -> NDArray[np.bool_]:
+    """Whether the errors of a coordinate are in proportion to it rather than of one size, (n,).
+
+    Those of a model of logarithms are, but for what is not above zero.
+    """
     with np.errstate(all="ignore"):
         level = np.log(truth)
         plain = np.log(np.sqrt(np.mean((predicted - truth) ** 2, axis=0))).mean(axis=0)
         ratios = np.log(np.sqrt(np.mean((np.log(predicted) - level) ** 2, axis=0))).mean(axis=0)
         gain = plain - ratios - level.mean(axis=(0, 1))
         wide = truth.max(axis=(0, 1)) > _SPAN * truth.min(axis=(0, 1))
-    return np.asarray(np.isfinite(gain) & wide & (gain > 0))
+    return np.asarray(np.isfinite(gain) & (logarithms | (wide & (gain > 0))))
 
 
 def as_elsewhere(
@@ -289,6 +301,38 @@ def as_elsewhere(
     """
     apart, fitted = (_size([(one[k] - one[2]) / unit for one, unit in zip(held, units, strict=True)]) for k in range(2))
     return truth + (predicted - truth) * (apart / fitted)
+
+
+def as_at_the_end(predicted: Array, truth: Array, age: Array, *, logarithms: bool = False) -> Array:
+    """Rollouts with errors as large as at the end of the rows, where their size clearly grew along them.
+
+    Sizes may follow the level of a coordinate instead; then the interval is a factor.
+
+    Args:
+        predicted: states of the rollouts, (windows, steps, n).
+        truth: what came.
+        age: how long before the end of the rows each starts, as a part of all rows, (windows,).
+        logarithms: whether the model learned logarithms of the states.
+    """
+    first = np.abs(predicted - truth)[:, 0]
+    growth = np.asarray([_growth(error, age) for error in first.T])
+    growth[_are_ratios(predicted, truth, logarithms=logarithms)] = 0.0
+    return np.asarray(truth + (predicted - truth) * np.exp(age[:, None, None] * growth))
+
+
+def _growth(error: Array, age: Array) -> float:
+    """By how much the logarithm of the size of errors grew over all rows; zero where it did not, or may by chance."""
+    count = min(_PARTS, len(error) // _FEWEST_OF_PART)
+    if count < _FEWEST_PARTS:
+        return 0.0
+    parts = np.array_split(np.argsort(age, kind="stable"), count)
+    sizes, x = (np.asarray([each[part].mean() for part in parts]) for each in (error, age))
+    if not (np.isfinite(sizes).all() and sizes.all() and np.ptp(x)):
+        return 0.0
+    x, y = x.mean() - x, np.log(sizes) - np.log(sizes).mean()
+    slope = float(x @ y / (x @ x))
+    deviation = float(np.sqrt(np.sum((y - slope * x) ** 2) / (count - 2) / (x @ x)))
+    return min(slope, _STEEPEST) if slope > _SURELY * deviation else 0.0
 
 
 def _size(errors: Sequence[Array]) -> Array:

@@ -19,7 +19,15 @@ from lln.fit.closed.bases import ClosedChoice
 from lln.fit.closed.linear import spectral_radius
 from lln.fit.options import Fit, FitReport, Recipe, filled_in
 from lln.fit.prepare import FrameChoice, PreparedData
-from lln.fit.report.intervals import Intervals, as_elsewhere, change_along, may_differ, measured_coverage, spread_along
+from lln.fit.report.intervals import (
+    Intervals,
+    as_at_the_end,
+    as_elsewhere,
+    change_along,
+    may_differ,
+    measured_coverage,
+    spread_along,
+)
 from lln.models import FieldLensNetwork, LensNetwork
 from lln.models.base import StateNetwork
 from lln.step.frame import Array, Flow, PolynomialPart
@@ -251,7 +259,8 @@ def _intervals(
     if not fold.noisy and may_differ(last.step, windows.start[:, -history:], windows.inputs, step_error):
         spread = np.concatenate([one.spread(step_error) for one in held])
     covered = measured_coverage(*_joined(pairs), scale, rows=rows, spread=spread, change=change)
-    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change)
+    logarithms = getattr(last.step.frame, "logarithm", None) is not None
+    intervals = Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change, logarithms=logarithms)
     longest, count = windows.start.shape[1], sum(len(truth) for _, truth in pairs)
     apart = {part for one in held for part in one.fold.held_out}
     always = tuple(part for part in fold.train if part not in apart)
@@ -267,7 +276,12 @@ def _intervals(
     spread = None if spread is None else np.concatenate([spread, seen.spread(step_error)])
     rows = _rows([one.fold for one in (*held, seen)])
     change = None if change is None else np.concatenate([change, seen.change()])
-    return Intervals.of(*_joined(pairs), scale, rows, spread, step_error, change), covered
+    predicted, truth = _joined(pairs)
+    if fold.noisy and len(dataset.series) == 1:
+        starts = np.asarray([row for one in (*held, seen) for _, row in one.fold.windows])
+        age = 1.0 - (starts + 1.0) / dataset.rows
+        predicted = as_at_the_end(predicted, truth, age, logarithms=logarithms)
+    return Intervals.of(predicted, truth, scale, rows, spread, step_error, change, logarithms=logarithms), covered
 
 
 def _affordable(
