@@ -63,8 +63,10 @@ def _option(parameter: Any) -> str:
     default = parameter.default
     nothing = default is None or default is False or default == () or callable(default) or "Sentinel" in repr(default)
     shown = "" if nothing else f"`{default}`"
-    told = getattr(parameter, "show_default", None)  # words for a default that depends on the data
-    shown = "required" if parameter.required else told if isinstance(told, str) else shown
+    told = getattr(parameter, "show_default", None)  # a value, or words for a default that depends on the data
+    if isinstance(told, str):
+        shown = told if " " in told else f"`{told}`"
+    shown = "required" if parameter.required else shown
     return f"| {', '.join(f'`{name}`' for name in named)} | {_plain(words).replace('|', chr(92) + '|')} | {shown} |"
 
 
