@@ -100,7 +100,7 @@ def test_the_first_start_is_on_unseen_rows_and_every_row_says_what_it_was():
     assert run["marks"] == [[0, trained, "trained"], [trained, len(states), "unseen"]]
     assert run["begin"] == trained - 1  # the row before is given, not predicted
     assert (run["firstRow"], run["start"]) == (0, 2.0)
-    assert numbers_of(text)["Truth on this page", "rows"] == "those that did not train"
+    assert numbers_of(text)["Truth on this page", "rows"] == "trained and unseen ones, as marked"
     trained = Dataset((Series(states[:200]),), 0.01)
     assert numbers_of(forecaster_page(model, trained))["Truth on this page", "rows"] == "those it was trained on"
     new = Dataset((Series(states[:200] + 0.1),), 0.01)
