@@ -62,9 +62,11 @@ def _option(parameter: Any) -> str:
     words = " ".join(str(getattr(parameter, "help", "") or "").split())
     default = parameter.default
     nothing = default is None or default is False or default == () or callable(default) or "Sentinel" in repr(default)
-    shown = "" if nothing else f"`{default}`"
-    told = getattr(parameter, "show_default", None)  # words for a default that depends on the data
-    shown = "required" if parameter.required else told if isinstance(told, str) else shown
+    shown = "" if nothing else f"`{parameter.opts[0] if default is True else default}`"
+    told = getattr(parameter, "show_default", None)  # a value, or words for a default that depends on the data
+    if isinstance(told, str):
+        shown = _plain(told) if " " in told else f"`{told}`"
+    shown = "required" if parameter.required else shown
     return f"| {', '.join(f'`{name}`' for name in named)} | {_plain(words).replace('|', chr(92) + '|')} | {shown} |"
 
 

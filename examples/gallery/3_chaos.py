@@ -1,7 +1,7 @@
 """A chaotic system.
 
-The Lorenz attractor from a few thousand states. Errors grow with any model; a figure marks where a forecast stops being
-valid, which this one does not do within 490 steps.
+The Lorenz attractor from a few thousand states. Errors grow with any model. The figure would mark where the forecast
+stops being valid; this one is valid for all 490 steps.
 """
 
 import lln

@@ -1,8 +1,8 @@
 """Angles and a periodic drive.
 
-A driven pendulum that turns over, as angle, speed and phase of the drive. Sines and cosines of angles are among the
-terms of the vector fields that a fit tries, so it finds the law: seven numbers. The page of such a model shows its
-equations.
+A driven pendulum that turns over, given by its angle, its speed and the phase of the drive. Sines and cosines of
+angles are among the terms of the vector fields that a fit tries, so it finds the law: seven numbers. The page of such
+a model shows its equations.
 """
 
 import numpy as np

@@ -57,7 +57,7 @@ def test_every_help_text_and_default_can_be_read(name, columns):
         missing = [word for word in said if word not in entry.split()]
         assert not missing, (long, missing, entry)
         if isinstance(parameter.show_default, str):
-            assert f"[default: ({parameter.show_default})]" in entry, entry
+            assert f"[default: {parameter.show_default}]" in entry, entry
 
 
 def test_no_help_text_holds_markup():

@@ -29,7 +29,10 @@ _TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 class _PlainTypes:
-    """Help with plain names for the values of options; typer shows names of Python types, also for flags."""
+    """Help with plain names for the values of options, and defaults without parentheses.
+
+    Typer shows names of Python types, also for flags, and `(0)` for the text of a default.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -38,6 +41,8 @@ class _PlainTypes:
             takes = _TAKES.get((get_args(kind) or (kind,))[0])
             if takes is not None and (one.metavar is None or one.param_type_name == "argument"):
                 one.display_type_rich = lambda *_, takes=takes, **__: takes
+            if isinstance(told := getattr(one, "show_default", None), str):
+                one._get_default_string = lambda *_, told=told, **__: told
         return found
 
 

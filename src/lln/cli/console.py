@@ -93,7 +93,7 @@ def option(text: str, default: Any = None, *names: str, shown: str = "", panel: 
         text: what it is for.
         default: its value if it is not given.
         names: its names, where they are not that of the parameter.
-        shown: text for a default that the command finds itself.
+        shown: the default as text, where the command finds it itself; one word is a value that can be given.
         panel: the part of the help that lists it.
         **more: what else `typer.Option` takes.
     """
@@ -141,7 +141,7 @@ class FitOptions:
     optical_length: float | None = _network("Total distance that rays propagate.", shown=_RECIPE)
     horizon: float | None = option("Former name of --optical-length.", hidden=True)
     members: int | None = _network("Networks in the ensemble.", shown="3; fields: 2; recipe paper: 1", min=1)
-    parts: list[str] | None = _network("Closed-form and learned parts to try, as in linear,lens.", shown="all")
+    parts: list[str] | None = _network("Closed-form and learned parts to try, as in linear,lens.", shown="all of them")
     field: bool | None = _network("Whether all grid points share weights.", shown="whichever is better")
     boundary: str | None = _network("Boundary condition of a field, as in periodic.", shown="detected in the data")
     conserve: str | None = _network("What a field conserves: none, mean or flux.", shown="detected in the data")
@@ -150,7 +150,7 @@ class FitOptions:
     learning_rate: float | None = _training("Learning rate at the start.", shown=_RECIPE)
     unroll: str | None = _training("Steps of each rollout in fine-tuning: a number, 0 for none, or auto.", shown="auto")
     validation: float | None = _training("Fraction of the data held out to choose the model.", shown="0.2")
-    time_limit: float | None = _training("Seconds that the fit may take.", shown="none")
+    time_limit: float | None = _training("Seconds that the fit may take.", shown="no limit")
     random_state: int | None = _training("The same number gives the same model.", shown="0", min=0)
     seed: Seed = None
     device: str = _training("cpu or cuda.", "cpu")

@@ -228,8 +228,8 @@ def compare(
 
     References: persistence, mean, seasonal (the last season), linear (autoregression, on large grids a convolution),
     polynomial, analog (nearest neighbour), kernel (ridge regression) and esn (a reservoir), each tuned on the held-out
-    windows on which the forecaster makes its choices. The model "lens" is LensForecaster with these options, which is
-    its name in the tables. With the five comparators of the paper beside it a comparison takes minutes; --models
+    windows on which the forecaster makes its choices. The model "lens" is LensForecaster with these options; the
+    tables call it LensForecaster. With the five comparators of the paper beside it a comparison takes minutes; --models
     chooses. Each model's score is stored when it is known: after Ctrl-C or a kill, the same command with --resume
     continues with the others.
     """

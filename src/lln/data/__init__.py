@@ -1,4 +1,4 @@
-"""Trajectories, their scaling, and how they are cut into training and test parts."""
+"""Trajectories: what the columns of tables and files mean, gaps, scaling, and cuts into training and test parts."""
 
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset, Series

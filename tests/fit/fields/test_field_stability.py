@@ -15,26 +15,28 @@ STEPS, DT, POINTS = 40, 0.05, 32
 X = 2 * np.pi * np.arange(POINTS) / POINTS
 
 
-def waves(steps, rng):
-    """Displacement and velocity of smooth waves on a ring, exact, (steps + 1, 2 * points)."""
+def waves(steps, rng, drift=0.0):
+    """Displacement and velocity of smooth waves on a ring that drifts, exact, (steps + 1, 2 * points)."""
     times = DT * np.arange(steps + 1)[:, None]
     states = np.zeros((steps + 1, 2, POINTS))
     for m in range(1, 4):
         (a, b), (p, q) = rng.normal(size=2) / m, rng.uniform(0, 7, size=2)
         states[:, 0] += a * np.sin(m * X + p) * np.cos(m * times) + b / m * np.sin(m * X + q) * np.sin(m * times)
         states[:, 1] += -a * m * np.sin(m * X + p) * np.sin(m * times) + b * np.sin(m * X + q) * np.cos(m * times)
+    speed = drift * rng.normal()
+    states += speed * np.stack([times + 0 * X, np.ones((steps + 1, POINTS))], axis=1)
     return states.reshape(steps + 1, -1)
 
 
-@pytest.mark.parametrize("field", ["auto", True])
-def test_smooth_waves_stay_right_far_beyond_the_training_length(field):
+@pytest.mark.parametrize(("field", "drift"), [("auto", 0.0), (True, 0.0), (True, 0.5)])
+def test_smooth_waves_stay_right_far_beyond_the_training_length(field, drift):
     """Narrow kernels fit them within 1e-6 over the training length, and let short waves grow by 1.18 in each step."""
     rng = np.random.default_rng(0)
     model = LensForecaster(field=field, parts="linear").fit(
         [waves(STEPS, rng) for _ in range(8)], dt=DT, grid=(POINTS,)
     )
     assert model.report_.spectral_radius == pytest.approx(1.0, abs=1e-6)
-    truth = waves(8 * STEPS, rng)
+    truth = waves(8 * STEPS, rng, drift)
     forecast = model.rollout(truth[: model.history_], steps=7 * STEPS)
     error = np.abs(forecast.predicted - truth[model.history_ : model.history_ + 7 * STEPS])
     assert error.max() < 1e-6

@@ -198,6 +198,9 @@ async function violations(page) {
   await page.locator("#start-row").press("Enter");
   known.refused = await page.locator("#start-note").textContent();
   known.after = await view(page);
+  await changed(page, () => page.locator("#start-slider").fill("2998"));
+  await drawn(page);
+  known.last = await page.locator("#status").textContent();
   told.known = known;
   told.knownSeen = seen;
   await context.close();

@@ -12,6 +12,7 @@ from lln.cli.app import app
 from lln.data.series import Dataset, Series
 from lln.forecaster.forecaster import LensForecaster
 from lln.view.page import forecaster_page
+from lln.view.page.payload import ROWS, runs_of
 
 
 def payload_of(text):
@@ -100,9 +101,13 @@ def test_the_first_start_is_on_unseen_rows_and_every_row_says_what_it_was():
     assert run["marks"] == [[0, trained, "trained"], [trained, len(states), "unseen"]]
     assert run["begin"] == trained - 1  # the row before is given, not predicted
     assert (run["firstRow"], run["start"]) == (0, 2.0)
-    assert numbers_of(text)["Truth on this page", "rows"] == "those that did not train"
+    assert numbers_of(text)["Truth on this page", "rows"] == "trained and unseen ones, as marked"
     trained = Dataset((Series(states[:200]),), 0.01)
     assert numbers_of(forecaster_page(model, trained))["Truth on this page", "rows"] == "those it was trained on"
+    long = np.concatenate([states, *(states + 0.001 * k for k in range(1, 2 + ROWS // states.size))])
+    _, kind, notes = runs_of(Dataset((Series(long),), 0.01), model.training_, model.history_)
+    assert kind == "those that did not train"
+    assert "rows that trained the model are not on this page" in notes[0]
     new = Dataset((Series(states[:200] + 0.1),), 0.01)
     assert numbers_of(forecaster_page(model, new))["Truth on this page", "rows"] == "new to the model"
     assert payload_of(forecaster_page(model, new))["series"][0]["marks"] == []

@@ -172,6 +172,8 @@ def test_the_start_is_chosen_by_the_rows_of_the_file(told):
     assert known["chosenNote"] == "Row 2,100: the rows after it trained the model."
     assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,101.")
     assert known["after"]["start"] == known["keyed"]["start"]
+    assert "(1 of 1 step)" in known["last"]
+    assert "The truth ends after 1 step." in known["last"]
     assert known["notes"] == ["Some rows were left out."]
 
 

@@ -134,7 +134,7 @@ def test_the_equations_of_a_pendulum_in_degrees(tmp_path):
     assert told["errors"] == []
     assert told["equations"] == [
         "d\u00a0angle/dt = rate",
-        "d\u00a0rate/dt = − 9 sin(0.01745 angle) + 2 cos(0.01745 angle)",
+        "d\u00a0rate/dt = −9 sin(0.01745 angle) + 2 cos(0.01745 angle)",
     ]
 
 

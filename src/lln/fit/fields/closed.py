@@ -95,7 +95,7 @@ class ClosedParts:
     _known: dict[tuple[int, tuple[int, ...], int], FieldRegression] = field(default_factory=dict)
 
     def ranked(self) -> list[Linear]:
-        """What was tried, the best first; where there is a choice, long rollouts of the first stay near the data."""
+        """What was tried, the best first; where there is a choice, rollouts of the first do not grow."""
         known = self.checkpoint.get("convolution")
         if known is not None:
             self.tried = [Linear(h, None if k is None else tuple(k), *rest) for h, k, *rest in known[0]]
@@ -120,9 +120,9 @@ class ClosedParts:
         return [one for one in found if one.degree == 1]
 
     def _stays(self, linear: Linear) -> bool:
-        """Whether rollouts stay near the data, also those that are too long to be tried."""
-        if linear.degree == 1 and self._growth(linear) > _STEADY:
-            return False
+        """Whether no wave grows; for polynomials, whether long rollouts stay near the data."""
+        if linear.degree == 1:  # states of exact maps may leave the data too, such as a mean that moves steadily
+            return self._growth(linear) <= _STEADY
         return self.judge.stay(FieldStep(self.solved(self.training, linear))).bounded
 
     def _growth(self, linear: Linear) -> float:

@@ -64,12 +64,13 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
         )
     kinds = _kinds(data, training)
     known = any((kind != 0).any() for kind in kinds)
-    what = "new to the model" if not known else "those that did not train"
+    what = "new to the model" if not known else "trained and unseen ones, as marked"
     if known and not any((kinds[i][first + history : last] == 0).any() for i, first, last in parts):
         what = "those it was trained on"
     notes: list[str] = []
     rows = sum(last - first for _, first, last in parts)
-    if rows * data.size > most_numbers(data) and what == "those that did not train":
+    if rows * data.size > most_numbers(data) and known and what != "those it was trained on":
+        what = "those that did not train"
         parts = [piece for part in parts for piece in _unseen_pieces(kinds[part[0]], part, history)]
         left_out = rows - sum(last - first for _, first, last in parts)
         notes.append(f"{left_out:,} rows that trained the model are not on this page, to keep it small.")

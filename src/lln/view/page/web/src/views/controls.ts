@@ -4,7 +4,7 @@ import { short } from "../draw/plot";
 import type { Switches } from "../engine/blocks";
 import { lensOf } from "../payload";
 import type { State } from "../state";
-import { element, fillSelect, make, moment, named, span, type View } from "./view";
+import { counted, element, fillSelect, make, moment, named, span, type View } from "./view";
 
 const STEPS_PER_SECOND = 60;
 const FEW = 8;
@@ -68,7 +68,7 @@ export class Controls implements View {
     const parts: string[] = [];
     if (state.valid !== null && state.known > 0) {
       const whole = state.valid >= state.known;
-      const steps = `${state.valid.toLocaleString("en")} of ${state.known.toLocaleString("en")} steps`;
+      const steps = `${state.valid.toLocaleString("en")} of ${counted(state.known)}`;
       const time = `${span(payload, state.valid)} (${steps})`;
       const against: Record<string, string> = {
         data: "The forecast", simulation: "The start was moved; against the simulated truth the forecast",
@@ -78,7 +78,7 @@ export class Controls implements View {
       } else {
         parts.push(whole ? `${against[reference.kind]} is valid throughout: ${time}.` : `${against[reference.kind]} is valid for ${time}.`);
         parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations; that of persistence is ${short(+state.baseline[state.known].toPrecision(2))}.`);
-        if (state.known < state.steps) parts.push(`The truth ends after ${state.known.toLocaleString("en")} steps.`);
+        if (state.known < state.steps) parts.push(`The truth ends after ${counted(state.known)}.`);
       }
     } else if (state.moved) parts.push("The start was moved.");
     if (payload.frame.inputs && state.known < state.steps) {
@@ -86,7 +86,7 @@ export class Controls implements View {
     }
     if (state.diverged !== null) parts.push(`The forecast diverged at step ${state.diverged}.`);
     else if (state.left !== null) parts.push(`The forecast left the region that training covered at step ${state.left}.`);
-    return parts.join(" ") || `${state.steps} steps of forecast.`;
+    return parts.join(" ") || `${counted(state.steps)} of forecast.`;
   }
 
   private seek(step: number): void {

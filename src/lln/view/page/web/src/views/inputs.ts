@@ -1,6 +1,6 @@
 // The known inputs over time: what was given before the start, and what is given along the forecast.
 
-import { axes, clip, dot, extent, line, linear, mark, trail, type Scale } from "../draw/plot";
+import { axes, clip, dot, extent, line, linear, mark, rimmed, trail, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -9,6 +9,7 @@ import { dateWords, element, timeAxis, type View } from "./view";
 
 const ROW = 104;
 const MOST = 6;
+const KEPT = "last value kept from here";
 
 export class InputsView implements View {
   private readonly surface: Surface;
@@ -54,7 +55,14 @@ export class InputsView implements View {
         trail(context, state.steps - given + 1, now - given, (k) => at(given + k), c.ink, 1.75, [3, 4]);
       });
       mark(surface, box, at(state.now)[0], "", c["soft-ink"]);
-      if (given < state.steps && i === 0) mark(surface, box, at(given)[0], "last value kept from here", c["soft-ink"], [1, 3]);
+      if (given < state.steps) {
+        const [from, level] = at(given);
+        mark(surface, box, from, "", c["soft-ink"], [1, 3]);
+        // In the half without the curve, if there is room; the status says it too.
+        const high = level < (box.top + box.bottom) / 2;
+        const room = from + 6 + context.measureText(KEPT).width < box.right;
+        if (room && i === 0) rimmed(context, KEPT, from + 6, high ? box.bottom - 3 : box.top + 3, high ? "bottom" : "top", c["soft-ink"]);
+      }
       dot(context, ...at(now), 4, c.ink);
     }
   }

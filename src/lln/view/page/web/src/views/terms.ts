@@ -115,7 +115,7 @@ function sum(terms: Term[], names: string[]): string {
   if (!terms.length) return "0";
   return terms
     .map(({ weight, powers }, k) => {
-      const sign = weight < 0 ? "− " : k ? "+ " : "";
+      const sign = `${weight < 0 ? "−" : k ? "+" : ""}${k ? " " : ""}`; // the first one belongs to its number
       const [size, factors] = [short(Math.abs(weight)), monomial(powers, names)];
       const term = factors && size === "1" ? factors : `${size} ${factors}`.trim();
       return sign + term.replaceAll(" 1/(", "/(");

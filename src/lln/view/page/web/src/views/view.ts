@@ -32,10 +32,21 @@ export function fillSelect(select: HTMLSelectElement, labels: string[], chosen: 
   );
 }
 
+/** A number of steps, as a count. */
+export function counted(steps: number): string {
+  return `${steps.toLocaleString("en")} ${steps === 1 ? "step" : "steps"}`;
+}
+
+/** Units in the plural that lose their last letter in the singular; others may be symbols, as s. */
+const UNITS = new Set([
+  "time units", "seconds", "minutes", "hours", "days", "business days", "weeks", "months", "quarters", "years",
+]);
+
 /** A number of steps in words: time with its unit and, where the exponent is known, Lyapunov times. */
 export function span(payload: Payload, steps: number): string {
   const time = steps * payload.dt;
-  const unit = payload.timeUnit || (time === 1 ? "time unit" : "time units");
+  const units = payload.timeUnit || "time units";
+  const unit = time === 1 && UNITS.has(units) ? units.slice(0, -1) : units;
   const many = payload.lyapunov === null ? 0 : +(time * payload.lyapunov).toPrecision(2);
   const times = payload.lyapunov === null ? "" : ` = ${short(many)} Lyapunov ${many === 1 ? "time" : "times"}`;
   return `${short(+time.toPrecision(3))} ${unit}${times}`;
