@@ -33,7 +33,7 @@ def test_smooth_waves_stay_right_far_beyond_the_training_length(field, drift):
     """Narrow kernels fit them within 1e-6 over the training length, and let short waves grow by 1.18 in each step."""
     rng = np.random.default_rng(0)
     model = LensForecaster(field=field, parts="linear").fit(
-        [waves(STEPS, rng) for _ in range(8)], dt=DT, grid=(POINTS,)
+        [waves(STEPS, rng, drift) for _ in range(8)], dt=DT, grid=(POINTS,)
     )
     assert model.report_.spectral_radius == pytest.approx(1.0, abs=1e-6)
     truth = waves(8 * STEPS, rng, drift)
