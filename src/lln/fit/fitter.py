@@ -303,7 +303,7 @@ class DenseFitting:
         if not scored:
             return alone
         self.least, whole = min(alone.error, *every.values()), {one.choice: one.errors for one in scored}
-        for best in best_forms(scored, steps, noisy=noisy):
+        for best in best_forms(scored, steps, noisy=noisy, overlap=self.fold.overlap):
             gain, error = better_by(whole[best], plain, noisy=noisy)
             sure = gain > max(ALIKE, _SURE[noisy] * error * self.fold.overlap)
             if not noisy:  # in finely sampled rows long histories are best in the first steps, but not later

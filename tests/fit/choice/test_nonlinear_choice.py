@@ -40,6 +40,21 @@ def test_the_last_lead_times_decide_among_closed_forms_of_clean_data():
     assert best_forms([exact, keeps], 64, noisy=True) == [exact.choice, keeps.choice]
 
 
+def test_of_lenses_that_noise_makes_alike_the_longest_history_is_taken():
+    rng = np.random.default_rng(0)
+
+    def rolled(history, error):
+        values = error * np.exp(0.3 * rng.standard_normal((12, 4)))
+        return Scored(ClosedChoice("lens", history, 1e-6), RolloutErrors((1, 2, 4, 8), values))
+
+    short, medium, long, bad = rolled(2, 0.100), rolled(5, 0.102), rolled(8, 0.104), rolled(12, 0.2)
+    scored = [short, medium, long, bad]
+    assert best_forms(scored, 8, noisy=True, overlap=2.0)[0] == long.choice
+    assert best_forms(scored, 8, noisy=False)[0] != bad.choice
+    one = [replace(form, errors=replace(form.errors, values=form.errors.values[:1])) for form in scored]
+    assert best_forms(one, 8, noisy=True)[0] == min(one, key=lambda form: form.errors.score(noisy=True)).choice
+
+
 @pytest.mark.parametrize(
     ("plain", "part"),
     [

@@ -260,7 +260,7 @@ def steady_score(one: Scored, scored: Sequence[Scored], *, noisy: bool) -> float
     return float(np.mean([other.errors.score(noisy=noisy) for other in near]))
 
 
-def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedChoice]:
+def best_forms(scored: list[Scored], steps: int, *, noisy: bool, overlap: float = 1.0) -> list[ClosedChoice]:
     """The best closed form, or, of those that do about as well, the one with fewer numbers; then those of other kinds.
 
     In clean data the last lead times decide: what is most exact in its first steps need not be right for longest. A
@@ -275,6 +275,8 @@ def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedC
     steady = [one for one in scored if scores[one] < scores[best] + ALIKE]
     fewer = [one for one in steady if one.choice.size < best.choice.size and alike(one, best, noisy=noisy)]
     found = [min(fewer, key=lambda one: one.choice.size, default=best)]
+    if noisy and found[0].choice.kind == "lens":
+        found = [_longest(found[0], scored, overlap)]
     field = min((one for one in scored if one.choice in law), key=scores.__getitem__, default=None)
     if field is not None and not noisy and scores[field] < scores[best] + _FIELD:
         found.insert(0, field)
@@ -282,6 +284,15 @@ def best_forms(scored: list[Scored], steps: int, *, noisy: bool) -> list[ClosedC
         if one.choice.kind not in {known.choice.kind for known in found}:
             found.append(one)
     return [one.choice for one in found]
+
+
+def _longest(best: Scored, scored: list[Scored], overlap: float) -> Scored:
+    """Of lenses that are not surely worse than the best one, one with the longest history, which averages noise."""
+    lenses = [one for one in scored if one.choice.kind == "lens"]
+    gains = {one: better_by(best.errors, one.errors, noisy=True) for one in lenses}
+    alike = [one for one, (gain, error) in gains.items() if one is best or gain <= overlap * error < math.inf]
+    longest = max(one.choice.history for one in alike)
+    return min((one for one in lenses if one.choice.history == longest), key=lambda one: gains[one][0])
 
 
 def alike(one: Scored, best: Scored, *, noisy: bool) -> bool:

@@ -126,6 +126,7 @@ def typical_square(errors: Array, part: float = 0.5) -> float:
 
 SHORT = (1, 2, 3)
 LONGER = (5, 8, 13, 21, 34, 55)
+_MOST_NUMBERS = {False: 24, True: 48}  # in the window of a nonlinear part, with noise and without
 NONLINEAR = (1, 2, 3, 5, 8, 12, 18)
 _MOST_FEATURES = 420
 _OPERATIONS = 1.2e9  # of one decomposition
@@ -178,7 +179,8 @@ def linear_histories(dataset: Dataset) -> tuple[int, ...]:
 def nonlinear_histories(dataset: Dataset, *, noisy: bool = False) -> tuple[int, ...]:
     """Numbers of states that a nonlinear part may look at: more for few coordinates, or for noise."""
     longest = max((last - first for _, first, last in dataset.stretches(1)), default=1)
-    kept = [h for h in NONLINEAR if h == 1 or (dataset.size * h <= 24 and 8 * h <= longest)]
+    most = _MOST_NUMBERS[noisy]
+    kept = [h for h in NONLINEAR if h == 1 or (dataset.size * h <= most and 8 * h <= longest)]
     return tuple(kept[:3] if dataset.size > 1 and not noisy else kept)
 
 

@@ -59,6 +59,7 @@ _NEARLY = 1.02  # one-step errors on noisy rows that exceed those of linear maps
 _HISTORIES = 3  # for which all settings are screened, where more are tried
 _PRECISE = 1e-7  # one-step error, squared against the change of one step, below which rounding of sums counts
 _SETTINGS = 3  # of each kind that go on to rollouts
+_LONGEST = 2  # histories that are rolled out on noisy rows in any case
 _CLIMB = 6  # lenses that are rolled out near the best one
 _BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
 _ROUNDED = 1e-13  # error of one step below which lenses are not trained: rounding is most of it
@@ -130,10 +131,19 @@ class ClosedForms:
                 ridges = FLOW_RIDGES if self.flows.in_time() else FLOW_RIDGES[:1]
                 found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
         local = [one for _, one, _ in screened if one.scale == SCALES[-1] and (one.lags or one.history == 1)]
-        found += self._climb(found, local[:_HISTORIES], steps)
+        found += self._climb(found, [*local[:_HISTORIES], *self._longer(local)], steps)
         found += self._trained(found, steps)
         self._last.clear()
         return found
+
+    def _longer(self, local: Sequence[ClosedChoice]) -> list[ClosedChoice]:
+        """Smooth lenses with the longest histories, for noisy rows: one-step errors do not show what these gain."""
+        if not local or not self._at_noise:
+            return []
+        known = {one.history for one in local[:_HISTORIES]}
+        return [
+            replace(local[0], history=h, lags=True) for h in self._histories[-_LONGEST:] if h > 1 and h not in known
+        ]
 
     def _climb(self, found: Sequence[Scored], starts: Sequence[ClosedChoice], steps: int) -> list[Scored]:
         """Rollouts of some lenses and of those near the best, from one to the next that is better.

@@ -39,8 +39,10 @@ LINEAR_KERNELS: dict[int, tuple[int, ...]] = {1: (3, 5, 9), 2: (3, 5), 3: (3,)}
 POLYNOMIAL_DEGREES, POLYNOMIAL_RIDGES = (2, 3, 5), (1e-11, 1e-8, 1e-5)
 _PER_STATE = math.log(2.0)  # a longer history must be this much better to be chosen
 _PER_POLYNOMIAL = math.log(1.2)  # a polynomial, too
+_PER_WIDTH = math.log(10.0)  # a kernel as wide as the grid, too
 _MOST_MONOMIALS = 60
-_STILL_GOOD = math.log(1e-3)  # of the variance: a part that errs by less is taken before one that leaves the data
+# A linear part whose waves grow is replaced by one that errs by no more than so many times as much, or is nearly exact.
+_MUCH_WORSE, _NEARLY_EXACT = math.log(30.0), math.log(1e-10)
 LONG_RUN = 1.0 + 1e-6  # growth of a wave in one step that is only rounding
 _STEADY = 1.001  # growth of a wave in one step: not even three times in a thousand
 _WHOLE_POINTS = 4096  # of a grid, at most, for a kernel as wide: exported steps take as many products for each point
@@ -108,16 +110,22 @@ class ClosedParts:
                     self.tried += self._try(history)
             self.checkpoint.put("convolution", [list(vars(one).values()) for one in self.tried])
         allowed = [one for one in self.tried if self.recipe.ridge is not None or one.kernel is None]
-        found = sorted(allowed, key=lambda one: one.rank)
-        equal = sum(one.rank == found[0].rank for one in found)
+        found = sorted(allowed, key=self._rank)
+        equal = sum(self._rank(one) == self._rank(found[0]) for one in found)
         if equal > 1:  # all are exact
             found[:equal] = sorted(found[:equal], key=lambda one: self._growth(one) > LONG_RUN)
+        most = self._rank(found[0]) + _MUCH_WORSE
         for index, one in enumerate(found):
-            if (one.degree == 1 and one.rank > _STILL_GOOD) or self.limit.passed():
+            if self.limit.passed():
                 break
-            if self._stays(one):
+            good = one.degree > 1 or self._rank(one) < most or one.error < _NEARLY_EXACT
+            if good and self._stays(one):
                 return found[index:]
         return [one for one in found if one.degree == 1]
+
+    def _rank(self, linear: Linear) -> float:
+        """The rank of a part; a kernel as wide as the grid has many numbers and must gain more unless it is exact."""
+        return linear.rank + _PER_WIDTH * (linear.kernel == self.grid.space and linear.error > ENOUGH)
 
     def _stays(self, linear: Linear) -> bool:
         """Whether no wave grows; for polynomials, whether long rollouts stay near the data."""
