@@ -290,8 +290,8 @@ def _longest(best: Scored, scored: list[Scored], overlap: float) -> Scored:
     """Of lenses that are not surely worse than the best one, one with the longest history, which averages noise."""
     lenses = [one for one in scored if one.choice.kind == "lens"]
     gains = {one: better_by(best.errors, one.errors, noisy=True) for one in lenses}
-    alike = [one for one, (gain, error) in gains.items() if one is best or gain <= overlap * error < math.inf]
-    longest = max(one.choice.history for one in alike)
+    near = [one for one, (gain, error) in gains.items() if one is best or gain <= overlap * error < math.inf]
+    longest = max(one.choice.history for one in near)
     return min((one for one in lenses if one.choice.history == longest), key=lambda one: gains[one][0])
 
 
