@@ -89,10 +89,7 @@ class Contest:
         """The choice in a sentence, which says over which rollouts: a fit's own error is over the last fold alone."""
         chosen, other = "each point of the grid follows a rule of its own, seeing all points (a dense map)", "--field"
         if self.points_share:
-            chosen, other = (
-                "all points of the grid follow one rule, seeing points nearby (a convolution)",
-                "--no-field",
-            )
+            chosen, other = "all points of the grid follow one rule (a convolution)", "--no-field"
         whole = ""
         if self.dense_network is not None and self.shared_network is not None:
             whole = f"; of whole models over the last fold {self.shared_network:.2g} and {self.dense_network:.2g}"

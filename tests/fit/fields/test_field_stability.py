@@ -102,3 +102,19 @@ def test_waves_in_a_plane_of_which_only_the_displacement_is_known():
     truth = plane(10 * STEPS)
     forecast = model.rollout(truth[:2], steps=9 * STEPS)
     assert np.abs(forecast.predicted - truth[2 : 2 + 9 * STEPS]).max() < 1e-8
+
+
+def test_fields_in_single_precision_do_not_grow_in_thousands_of_steps():
+    rng, points = np.random.default_rng(0), 64
+    x = 2 * np.pi * np.arange(points) / points
+
+    def moving(steps):
+        waves = [
+            rng.normal() * np.sin(k * (x - 0.07 * np.arange(steps + 1)[:, None]) + rng.uniform(0, 7))
+            for k in range(1, 5)
+        ]
+        return np.sum(waves, axis=0).astype(np.float32)
+
+    model = LensForecaster(field=True, parts="linear").fit([moving(50) for _ in range(20)], dt=1.0, grid=(points,))
+    start = moving(0)
+    assert np.abs(model.rollout(start, steps=3000).predicted).max() < 2 * np.abs(start).max()

@@ -43,7 +43,6 @@ _PER_WIDTH = math.log(10.0)  # a kernel as wide as the grid, too
 _MOST_MONOMIALS = 60
 # A linear part whose waves grow is replaced by one that errs by no more than so many times as much, or is nearly exact.
 _MUCH_WORSE, _NEARLY_EXACT = math.log(30.0), math.log(1e-10)
-LONG_RUN = 1.0 + 1e-6  # growth of a wave in one step that is only rounding
 _STEADY = 1.001  # growth of a wave in one step: not even three times in a thousand
 _WHOLE_POINTS = 4096  # of a grid, at most, for a kernel as wide: exported steps take as many products for each point
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
@@ -113,7 +112,7 @@ class ClosedParts:
         found = sorted(allowed, key=self._rank)
         equal = sum(self._rank(one) == self._rank(found[0]) for one in found)
         if equal > 1:  # all are exact
-            found[:equal] = sorted(found[:equal], key=lambda one: self._growth(one) > LONG_RUN)
+            found[:equal] = sorted(found[:equal], key=lambda one: (self._growth(one) > _STEADY, one.error))
         most = self._rank(found[0]) + _MUCH_WORSE
         for index, one in enumerate(found):
             if self.limit.passed():
