@@ -43,6 +43,7 @@ _PER_WIDTH = math.log(10.0)  # a kernel as wide as the grid, too
 _MOST_MONOMIALS = 60
 # A linear part whose waves grow is replaced by one that errs by no more than so many times as much, or is nearly exact.
 _MUCH_WORSE, _NEARLY_EXACT = math.log(30.0), math.log(1e-10)
+LONG_RUN = 1.0 + 1e-6  # growth of a wave in one step that is only rounding
 _STEADY = 1.001  # growth of a wave in one step: not even three times in a thousand
 _WHOLE_POINTS = 4096  # of a grid, at most, for a kernel as wide: exported steps take as many products for each point
 _EXPLAINS = 0.95  # of what a part leaves over: a polynomial that leaves more is not rolled out
@@ -112,7 +113,7 @@ class ClosedParts:
         found = sorted(allowed, key=self._rank)
         equal = sum(self._rank(one) == self._rank(found[0]) for one in found)
         if equal > 1:  # all are exact
-            found[:equal] = sorted(found[:equal], key=lambda one: (self._growth(one) > _STEADY, one.error))
+            found[:equal] = sorted(found[:equal], key=self._among_exact)
         most = self._rank(found[0]) + _MUCH_WORSE
         for index, one in enumerate(found):
             if self.limit.passed():
@@ -121,6 +122,12 @@ class ClosedParts:
             if good and self._stays(one):
                 return found[index:]
         return [one for one in found if one.degree == 1]
+
+    def _among_exact(self, linear: Linear) -> tuple[bool, bool, float]:
+        """The order of exact parts: the simplest without growth, the others by their errors, those that grow last."""
+        growth = self._growth(linear)
+        simple = growth <= LONG_RUN and linear.kernel != self.grid.space
+        return growth > _STEADY, not simple, 0.0 if simple else linear.error
 
     def _rank(self, linear: Linear) -> float:
         """The rank of a part; a kernel as wide as the grid has many numbers and must gain more unless it is exact."""

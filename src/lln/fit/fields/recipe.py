@@ -30,7 +30,7 @@ from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, Part, folds
 from lln.fit.choice.noise_and_seasons import estimate_noise
 from lln.fit.defaults import CORRECTION_WEIGHTS, VALIDATION, field_budget
-from lln.fit.fields.closed import ENOUGH, ClosedParts, Linear
+from lln.fit.fields.closed import ENOUGH, LONG_RUN, ClosedParts, Linear
 from lln.fit.fields.data import Grid, channel_range, conserves, empty_frame, grid_of, spectral_radius, standardised
 from lln.fit.fields.judge import SLACK, FieldJudge, Stay
 from lln.fit.fields.lenses import LensChoice, LensSearch
@@ -45,7 +45,6 @@ from lln.train.loop import Checkpoint, identity_of
 __all__ = ["FieldFitting", "FieldOptions", "fit_field_surrogate"]
 
 MARGIN = math.log(1.5)
-LONG_RUN = 1.0 + 1e-6
 _BEYOND = 0.25  # of the range of the data: how far rollouts of lenses in closed form may leave it
 # Closed-form lenses that err by less, or that leave less of what the other closed forms leave, need no training.
 SETTLED, EXPLAINED = math.log(1e-4), math.log(100.0)
