@@ -40,6 +40,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join((*PAPER, *RANDOM)))
     parser.add_argument("--fit", action="store_true", help="fit as a whole and print what it says")
     chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in (*PAPER, *RANDOM)]
+    if unknown:
+        parser.error(f"no field is called {unknown[0]!r}; take some of {', '.join((*PAPER, *RANDOM))}")
     words = {True: "shared", False: "dense", None: "networks tell"}
     print("| field | data | dense map | convolution | taken | CPU seconds |\n|---|---|---|---|---|---|")
     for name, data, dataset in cases(chosen.names):

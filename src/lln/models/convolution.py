@@ -79,7 +79,8 @@ def convolve(
     # float32 alone and are made for many channels.
     dilation = whole_steps(ratio, len(kernel))
     ring = all(pair == ("periodic", "periodic") for pair in boundary) and dilation == [1] * len(kernel)
-    if ring and kernel == tuple(x.shape[-len(kernel) - 1 : -1]) and math.prod(kernel) >= _WIDE:
+    wide = kernel == tuple(x.shape[-len(kernel) - 1 : -1]) and math.prod(kernel) >= _WIDE
+    if ring and wide and x.dtype == torch.float64:
         return _by_waves(x, weight, bias, kernel)
     if dilation is not None and x.device.type == "cpu" and len(kernel) <= 3:
         convolved = _products if x.dtype == torch.float64 or len(weight) <= _FEW else _native
@@ -236,15 +237,15 @@ def _products(
 def _by_waves(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int, ...]) -> Tensor:
     """The convolution around a periodic grid that is as wide as the kernel: a product for each wave."""
     axes = tuple(range(-len(kernel) - 1, -1))
-    taps = around(weight.unflatten(1, (*kernel, -1)).movedim(0, -1), kernel)  # (*kernel, in, out)
+    taps = wrapped(weight.unflatten(1, (*kernel, -1)).movedim(0, -1), kernel)  # (*kernel, in, out)
     symbol = torch.fft.rfftn(taps, dim=tuple(range(len(kernel))))
     waves = torch.einsum("...f,...fc->...c", torch.fft.rfftn(x, dim=axes), symbol)
     out: Tensor = torch.fft.irfftn(waves, s=kernel, dim=axes)
     return out if bias is None else out + bias
 
 
-def around(taps: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """Taps (*kernel, ...) of a kernel around its middle as Fourier transforms want them, and back."""
+def wrapped(taps: Tensor, kernel: tuple[int, ...]) -> Tensor:
+    """Reorder taps (*kernel, ...) from around the middle of a kernel to what Fourier transforms take, or back."""
     for axis, size in enumerate(kernel):
         taps = taps.index_select(axis, (-(torch.arange(size, device=taps.device) - (size - 1) // 2)) % size)
     return taps

@@ -126,7 +126,7 @@ def typical_square(errors: Array, part: float = 0.5) -> float:
 
 SHORT = (1, 2, 3)
 LONGER = (5, 8, 13, 21, 34, 55)
-_MOST_NUMBERS = {False: 24, True: 48}  # in the window of a nonlinear part, with noise and without
+_MOST_NUMBERS = {False: 24, True: 48}  # in the window of a nonlinear part, by whether there is noise
 NONLINEAR = (1, 2, 3, 5, 8, 12, 18)
 _MOST_FEATURES = 420
 _OPERATIONS = 1.2e9  # of one decomposition

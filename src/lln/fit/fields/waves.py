@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
-from lln.models.convolution import around
+from lln.models.convolution import wrapped
 from lln.step.field_frame import FieldFrame
 from lln.step.frame import Array, Polynomial
 
@@ -68,14 +68,14 @@ class WaveRegression:
         found = torch.linalg.lstsq(table, values, driver="gelsd").solution
         axes = tuple(range(len(self.kernel)))
         taps = torch.fft.ifftn(found[:, : self.block].unflatten(0, self.kernel), dim=axes).real
-        matrix = around(taps, self.kernel).movedim(-1, 0).flatten(1).numpy()
+        matrix = wrapped(taps, self.kernel).movedim(-1, 0).flatten(1).numpy()
         return replace(
             frame, kernel=self.kernel, matrix=matrix, offset=found[0, self.block].real.numpy(), polynomial=None
         )
 
     def left_over(self, weight: Array, offset: Array, _: Polynomial | None = None) -> Array:
         """Root mean square of what a convolution (C, points * F) and an offset (C,) leave over, (C,)."""
-        taps = around(torch.from_numpy(weight).unflatten(1, (*self.kernel, -1)).movedim(0, -1), self.kernel)
+        taps = wrapped(torch.from_numpy(weight).unflatten(1, (*self.kernel, -1)).movedim(0, -1), self.kernel)
         symbol = torch.fft.fftn(taps, dim=tuple(range(len(self.kernel)))).flatten(0, len(self.kernel) - 1)
         known, one, wanted = self.triangle.split([self.block, 1, len(offset)], dim=2)
         residual = wanted - known @ symbol - one * torch.from_numpy(offset)
