@@ -1,8 +1,8 @@
 """Hours in minutes: mixed work in one process, round after round, with memory, handles and threads watched.
 
 `python -m validation.soak --minutes 30` (or `make soak`). Every round does the same kinds of work on fresh sizes and
-seeds; after each the process is looked at. What the first fifth of the time, and at least five rounds, leave behind is
-warm-up: libraries load, caches fill, the heap finds its size. The rule for the rest:
+seeds; after each the process is looked at. What the first fifth of the time, and at least fifteen rounds, leave behind
+is warm-up: libraries load, caches fill, the heap finds its size. The rule for the rest:
 
 * memory: the median slope between all pairs of rounds (Theil and Sen) is at most 24 MiB an hour, and the median of the
   last quarter is at most 16 MiB above that of the first;
@@ -41,7 +41,7 @@ MINUTES = 30.0
 WARM_UP = 0.2
 SLOPE = 24.0  # MiB an hour
 STEP = 16.0  # MiB between the first and the last quarter
-ROUND = 5  # rounds until every file format and every rarer kind of work has come up once
+ROUND = 15  # every file format and every rarer kind of work has come up, and the heap has found its size
 FEWEST = 8  # rounds behind the warm-up, for a slope to mean anything
 COUNTED = ("handles", "threads", "children", "left")
 RESULTS = Path(__file__).parent / "results" / "soak.json"

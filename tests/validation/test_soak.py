@@ -31,7 +31,7 @@ def test_a_steady_process_passes_whatever_its_warm_up(soaking):
     found, broken = soaking.verdict(noisy, 40)
     assert broken == []
     assert abs(found["slope_mib_per_hour"]) < 3
-    assert found["steady_rounds"] == 33
+    assert found["steady_rounds"] == 25
 
 
 def test_one_odd_round_is_no_leak(soaking):
@@ -42,11 +42,20 @@ def test_a_leak_is_named(soaking):
     slow = rounds(soaking, memory=lambda k: 700 + k)
     assert any("memory grows by 60.0 MiB an hour, more than 24" in text for text in soaking.verdict(slow, 40)[1])
     assert any("from the first quarter to the last" in text for text in soaking.verdict(slow, 40)[1])
-    assert soaking.verdict(rounds(soaking, handles=lambda k: 20 + k // 8), 40)[1] == ["handles rose from 22 to 24"]
+    assert soaking.verdict(rounds(soaking, handles=lambda k: 20 + k // 8), 40)[1] == ["handles rose from 23 to 24"]
+
+
+def test_a_heap_that_grows_in_the_first_rounds_is_no_leak(soaking):
+    # A minute of quick rounds, as one CI run measured it.
+    quick = [
+        soaking.Sample(4.5 * (k + 1), memory, 18, 8, 2, 0)
+        for k, memory in enumerate([663, 690, 700, 705, 708, 709, 715, 720, 725, 730, 735, 743, 743, 743])
+    ]
+    assert soaking.verdict(quick, 1)[1] == ["0 rounds behind the warm-up are too few to judge by"]
 
 
 def test_too_few_rounds_are_no_verdict(soaking):
-    assert soaking.verdict(rounds(soaking, 9), 9)[1] == ["4 rounds behind the warm-up are too few to judge by"]
+    assert soaking.verdict(rounds(soaking, 19), 19)[1] == ["4 rounds behind the warm-up are too few to judge by"]
 
 
 @pytest.mark.usefixtures("soaking")
