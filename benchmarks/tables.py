@@ -85,11 +85,8 @@ def series(results: Path) -> str | None:
 
 def kinds(results: Path) -> str | None:
     """Many kinds of data: geometric means over draws of the errors of `LensForecaster()` and of the best baseline."""
-    groups: dict[str, list[Rows]] = {}
-    for key, row in _rows(results, "accuracy-kinds.json").items():
-        groups.setdefault(key.rsplit(", draw ", 1)[0], []).append(row)
     cells = []
-    for kind, rows in groups.items():
+    for kind, rows in _by_draw(results, "accuracy-kinds.json").items():
         mean = {name: geometric_mean([max(row[name], 1e-30) for row in rows]) for name in ("lln", *_LABELS)}
         best = min(_LABELS, key=mean.__getitem__)
         parts = " or ".join(sorted({row["part"] for row in rows}))
@@ -97,6 +94,14 @@ def kinds(results: Path) -> str | None:
         cells.append([kind, f"{mean['lln']:.2g} ({parts})", f"{mean[best]:.2g} ({_LABELS[best]})", f"{ratio:.2g}"])
     columns = ("data", "`LensForecaster()`", "best simple method", "ratio")
     return Table(columns, cells).to_markdown() + _made(results, "accuracy-kinds.json") if cells else None
+
+
+def _by_draw(results: Path, pattern: str) -> dict[str, list[Rows]]:
+    """Stored rows of each name, whose keys also tell the draw."""
+    groups: dict[str, list[Rows]] = {}
+    for key, row in _rows(results, pattern).items():
+        groups.setdefault(key.rsplit(", draw ", 1)[0], []).append(row)
+    return groups
 
 
 def problems(results: Path) -> str | None:
@@ -125,16 +130,16 @@ def _against_best(rows: Sequence[Rows]) -> str:
 
 
 def presets(results: Path) -> str | None:
-    """The paper's systems: error of `LensForecaster()` and coverage of its intervals."""
-    rows = _rows(results, "accuracy-presets.json")
-    if not rows:
-        return None
-    cells = [
-        [name, f"{row['lln']:.2g} ({row['part']})", f"{row['coverage_90']:.0%}", f"{row['cpu_seconds']:.0f} s"]
-        for name, row in rows.items()
-    ]
-    columns = ("system", "`LensForecaster()`", "90 % intervals cover", "processor time of the fit")
-    return Table(columns, cells).to_markdown() + _made(results, "accuracy-presets.json")
+    """The paper's systems: error of `LensForecaster()` and coverage of its intervals, over several draws."""
+    cells = []
+    for name, rows in _by_draw(results, "accuracy-presets.json").items():
+        error, parts = geometric_mean([row["lln"] for row in rows]), " or ".join(sorted({row["part"] for row in rows}))
+        covered = [row["coverage_90"] for row in rows]
+        seconds = median(row["cpu_seconds"] for row in rows)
+        each = f"{min(covered):.0%} to {max(covered):.0%}"
+        cells.append([name, f"{error:.2g} ({parts})", f"{fmean(covered):.0%}", each, f"{seconds:.0f} s"])
+    columns = ("system", "`LensForecaster()`", "90 % intervals cover", "in single draws", "processor time of the fit")
+    return Table(columns, cells).to_markdown() + _made(results, "accuracy-presets.json") if cells else None
 
 
 def apebench(results: Path) -> str | None:

@@ -199,8 +199,13 @@ def ours(states: Array, kind: str) -> Row:
     model = LensForecaster().fit(states[: split.cut], dt=1.0)
     seconds, history = time.process_time() - began, model.history_
     past = split.before(history)
-    found = model.rollout(past if history > 1 else past[:, 0], steps=KINDS[kind].steps).array[:, 1:]
-    return {"lln": split.error(found), "part": model.report_.part, "history": history, "cpu_seconds": seconds}
+    found = model.rollout(past if history > 1 else past[:, 0], steps=KINDS[kind].steps, level=0.9)
+    predicted, lower, upper = (np.asarray(one)[:, 1:] for one in (found.array, found.lower, found.upper))
+    inside = (split.truth >= lower) & (split.truth <= upper)
+    return {
+        "lln": split.error(predicted), "part": model.report_.part, "history": history,
+        "coverage_90": float(inside.mean()), "cpu_seconds": seconds,
+    }  # fmt: skip
 
 
 def others(states: Array, kind: str) -> Row:

@@ -21,6 +21,7 @@ TRAINING_STARTS = (201, 202, 203, 204)
 TEST_STARTS = (101, 102, 103, 104)
 TEST_WINDOWS = (500, 1000)
 _NOISE_SEED = 7
+_APART = 10  # seeds between two draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class Problem:
 
 def problem_of(table: str, name: str) -> Problem:
     """The paper's temporal split ("split") or its multi-trajectory protocol ("trajectories") for a preset."""
-    makers = {"split": _split, "trajectories": _trajectories}
+    makers = {"split": _split, "trajectories": trajectories}
     return makers[choice("table", table, makers)](name)
 
 
@@ -69,11 +70,12 @@ def _split(name: str) -> Problem:
 
 
 @lru_cache(maxsize=4)
-def _trajectories(name: str) -> Problem:
+def trajectories(name: str, draw: int = 0) -> Problem:
+    """The paper's multi-trajectory protocol; each draw has other starts."""
     system = preset(name)
 
     def from_starts(seeds: tuple[int, ...], steps: int) -> Array:
-        starts = np.stack([perturbed_start(system, seed) for seed in seeds])
+        starts = np.stack([perturbed_start(system, seed + _APART * draw) for seed in seeds])
         return np.asarray(simulate(system, steps, starts=starts, dtype="float32"), dtype=np.float64)
 
     training = from_starts(TRAINING_STARTS, BURN_IN + PAIRS)[:, BURN_IN:]
