@@ -268,7 +268,8 @@ def _network(recipe: Recipe, report: FitReport, flow: Flow | None) -> str:
     networks = f"{many} of kind {report.model!r} ({listed})"
     if report.part == "lens":
         drawn = "drawn and trained" if report.structure.get("factors") else "drawn"
-        return f"{networks}; lenses {drawn}, readout solved in closed form"
+        rest = "" if flow is None else f" for what a {flow.description(degree=True)} leaves over"
+        return f"{networks}; lenses {drawn}, readout solved in closed form{rest}"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
     weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "
     return f"{networks}; {weight}{report.updates:,} updates{tuned}"
@@ -279,7 +280,8 @@ def _parameters(report: FitReport, flow: Flow | None) -> str:
         return f"{report.parameters:,}"
     apart = report.parameters_per_member and report.correction_weight
     each = f"{report.parameters_per_member:,} in each network, " if apart else ""
-    solved = _closed_form(report, flow) or "linear part"
+    beside = "" if flow is None else f" and the {flow.description()}"
+    solved = _closed_form(report, flow) or f"linear part{beside}"
     return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the {solved})"
 
 
