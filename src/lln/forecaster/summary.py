@@ -226,6 +226,8 @@ def _step(layout: Layout, report: FitReport, flow: Flow | None) -> str:
     near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
     if _closed_form(report, flow):
         return f"{looks}{near}; a {_closed_form(report, flow, degree=True)} in float64"
+    if flow is not None:  # lenses stand beside it
+        return f"{looks}; a {flow.description(degree=True)} and a linear map in float64"
     if report.ridge is None:
         return f"{looks}; no linear part"
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
@@ -268,7 +270,7 @@ def _network(recipe: Recipe, report: FitReport, flow: Flow | None) -> str:
     networks = f"{many} of kind {report.model!r} ({listed})"
     if report.part == "lens":
         drawn = "drawn and trained" if report.structure.get("factors") else "drawn"
-        rest = "" if flow is None else f" for what a {flow.description(degree=True)} leaves over"
+        rest = "" if flow is None else " for what the vector field leaves over"
         return f"{networks}; lenses {drawn}, readout solved in closed form{rest}"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
     weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "

@@ -236,7 +236,7 @@ def test_lenses_learn_what_a_vector_field_leaves_over(tmp_path):
     model = LensForecaster(parts=("linear", "flow", "lens")).fit(train, dt=0.4)
     assert (model.report_.part, model.report_.history) == ("lens", 1)
     assert model.report_.structure["flow"]["degree"] > 1
-    assert "for what a vector field of degree" in " ".join(model.summary().split())
+    assert "closed form for what the vector field leaves over" in " ".join(model.summary().split())
     alone = [LensForecaster(parts=("linear", part)).fit(train, dt=0.4) for part in ("flow", "lens")]
     assert error(model) < 0.3 * min(map(error, alone))
     model.save(tmp_path / "model.lln")
