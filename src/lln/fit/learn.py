@@ -424,7 +424,8 @@ def continue_fit(
     if "kind" in report.structure:
         choice = ClosedChoice(**{**report.structure, "factors": tuple(report.structure.get("factors", ()))})
         if report.structure.get("flow"):
-            choice = replace(choice, flow=FlowChoice(**report.structure["flow"]))
+            found = tuple(map(tuple, report.structure["flow"].get("functions", ())))  # lists in a model that was loaded
+            choice = replace(choice, flow=FlowChoice(**{**report.structure["flow"], "functions": found}))
         fold = folds(dataset, recipe.validation or VALIDATION, report.history)[-1]
         forms = ClosedForms(preparer, fold, ready.units.scale, recipe.seed, noisy=report.noisy)
         step = forms.step(choice, None, draws=DRAWS)

@@ -226,6 +226,8 @@ def _step(layout: Layout, report: FitReport, flow: Flow | None) -> str:
     near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
     if _closed_form(report, flow):
         return f"{looks}{near}; a {_closed_form(report, flow, degree=True)} in float64"
+    if flow is not None:  # lenses stand beside it
+        return f"{looks}; a {flow.description(degree=True)} and a linear map in float64"
     if report.ridge is None:
         return f"{looks}; no linear part"
     what = "a convolution" if layout.space and report.radius is not None else "a linear map"
@@ -268,7 +270,8 @@ def _network(recipe: Recipe, report: FitReport, flow: Flow | None) -> str:
     networks = f"{many} of kind {report.model!r} ({listed})"
     if report.part == "lens":
         drawn = "drawn and trained" if report.structure.get("factors") else "drawn"
-        return f"{networks}; lenses {drawn}, readout solved in closed form"
+        rest = "" if flow is None else " for what the vector field leaves over"
+        return f"{networks}; lenses {drawn}, readout solved in closed form{rest}"
     tuned = f", fine-tuned over {report.unroll} steps" if report.unroll else ""
     weight = "" if recipe.recipe == "paper" else f"correction weight {report.correction_weight:.3g}, "
     return f"{networks}; {weight}{report.updates:,} updates{tuned}"
@@ -279,7 +282,8 @@ def _parameters(report: FitReport, flow: Flow | None) -> str:
         return f"{report.parameters:,}"
     apart = report.parameters_per_member and report.correction_weight
     each = f"{report.parameters_per_member:,} in each network, " if apart else ""
-    solved = _closed_form(report, flow) or "linear part"
+    beside = "" if flow is None else f" and the {flow.description()}"
+    solved = _closed_form(report, flow) or f"linear part{beside}"
     return f"{report.parameters:,} ({each}{report.linear_parameters:,} in the {solved})"
 
 

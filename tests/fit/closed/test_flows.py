@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import lln
 from lln import LensForecaster
 from lln.data.series import Dataset, Series
 from lln.fit.closed.calm_rows import fitted_from_calm_rows
@@ -218,6 +219,32 @@ def test_noise_does_not_make_a_vector_field_worse_than_the_other_forms():
     parts = ("linear", "polynomial", "lens")
     both, without = (fit(states[:600], (*parts, *more)) for more in (("flow",), ()))
     assert both.report.held_out_nmse <= 1.05 * without.report.held_out_nmse
+
+
+def nearly_roessler(s):
+    """A law that no polynomial and no functions of single variables can write."""
+    return np.array([-s[1] - s[2] + 0.2 * np.tanh(s[0] * s[1] / 20), s[0] + 0.2 * s[1], 0.2 + s[2] * (s[0] - 5.7)])
+
+
+def test_lenses_learn_what_a_vector_field_leaves_over(tmp_path):
+    states = integrate(nearly_roessler, [1.0, 1.0, 0.0], 640, 0.4, 40)[100:]
+    train, truth = states[:400], states[400:500]
+
+    def error(model):
+        return np.sqrt(np.mean(((model.rollout(steps=100).predicted - truth) / truth.std(axis=0)) ** 2))
+
+    model = LensForecaster(parts=("linear", "flow", "lens")).fit(train, dt=0.4)
+    assert (model.report_.part, model.report_.history) == ("lens", 1)
+    assert model.report_.structure["flow"]["degree"] > 1
+    assert "closed form for what the vector field leaves over" in " ".join(model.summary().split())
+    alone = [LensForecaster(parts=("linear", part)).fit(train, dt=0.4) for part in ("flow", "lens")]
+    assert error(model) < 0.3 * min(map(error, alone))
+    model.save(tmp_path / "model.lln")
+    loaded = lln.load(tmp_path / "model.lln")
+    np.testing.assert_array_equal(loaded.rollout(steps=100).predicted, model.rollout(steps=100).predicted)
+    loaded.update(states[:500], dt=0.4)
+    assert loaded.surrogate_.frame.flow is not None
+    assert np.abs(loaded.rollout(steps=40).predicted - states[500:540]).max() < 0.02 * states.std()
 
 
 def test_a_piece_of_several_steps_is_fitted_as_a_whole():

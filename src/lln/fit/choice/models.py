@@ -268,7 +268,7 @@ def best_forms(scored: list[Scored], steps: int, *, noisy: bool, overlap: float 
     is right for longer as a rule.
     """
     near = max(_NEAR_LAW, _AS_NEAR * min(one.errors.by_lead()[0] for one in scored))
-    law = {one.choice for one in scored if one.choice.flow is not None and one.errors.by_lead()[0] < near}
+    law = {one.choice for one in scored if one.choice.kind == "flow" and one.errors.by_lead()[0] < near}
     scored = scored if noisy else [Scored(one.choice, one.errors.late(steps)) for one in scored]
     scores = {one: steady_score(one, scored, noisy=noisy) for one in scored}
     best = min(scored, key=scores.__getitem__)

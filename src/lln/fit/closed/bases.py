@@ -50,13 +50,14 @@ class ClosedChoice:
     width: int = 0  #: rays of a lens network.
     lags: bool = False  #: whether the embedding is drawn for past states rather than for differences between them.
     factors: tuple[float, ...] = ()  #: of trained lenses (see `projection`); none where lenses are as drawn.
-    flow: FlowChoice | None = None  #: the other settings of a vector field.
+    flow: FlowChoice | None = None  #: the other settings of a vector field, also of one that lenses stand beside.
 
     def record(self) -> dict[str, Any]:
         """As plain values, for the report."""
         common: dict[str, Any] = {"part": self.kind, "history": self.history, "ridge": self.ridge}
         if self.kind == "lens":
             lens = {**common, "scale": self.scale, "width": self.width, "lags": self.lags}
+            lens |= {} if self.flow is None else {"field": self.flow.record()}
             return {**lens, "trained": True} if self.factors else lens
         if self.flow is not None:
             return {**common, **self.flow.record()}

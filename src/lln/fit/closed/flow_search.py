@@ -271,9 +271,9 @@ class FlowForms:
 
     def _judges(self, choice: FlowChoice) -> tuple[Pieces, Array]:
         """Held-out rows, and the scale of their units in those of all closed forms."""
-        library, units = self._library(choice), self._units(choice)
+        library, units = self._library(choice), self.units(choice)
         rows = int(np.clip(_MONOMIALS / (len(library.place) * library.terms), _FEWEST, _JUDGES))
-        return self._pieces(self.held_out, units, rows), units.scale / self._units().scale
+        return self._pieces(self.held_out, units, rows), units.scale / self.units().scale
 
     def field(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
         """The field that `choice` gives on some parts of the data, or on all."""
@@ -285,7 +285,7 @@ class FlowForms:
     def frame(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> Frame:
         """The frame of a step with this field alone."""
         field = self.field(choice, ridge, parts)
-        return replace(self._units(choice).frame(), flow=field.library.flow(field.weights, field.substeps))
+        return replace(self.units(choice).frame(), flow=field.library.flow(field.weights, field.substeps))
 
     def _fit(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
         pieces = self._training_pieces(choice, parts)
@@ -329,7 +329,7 @@ class FlowForms:
         weights, fewest = library.outputs * library.terms, _FEWEST if choice.radius else 4 * library.terms
         rows = int(np.clip(_SENSITIVITIES / (library.size * weights), fewest, _ROWS))
         rows *= _MORE_WHERE_NOISY if self.noisy else 1
-        return self._pieces(parts, self._units(choice), rows)
+        return self._pieces(parts, self.units(choice), rows)
 
     def _polynomials(self) -> Iterator[FlowChoice]:
         """Fields with few weights first."""
@@ -364,7 +364,7 @@ class FlowForms:
 
     def _angles(self, angle: float) -> list[int]:
         """Variables that may be angles in these units: they turn far, and not too far in one step."""
-        pairs, units = self._pairs(self.train), self._units()
+        pairs, units = self._pairs(self.train), self.units()
         states = pairs.window[:, -1]
         far = np.ptp(states, axis=0) * angle
         step = np.sqrt(np.mean(np.square(pairs.target - states), axis=0)) * angle
@@ -373,7 +373,7 @@ class FlowForms:
 
     def _functions(self, choice: FlowChoice) -> Functions | None:
         """Sines and cosines of angles, or Gaussians spread over the range of every variable."""
-        units = self._units()
+        units = self.units()
         if choice.functions:
             found = choice.functions
             return Functions(np.asarray([one[:2] for one in found]), np.asarray([one[2:] for one in found]))
@@ -403,7 +403,7 @@ class FlowForms:
         functions, adaptive = self._functions(choice), bool(choice.functions)
         return MonomialLibrary.whole(n, self.active, choice.degree, m, functions, choice.products, adaptive)
 
-    def _units(self, choice: FlowChoice | None = None) -> Units:
+    def units(self, choice: FlowChoice | None = None) -> Units:
         """Units of the rows that train, so that weights mean the same in every fit; on a ring all are alike."""
         units = self.preparer.prepare(self.train, 1).units
         if choice is None or not choice.radius:
@@ -415,7 +415,7 @@ class FlowForms:
     @property
     def _change(self) -> float:
         """Mean squared change of one step, in the units of all closed forms."""
-        states = self._pieces(self.held_out, self._units(), _JUDGES).states
+        states = self._pieces(self.held_out, self.units(), _JUDGES).states
         return float(np.mean(np.square(states[:, 1] - states[:, 0])))
 
     def _pairs(self, parts: tuple[Part, ...] | None) -> Pairs:
@@ -426,7 +426,7 @@ class FlowForms:
 
     def _seen(self, parts: tuple[Part, ...] | None) -> Array:
         """Standardised states and inputs of some rows, (P, n + m)."""
-        pieces = self._pieces(parts, self._units(), _STREAMED_ROWS)
+        pieces = self._pieces(parts, self.units(), _STREAMED_ROWS)
         return np.concatenate([pieces.states[:, 0], pieces.inputs], axis=1)
 
     def _pieces(self, parts: tuple[Part, ...] | None, units: Units, rows: int) -> Pieces:

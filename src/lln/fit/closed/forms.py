@@ -30,6 +30,7 @@ from lln.fit.closed.bases import (
     with_factors,
 )
 from lln.fit.closed.flow_search import FlowForms
+from lln.fit.closed.linear import Units
 from lln.fit.closed.ridge import FLOW_RIDGES, RIDGES, RidgePath
 from lln.fit.closed.vector_fields import monomial_count
 from lln.fit.options import TimeLimit
@@ -62,6 +63,7 @@ _SETTINGS = 3  # of each kind that go on to rollouts
 _LONGEST = 2  # histories that are rolled out on noisy rows in any case
 _CLIMB = 6  # lenses that are rolled out near the best one
 _BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
+_FIELD_BEHIND = math.log(1000.0)  # the same for a vector field that lenses may add to
 _ROUNDED = 1e-13  # error of one step below which lenses are not trained: rounding is most of it
 _LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
@@ -95,7 +97,7 @@ class ClosedForms:
         self._exact = True  # whether rounding of sums of products counts
         self._at_noise = False  # whether noise is most of what screened settings left over
         self._steps: dict[ClosedChoice, DenseStep] = {}
-        self._last: dict[ClosedChoice, tuple[PreparedData, Basis, RidgePath]] = {}
+        self._last: dict[ClosedChoice, tuple[Units, Basis, RidgePath]] = {}
 
     def search(
         self, histories: Sequence[int], kinds: Sequence[str], steps: int, linear: Sequence[int] = ()
@@ -132,6 +134,7 @@ class ClosedForms:
                 found += self._roll(ClosedChoice("flow", 1, 0.0, flow.degree, flow=flow), ridges, steps)
         local = [one for _, one, _ in screened if one.scale == SCALES[-1] and (one.lags or one.history == 1)]
         found += self._climb(found, [*local[:_HISTORIES], *self._longer(local)], steps)
+        found += self._left_by_field(found, steps) if "lens" in kinds else []
         found += self._trained(found, steps)
         self._last.clear()
         return found
@@ -169,30 +172,49 @@ class ClosedForms:
             ahead = [one for one in ahead[1:] if one in starts]
         return every[len(found) :]
 
+    def _left_by_field(self, found: Sequence[Scored], steps: int) -> list[Scored]:
+        """Rollouts of lenses that learn what the best vector field leaves over, if it is near the best but no law."""
+        field = next((one.choice for one in self.ranked(found, _FIELD_BEHIND) if one.choice.kind == "flow"), None)
+        if field is None or field.flow is None or self._noise_is_left() or self.flows.is_law(field.flow):
+            return []
+        settings = self._settings(1, ["lens"])
+        lens = next(replace(one, flow=field.flow) for one in settings if one.scale == SCALES[1])
+        if self.limit.passed(_ROLLED_BY):
+            return []
+        first = self._roll(lens, self._ridges(lens), steps)
+        return first + self._climb([*(one for one in found if one.choice.kind != "lens"), *first], (), steps)
+
     def _near(self, lens: ClosedChoice) -> list[ClosedChoice]:
         """Drawn lenses that differ in one setting."""
         others = [replace(lens, scale=factor * lens.scale) for factor in (2.0, 0.5)]
         others += [replace(lens, lags=not lens.lags)] if lens.history > 1 else []
-        longer = [h for h in self._histories if h > lens.history][:1]
-        shorter = [h for h in self._histories if h < lens.history][-1:]
+        histories = self._histories if lens.flow is None else []
+        longer = [h for h in histories if h > lens.history][:1]
+        shorter = [h for h in histories if h < lens.history][-1:]
         return [*(replace(lens, history=h, lags=lens.lags and h > 1) for h in (*longer, *shorter)), *others]
 
     def _trained(self, found: Sequence[Scored], steps: int) -> list[Scored]:
         """Rollouts of the best lenses after training, unless another kind is far ahead or noise or rounding is left."""
-        lens = next((one for one in self.ranked(found, _BEHIND) if one.choice.kind == "lens"), None)
-        if lens is None or lens.errors.by_lead()[0] < _ROUNDED or self.limit.passed(_ROLLED_BY):
+        lenses = [one for one in self.ranked(found, _BEHIND) if one.choice.kind == "lens"]
+        if not lenses or self._noise_is_left():
             return []
-        if self._at_noise and not self.learns_with_more_rows():
-            return []
-        few = replace(lens.choice, width=min(lens.choice.width, RAYS))
-        basis = self._basis(few, self.preparer.prepare(self.fold.train, few.history), 0)
+        rolled: list[Scored] = []
+        for beside in (True, False):  # those beside a vector field, and those that learn everything
+            best = next((one for one in lenses if (one.choice.flow is None) != beside), None)
+            if best is None or best.errors.by_lead()[0] < _ROUNDED or self.limit.passed(_ROLLED_BY):
+                continue
+            trained = self._with_trained_factors(best.choice)
+            if trained is not None and not self.limit.passed(_ROLLED_BY):
+                rolled += self._roll(trained, self._ridges(trained), steps)
+        return rolled
+
+    def _with_trained_factors(self, lens: ClosedChoice) -> ClosedChoice | None:
+        """The same lenses with factors from a short training; None where no better ones were found."""
+        few = replace(lens, width=min(lens.width, RAYS))
+        _, basis, rows = self._problem(few, self.fold.train)
         assert isinstance(basis, LensBasis)
-        projection = Projection(basis.network, self._data(self.fold.train, few.history), few.ridge)
-        factors = projection.trained(lambda: self.limit.passed(_ROLLED_BY))
-        if factors is None or self.limit.passed(_ROLLED_BY):
-            return []
-        choice = replace(lens.choice, ridge=0.0, factors=factors)
-        return self._roll(choice, self._ridges(choice), steps)
+        factors = Projection(basis.network, rows, few.ridge).trained(lambda: self.limit.passed(_ROLLED_BY))
+        return None if factors is None else replace(lens, ridge=0.0, factors=factors)
 
     def ranked(self, found: Sequence[Scored], behind: float = math.inf) -> list[Scored]:
         """The best first, by errors up to where it loses the truth, and those that are at most so far behind it."""
@@ -203,8 +225,8 @@ class ClosedForms:
 
     def _ridges(self, choice: ClosedChoice) -> list[float]:
         """Ridges near that of the least one-step error on held-out rows."""
-        _, basis, path = self._path(choice)
-        held = self._held_out(choice.history)
+        units, basis, path = self._path(choice)
+        held = self._left_over(choice, self._held_out(choice.history, units), self.fold.train)
         ridges = [ridge for ridge in RIDGES if self._exact or ridge > _LEAST_RIDGE]
         return _around(ridges[_lowest(path.one_step(held.columns(basis), held.increments, ridges))])
 
@@ -213,6 +235,10 @@ class ClosedForms:
         """The vector fields of the same rows."""
         active = self._active(self.preparer.prepare(self.fold.train, 1))
         return FlowForms(self.preparer, self.fold.train, self.fold.held_out, active, noisy=self.noisy, limit=self.limit)
+
+    def _noise_is_left(self) -> bool:
+        """Whether noise is what the best closed forms leave over."""
+        return self._at_noise and not self.learns_with_more_rows()
 
     def learns_with_more_rows(self) -> bool | None:
         """Whether the typical one-step error still falls as rows are added; None where rows are too few.
@@ -236,11 +262,14 @@ class ClosedForms:
         if choice.kind in PARTS:
             ready = self.preparer.prepare(parts, choice.history)
             return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
-        if choice.flow is not None:
+        if choice.kind == "flow":
+            assert choice.flow is not None
             field = DenseStep(self.flows.frame(choice.flow, choice.ridge, parts))
             ready = self.preparer.prepare(parts, choice.history)
             margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _safe_margin(field, ready)
             return self._bounded(field, ready, margin)
+        if choice.flow is not None:
+            self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)  # once, and not for every draw
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
         made = []
         for one in (serial if len(pieces) == 1 else self.mapper)(_drawn, self, pieces):
@@ -354,22 +383,41 @@ class ClosedForms:
     def _solved(self, choice: ClosedChoice, ridges: Sequence[float]) -> Iterator[DenseStep]:
         """The step of each ridge on the rows that train."""
         train = self.fold.train
-        if choice.flow is not None or choice.kind in PARTS:
+        if choice.kind == "flow" or choice.kind in PARTS:
             yield from (self.step(replace(choice, ridge=ridge), train) for ridge in ridges)
             return
-        ready, basis, path = self._path(choice)
-        yield from (self._assembled(ready, basis, *path.solve(ridge)) for ridge in ridges)
+        units, basis, path = self._path(choice)
+        for ridge in ridges:
+            yield self._assembled(choice, train, units, basis, *path.solve(ridge))
 
-    def _path(self, choice: ClosedChoice) -> tuple[PreparedData, Basis, RidgePath]:
+    def _path(self, choice: ClosedChoice) -> tuple[Units, Basis, RidgePath]:
         """The decomposition of the rows that train; the last one is kept."""
         key = replace(choice, ridge=0.0)
         if key not in self._last:
             self._last.clear()  # two of them would take twice the memory
-            ready = self.preparer.prepare(self.fold.train, choice.history)
-            basis = self._basis(choice, ready, 0)
-            path = RidgePath(self._data(self.fold.train, choice.history).blocks(basis), exact=self._exact)
-            self._last[key] = (ready, basis, path)
+            units, basis, rows = self._problem(choice, self.fold.train)
+            self._last[key] = (units, basis, RidgePath(rows.blocks(basis), exact=self._exact))
         return self._last[key]
+
+    def _problem(
+        self, choice: ClosedChoice, parts: tuple[Part, ...] | None, draw: int = 0
+    ) -> tuple[Units, Basis, FeatureRows]:
+        """What the weights of a closed form are solved from: its units and columns, and the rows."""
+        ready = self.preparer.prepare(parts, choice.history)
+        basis = self._basis(choice, ready, draw)
+        if choice.flow is None:
+            return ready.units, basis, self._data(parts, choice.history)
+        units = self.flows.units(choice.flow)
+        return units, basis, self._left_over(choice, FeatureRows.of(ready, units), parts)
+
+    def _left_over(self, choice: ClosedChoice, rows: FeatureRows, parts: tuple[Part, ...] | None) -> FeatureRows:
+        """The rows, with what the vector field leaves of their increments if the lenses stand beside one."""
+        if choice.flow is None:
+            return rows
+        frame = self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)
+        assert frame.flow is not None
+        states, inputs = rows.features[:, : frame.size], rows.features[:, frame.size :]
+        return replace(rows, increments=rows.increments - frame.flow(states, inputs))
 
     def _part(
         self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = MOST_ROWS
@@ -390,10 +438,16 @@ class ClosedForms:
         drawn = drawn_lenses(active, features, n, choice.width, choice.scale, seed, mixing)
         return LensBasis(with_factors(drawn.network, choice.factors)) if choice.factors else drawn
 
-    def _assembled(self, ready: PreparedData, basis: Basis, weights: Array, offset: Array) -> DenseStep:
-        count = ready.units.history * self.preparer.dataset.size + len(ready.units.input_mean)
-        frame = ready.units.frame(np.ascontiguousarray(weights[:, :count]), offset)
-        return self._bounded(basis.step(frame, np.ascontiguousarray(weights[:, count:])), ready)
+    def _assembled(
+        self, choice: ClosedChoice, parts: tuple[Part, ...] | None, units: Units, basis: Basis, weights: Array,
+        offset: Array,
+    ) -> DenseStep:  # fmt: skip
+        count = units.history * self.preparer.dataset.size + len(units.input_mean)
+        frame = units.frame(np.ascontiguousarray(weights[:, :count]), offset)
+        if choice.flow is not None:
+            frame = replace(frame, flow=self.flows.frame(choice.flow, FLOW_RIDGES[0], parts).flow)
+        made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
+        return self._bounded(made, self.preparer.prepare(parts, choice.history))
 
     def _bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
         """The step whose rollouts are kept near all rows, also those that judge, but for what drifts.
@@ -402,7 +456,7 @@ class ClosedForms:
         """
         held = self.preparer.prepare(self.fold.held_out, 1)
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.frame.angles
+        room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.angles
         low = np.where(drifts, ready.units.mean - far, least - room)
         high = np.where(drifts, ready.units.mean + far, most + room)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
@@ -437,10 +491,10 @@ class ClosedForms:
             self._rows[key] = FeatureRows.of(ready, ready.units)
         return self._rows[key]
 
-    def _held_out(self, history: int) -> FeatureRows:
-        ready = self.preparer.prepare(self.fold.train, history)
+    def _held_out(self, history: int, units: Units | None = None) -> FeatureRows:
+        units = units or self.preparer.prepare(self.fold.train, history).units
         held = self.preparer.prepare(self.fold.held_out, history)
-        return FeatureRows.of(held, ready.units).some(_SCREENING_ROWS)
+        return FeatureRows.of(held, units).some(_SCREENING_ROWS)
 
     def __getstate__(self) -> dict[str, Any]:
         kept: dict[str, Any] = {"_rows": {}, "_best": None, "_steps": {}, "_last": {}}
@@ -465,10 +519,8 @@ def _rolled(forms: ClosedForms, piece: tuple[ClosedChoice, list[float], int, boo
 def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | None, int]) -> DenseStep:
     """The step of one draw, solved on some parts of the data."""
     choice, parts, draw = piece
-    ready = forms.preparer.prepare(parts, choice.history)
-    basis = forms._basis(choice, ready, draw)
-    solved = RidgePath.solved(forms._data(parts, choice.history).blocks(basis), choice.ridge)
-    return forms._assembled(ready, basis, *solved)
+    units, basis, rows = forms._problem(choice, parts, draw)
+    return forms._assembled(choice, parts, units, basis, *RidgePath.solved(rows.blocks(basis), choice.ridge))
 
 
 def _safe_margin(step: DenseStep, ready: PreparedData) -> float:

@@ -352,7 +352,8 @@ def report_of(
         if frame.flow is not None:
             weights = np.concatenate([frame.flow.polynomial.weights, frame.flow.offset[:, None]], axis=1)
             shared = closed.flow is not None and closed.flow.radius
-            entries = int(np.count_nonzero(weights[:1] if shared else weights))
+            beside = entries if closed.kind == "lens" else 0
+            entries = beside + int(np.count_nonzero(weights[:1] if shared else weights))
             degree = PolynomialPart(frame.flow.polynomial).degrees  # terms of high degree may have been left out
     low, high = ((side - frame.mean) / frame.scale for side in (ready.low, ready.high))
     options = shape.options if shape is not None else {}
