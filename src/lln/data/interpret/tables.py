@@ -357,9 +357,9 @@ class _Columns:
         """Rows of each trajectory in the order in which they appear."""
         if not trajectory:
             return [(None, np.arange(len(self.table)))]
-        found = self.table.groupby(trajectory[0], sort=False, dropna=False).indices
-        if sum(len(rows) for rows in found.values()) != len(self.table):
+        if self.table[trajectory[0]].isna().any():
             raise InputError(f"{self.source}: column {trajectory[0]!r} has empty cells; every row needs a trajectory")
+        found = self.table.groupby(trajectory[0], sort=False).indices
         return sorted(found.items(), key=lambda item: int(item[1][0]))
 
     def _measured(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:
