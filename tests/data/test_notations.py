@@ -225,4 +225,10 @@ def test_tables_of_other_libraries_are_read_by_their_own_way_to_pandas():
         def to_pandas(self):
             return pd.DataFrame({"date": DAYS, "x": VALUES})
 
+    class Bare:
+        def to_pandas(self):
+            raise ModuleNotFoundError("pyarrow is required")
+
     assert (as_dataset(Table()).names, as_dataset(Table()).dt) == (("x",), 86400.0)
+    with pytest.raises(InputError, match=r"the Bare cannot be converted to pandas \(pyarrow is required"):
+        as_dataset(Bare())

@@ -195,10 +195,12 @@ class _Columns:
             return [] if str(asked) == "0" or self.choices.timeless else self._asked("time", asked)
         called = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
         named = [name for name in called if is_time(self.table[name], name)]
+        warm = [name for name in called if name not in named]
         self.notes += [
             f"{self.source}: column {name!r} is taken as a temperature, not as time; if it is time, say time={name!r}"
-            for name in called if name not in named
-        ]  # fmt: skip
+            for name in warm
+        ]
+        free = [name for name in free if name not in warm]
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
         sure = self.index is not None and self.index.sure
         named = list(dict.fromkeys([*named, self.index.name] if self.index is not None and sure else named))
