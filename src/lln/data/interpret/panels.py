@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lln.data.interpret.calendar import MONTHS
 from lln.data.interpret.cells import PARTS
 
-MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _ROWS = 3  # of each series, on average
 _MOST = 3  # columns that tell series apart together
 _COMMON = 0.5  # part of the rows whose time other rows have too
@@ -28,8 +28,8 @@ def months_in_order(table: Any) -> Any:
 
     Months after the last value are left out.
     """
-    names = [str(name).strip().lower() for name in table.columns]
-    if len(names) != 1 + len(MONTHS) or names[0] != "year" or [name[:3] for name in names[1:]] != MONTHS:
+    year, *names = (str(name).strip().upper() for name in table.columns)
+    if year != "YEAR" or tuple(name[:3] for name in names) != MONTHS:
         return None
     years = table.iloc[:, 0]
     if getattr(years.dtype, "kind", "O") not in "iu" or not years.between(1678, 2261).all() or not years.is_unique:
