@@ -196,6 +196,14 @@ def test_dates_of_several_series_may_have_the_day_first(tmp_path):
         columns({"date": ["01/02/2024"] * ROWS, "time": HOURS.strftime("%H:%M")}, tmp_path / "b.csv")
 
 
+def test_whole_numbers_are_hours_only_where_days_repeat_and_their_name_says_so(tmp_path):
+    days = DAYS.strftime("%Y-%m-%d")
+    found = columns({"date": days, "hour": 7 * np.arange(ROWS) % 24}, tmp_path / "a.csv")
+    assert (found.names, found.dt) == (("hour", "x"), 86400.0)
+    with pytest.raises(InputError, match="columns 'date' and 'time' could both be time"):
+        columns({"date": days[0], "time": np.arange(ROWS) % 24}, tmp_path / "b.csv")
+
+
 def test_a_week_beside_year_month_and_day_is_a_state(tmp_path):
     days = {part: getattr(DAYS, part) for part in ("year", "month", "day")}
     found = columns({**days, "week": DAYS.isocalendar().week.to_numpy()}, tmp_path / "a.csv")

@@ -184,7 +184,10 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
 
 
 def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[np.datetime64], list[str]] | None:
-    """Dates from a column called date and one of times of the day, called time, clock or hour, and these columns."""
+    """Dates from a column called date and one of times of the day, called time, clock or hour, and these columns.
+
+    Whole numbers are hours if their column says so and days repeat.
+    """
     clocks = [base[name] for name in ("time", "clock", "hour", "hr") if name in base]
     if "date" not in base or not clocks:
         return None
@@ -194,7 +197,8 @@ def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[n
     if dates is None or np.isnat(dates).any() or (dates != dates.astype("M8[D]")).any() or clock.isna().any():
         return None
     if getattr(clock.dtype, "kind", "O") in "iu":
-        hours = clock.to_numpy() if clock.between(0, 23).all() else None
+        told = clocks[0] in (base.get("hour"), base.get("hr")) and len(np.unique(dates)) < len(dates)
+        hours = clock.to_numpy() if told and clock.between(0, 23).all() else None
         return None if hours is None else (dates + hours.astype("m8[h]"), [base["date"], clocks[0]])
     texts = clock.astype(str).str.strip()
     if not texts.str.fullmatch(CLOCK).all():
