@@ -97,7 +97,7 @@ def test_search_then_fit_the_best(lln, data, tmp_path):
     assert len(found["trials"]) == 2
     assert found["defaults"]["rollout"] < found["best"]["values"]["rollout"]
     assert found["options"] == {}
-    assert "best.lln: a fit with the options of the defaults" in done.err
+    assert "best.lln, fitted with the default options" in done.err
     assert load(tmp_path / "best.lln").recipe_.width is None
     again = lln(*words, "--resume")
     assert again.code == 0, again.err

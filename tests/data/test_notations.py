@@ -152,6 +152,64 @@ def test_a_line_of_units_below_the_header_is_left_out(tmp_path):
         assert read(tmp_path / "a.csv").lengths == (31,)
 
 
+@pytest.mark.parametrize("first", ["oops", "<5", "inf"])
+def test_a_first_row_of_data_is_no_line_of_units(tmp_path, first):
+    (tmp_path / "a.csv").write_text(f"date,a\n2019-12-31,{first}\n" + BODY)
+    with pytest.raises(InputError, match="row 2, column 'a'"):
+        read(tmp_path / "a.csv")
+    rows = "".join(f"{day:%Y-%m-%d},{k}\n" for k, day in enumerate(DAYS))
+    (tmp_path / "a.csv").write_text('date,a\n2019-12-31,"1,234"\n' + rows)
+    assert read(tmp_path / "a.csv").series[0].states[0, 0] == 1234.0
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("date;a", lambda k: f"{DAYS[k]:%d.%m.%Y};{k},50 €"),  # three cells between commas
+        ("date,a", lambda k: f"{DAYS[k]:%Y-%m-%d},{k or ''},"),
+        ("a,b", lambda k: f"r{k},{k},{-k}" if k else "r0,NA,NA"),
+        ("date,a,said", lambda k: f"{DAYS[k]:%Y-%m-%d},{k},one; two"),
+    ],
+)
+def test_rows_of_data_are_no_header_below_a_preamble(tmp_path, head, row):
+    (tmp_path / "a.csv").write_text("\n".join([head, *map(row, range(ROWS))]) + "\n")
+    found = read(tmp_path / "a.csv")
+    assert (found.names[0], found.lengths) == ("a", (ROWS,))
+
+
+def test_labels_that_stand_for_missing_in_other_columns(tmp_path):
+    states = pd.concat([pd.DataFrame({"date": DAYS, "state": one, "x": VALUES}) for one in ("CA", "ND", "NA")])
+    states.to_csv(tmp_path / "a.csv", index=False)
+    assert read(tmp_path / "a.csv").labels == ("state CA", "state ND", "state NA")
+    (tmp_path / "a.csv").write_text((tmp_path / "a.csv").read_text().replace(",CA,", ",,"))
+    with pytest.raises(InputError, match="column 'state' has empty cells; every row needs a trajectory"):
+        read(tmp_path / "a.csv", trajectory="state")
+
+
+def test_dates_of_several_series_may_have_the_day_first(tmp_path):
+    months = [f"01/{one.month:02d}/{one.year}" for one in MONTHS]
+    table = pd.concat([pd.DataFrame({"date": months, "store": one, "x": VALUES}) for one in ("a", "b")])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = read(tmp_path / "a.csv")
+    assert (found.lengths, found.frequency) == ((ROWS, ROWS), "MS")
+    with pytest.raises(InputError, match="may be day/month or month/day"):
+        columns({"date": ["01/02/2024"] * ROWS, "time": HOURS.strftime("%H:%M")}, tmp_path / "b.csv")
+
+
+def test_whole_numbers_are_hours_only_where_days_repeat_and_their_name_says_so(tmp_path):
+    days = DAYS.strftime("%Y-%m-%d")
+    found = columns({"date": days, "hour": 7 * np.arange(ROWS) % 24}, tmp_path / "a.csv")
+    assert (found.names, found.dt) == (("hour", "x"), 86400.0)
+    with pytest.raises(InputError, match="columns 'date' and 'time' could both be time"):
+        columns({"date": days[0], "time": np.arange(ROWS) % 24}, tmp_path / "b.csv")
+
+
+def test_a_week_beside_year_month_and_day_is_a_state(tmp_path):
+    days = {part: getattr(DAYS, part) for part in ("year", "month", "day")}
+    found = columns({**days, "week": DAYS.isocalendar().week.to_numpy()}, tmp_path / "a.csv")
+    assert (found.names, found.dt) == (("week", "x"), 86400.0)
+
+
 def test_a_header_that_is_too_short_is_no_preamble(tmp_path):
     (tmp_path / "a.csv").write_text("a\n" + "1,2,3\n" * 9)
     with pytest.raises(InputError, match="1 name in the header but 3 cells"):
@@ -175,4 +233,10 @@ def test_tables_of_other_libraries_are_read_by_their_own_way_to_pandas():
         def to_pandas(self):
             return pd.DataFrame({"date": DAYS, "x": VALUES})
 
+    class Bare:
+        def to_pandas(self):
+            raise ModuleNotFoundError("pyarrow is required")
+
     assert (as_dataset(Table()).names, as_dataset(Table()).dt) == (("x",), 86400.0)
+    with pytest.raises(InputError, match=r"the Bare cannot be converted to pandas \(pyarrow is required"):
+        as_dataset(Bare())

@@ -49,6 +49,28 @@ def test_a_column_of_text_that_labels_no_series_is_left_out():
     assert any("taken as new trajectories" in note for note in as_dataset(twice).notes)
 
 
+def test_a_column_of_text_makes_no_series_of_one_that_is_out_of_order():
+    table = panel(("only",)).assign(weather=["rain", "sun", "fog"] * 10)
+    assert as_dataset(table.sample(frac=1, random_state=0)).lengths == (30,)
+    twice = table.iloc[[*range(10), 9, *range(10, 30)]].assign(weather=["rain", "sun"] * 15 + ["rain"])
+    with pytest.raises(InputError, match="have the same time 2020-01-10"):
+        as_dataset(twice)
+    below = pd.concat([panel(("north",)), panel(("south",), times=DAYS - pd.Timedelta("50D"))])
+    assert as_dataset(below).lengths == (30, 30)
+
+
+def test_months_are_no_labels_of_years():
+    months = pd.date_range("2000-01-01", periods=120, freq="MS")
+    table = pd.DataFrame({"year": months.year, "month": months.strftime("%b"), "sales": np.arange(120.0)})
+    assert as_dataset(table).lengths == (120,)
+
+
+def test_days_of_several_series_in_a_zone_keep_their_dates():
+    table = panel(times=pd.date_range("2024-03-15", periods=30, tz="Europe/Berlin"))  # clocks are set on the 31st
+    found = as_dataset(table)
+    assert (found.lengths, found.dt) == ((30, 30, 30), 86400.0)
+
+
 def test_rows_of_dates_that_are_mixed_up_are_sorted():
     table = panel(("only",))
     found = as_dataset(table.sample(frac=1, random_state=0))

@@ -74,6 +74,9 @@ def test_a_temperature_is_a_state(tmp_path, name):
     days = as_dataset(table.set_axis(pd.date_range("2020-01-01", periods=40)))
     assert (days.names, days.dt) == ((name, "p"), 86400.0)
     assert any(f"column '{name}' is taken as a temperature, not as time" in note for note in days.notes)
+    if len(name) > 1:
+        ramp = csv(tmp_path, table.assign(**{name: np.arange(40.0)}))
+        assert (ramp.names, ramp.dt) == ((name, "p"), 1.0)
 
 
 def test_a_t_that_rises_or_begins_again_is_time(tmp_path):

@@ -79,7 +79,7 @@ def test_without_a_start_it_goes_on_where_the_data_ended():
         (2, lorenz()[:3], r"as \(2, 3\) for one start or \(B, 2, 3\) for many"),
         (1, lorenz()[:2].T, r"X has 2 features, .* expecting 3 .* \(x, y, z\): .* looks transposed, give its \.T"),
         (1, np.ones(5), "X has 5 features, but LensForecaster is expecting 3 features"),
-        (1, 1.0, "x0 is a single number"),
+        (1, 1.0, r"x0 is a single number \(1\), but a start is an array of shape \(3,\)"),
         (1, np.array([1.0, np.nan, 0.0]), "x0 is nan in coordinate 'y'; a rollout must start at finite states"),
         (1, ["a", "b", "c"], "x0 must be an array of numbers, got <U1"),
         (1, [[1.0], [1.0, 2.0]], "x0 must be an array of numbers, got rows of unequal length"),
@@ -247,7 +247,7 @@ def test_a_series_of_one_coordinate_may_be_one_dimensional_as_a_start_too():
     np.testing.assert_array_equal(model.rollout(x[-2:], 3).array, model.rollout(x[-2:, None], 3).array)
     with pytest.raises(InputError, match=r"x0 has shape \(80, 1\), but this model looks at 2 states at a time"):
         model.rollout(x, 3)
-    with pytest.raises(InputError, match="for a forecast of 12 steps say steps=12"):
+    with pytest.raises(InputError, match=r"x0 is a single number \(12\), .* give a number of steps by name"):
         model.rollout(12)
 
 

@@ -94,6 +94,9 @@ def test_the_truth_beside_a_forecast_is_that_of_its_trajectory(panel):
     data, model = panel
     drawn = truth_of(model.rollout(steps=5).plot(data, coordinates=["x1"]))
     assert drawn[0] == data.series[1].states[-1, 1] != data.series[0].states[-1, 1]
+    starts = np.stack([one.states[: model.history_] for one in data.series])
+    drawn = truth_of(model.rollout(starts, steps=5).plot(data, start=1, coordinates=["x1"]))
+    np.testing.assert_array_equal(drawn[:3], data.series[1].states[:3, 1])
 
 
 def test_one_trajectory_alone_has_no_name(gappy):

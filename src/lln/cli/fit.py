@@ -385,5 +385,5 @@ def _fit(found: SearchResult, data: Any, words: dict[str, Any], out: Path, rando
     from lln.forecaster.forecaster import LensForecaster
 
     train(LensForecaster(**{"random_state": random_state, **found.options}), as_dataset(data, **words), out)
-    how = "the defaults" if found.defaults_win else f"trial {found.best.number}"
-    typer.echo(f"wrote {out}: a fit with the options of {how}", err=True)
+    options = "the default options" if found.defaults_win else f"the options of trial {found.best.number}"
+    typer.echo(f"wrote {out}, fitted with {options}", err=True)

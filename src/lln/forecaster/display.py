@@ -45,7 +45,7 @@ def labelled(layout: Layout, name: str) -> str:
 
 
 def time_label(layout: Layout, times: Any) -> str:
-    """Label of the time axis; dates need no unit, but those of data in a time zone are in UTC here."""
+    """Label of the time axis; dates need no unit, but for data in a time zone the label says in which they are."""
     if times.dtype.kind == "f":
         return labelled(layout, layout.time_name)
     return f"{layout.time_name} ({_zone(layout)})" if layout.time_zone else layout.time_name

@@ -64,12 +64,15 @@ def read_start(x0: Any, layout: Layout, history: int, *, gaps: bool = False) -> 
 def _from_array(x0: Any, layout: Layout, history: int) -> Start:
     values, kind, shape = numbers("x0", x0), "flat", layout.shape
     if not values.ndim:
-        raise InputError(f"x0 is a single number; for a forecast of {values:g} steps say steps={values:g}")
+        raise InputError(
+            f"x0 is a single number ({values:g}), but a start is an array of shape ({layout.size},); give a number of "
+            "steps by name, as in steps=500"
+        )
     if values.ndim == 1 and layout.size == 1 and len(values) > 1:  # a series
         values = values[:, None]
     if layout.space and len(shape) > 1 and values.shape[-len(shape) :] == shape:
         values, kind = values.reshape(*values.shape[: -len(shape)], layout.size), "field"
-    if values.ndim < 1 or values.shape[-1] != layout.size:
+    if values.shape[-1] != layout.size:
         raise InputError(_expected(values.shape, layout, history), topic="other-size")
     if history > 1 and (values.ndim < 2 or values.shape[-2] != history):
         raise InputError(_too_few(values.shape, layout, history))

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,7 +7,9 @@ import pytest
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import RolloutErrors, folds
 from lln.fit.choice.models import Choice, best_forms
+from lln.fit.choice.noise_and_seasons import nonlinear_histories
 from lln.fit.closed.bases import ClosedChoice, Scored
+from lln.fit.closed.forms import ClosedForms
 from lln.fit.fitter import DenseFitting, Recipe
 from lln.fit.prepare import FrameChoice
 from lln.train.loop import Checkpoint
@@ -27,6 +30,16 @@ def test_folds_with_few_rows_do_not_judge_a_nonlinear_part(monkeypatch):
     fitting.origins = list(folds(data.cut(0, 500), 0.2, 1))
     with pytest.raises(AssertionError, match="judged"):
         fitting._steadily_better(lens, linear, 1.0, sure=True)
+
+
+def test_the_longest_histories_are_tried_where_noise_hides_what_they_gain():
+    states = Dataset((Series(np.random.default_rng(0).standard_normal((200, 3))),), dt=1.0)
+    histories = nonlinear_histories(states, noisy=True)
+    assert histories == (1, 2, 3, 5, 8, 12)
+    near = [ClosedChoice("lens", history, 1e-6) for history in (2, 1, 3)]
+    noisy = SimpleNamespace(_at_noise=True, _histories=list(histories))
+    assert [(one.history, one.lags) for one in ClosedForms._longer(noisy, near)] == [(8, True), (12, True)]
+    assert not ClosedForms._longer(SimpleNamespace(_at_noise=False, _histories=list(histories)), near)
 
 
 def test_the_last_lead_times_decide_among_closed_forms_of_clean_data():

@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from lln import InputError, LensForecaster
+from lln.core.workers import serial
 from lln.data.read.formats import as_dataset
+from lln.fit.fields.closed import ClosedParts, Linear
 from lln.fit.fields.data import Grid, empty_frame
+from lln.fit.fields.training import FieldOptions
 from lln.fit.fields.waves import WaveRegression
+from lln.fit.options import Recipe, TimeLimit
 from lln.models.convolution import convolve, patches
+from lln.train.loop import Checkpoint
 
 STEPS, DT, POINTS = 40, 0.05, 32
 X = 2 * np.pi * np.arange(POINTS) / POINTS
@@ -47,6 +52,27 @@ def test_a_grid_without_two_neighbouring_states_gives_one_sentence():
     states[::2] = np.nan
     with pytest.raises(InputError, match="gap"):
         LensForecaster().fit(states, dt=1.0, grid=(16,))
+
+
+def test_a_part_without_growing_waves_comes_first_unless_it_is_much_worse(monkeypatch):
+    grid = Grid((16,), (1.0,), (("periodic", "periodic"),))
+
+    def first(*tried):
+        """Which comes first of parts given by kernel, growth and error."""
+        growth = {Linear(1, (size,), 1e-9, math.log(error)): grows for size, grows, error in tried}
+        parts = ClosedParts(
+            None, grid, None, Recipe(), FieldOptions(), "none", lambda _: None, Checkpoint(None, ""), serial,
+            TimeLimit(None),
+        )  # fmt: skip
+        parts.checkpoint.put("convolution", [list(vars(one).values()) for one in growth])
+        monkeypatch.setattr(ClosedParts, "_growth", lambda _, one: growth[one])
+        return parts.ranked()[0].kernel[0]
+
+    assert first((3, 1.1, 1e-3), (5, 1.0, 1e-2)) == 5
+    assert first((3, 1.1, 1e-3), (5, 1.0, 1e-1)) == 3
+    assert first((3, 1.1, 1e-14), (5, 1.0, 1e-11)) == 5
+    assert first((16, 1.0, 1e-26), (3, 1.0005, 1e-25)) == 16
+    assert first((16, 1.0, 1e-26), (3, 1.0, 1e-25)) == 3
 
 
 @pytest.mark.parametrize("conserve", ["none", "mean"])

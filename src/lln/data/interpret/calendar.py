@@ -122,9 +122,9 @@ def decoded_dates(times: NDArray[Any], unit: str, calendar: str) -> Dates | None
 
 
 def on_local_days(local: Dates) -> bool:
-    """Whether all dates have the same time of day, and no two the same day: they count days or longer steps."""
+    """Whether all dates have the same time of day: they count days or longer steps."""
     days = local.astype("M8[D]")
-    return len(days) >= FEWEST and np.ptp((local - days).astype(np.int64)) == 0 and len(np.unique(days)) == len(days)
+    return len(np.unique(days)) >= FEWEST and np.ptp((local - days).astype(np.int64)) == 0
 
 
 def time_zone(name: str) -> tzinfo | None:

@@ -140,7 +140,7 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
     found = {values.tobytes(): values for values in every}
     if len(found) > 1:  # dates that go one way only are preferred, forwards if both are possible
         rising = {key: values for key, values in found.items() if _never_back(values)}
-        found = rising or {key: values for key, values in found.items() if _never_back(values[::-1])}
+        found = rising or {key: values for key, values in found.items() if _never_back(values[::-1])} or found
     if len(found) > 1:  # then even ones
         found = {key: values for key, values in found.items() if _even(values)} or found
     if len(found) > 1:
@@ -156,7 +156,7 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
 
     `base` names the columns of `table` by plain lower-case name. None if there are no such columns.
     """
-    used = [part for part in PARTS if part in base]
+    used = [part for part in PARTS if part in base and (part != "week" or "month" not in base)]
     if used[:1] != ["year"] or used[1:] not in (
         ["quarter"],
         ["month"],
@@ -184,7 +184,10 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
 
 
 def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[np.datetime64], list[str]] | None:
-    """Dates from a column called date and one of times of the day, called time, clock or hour, and these columns."""
+    """Dates from a column called date and one of times of the day, called time, clock or hour, and these columns.
+
+    Whole numbers are hours if their column says so and days repeat.
+    """
     clocks = [base[name] for name in ("time", "clock", "hour", "hr") if name in base]
     if "date" not in base or not clocks:
         return None
@@ -194,7 +197,8 @@ def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[n
     if dates is None or np.isnat(dates).any() or (dates != dates.astype("M8[D]")).any() or clock.isna().any():
         return None
     if getattr(clock.dtype, "kind", "O") in "iu":
-        hours = clock.to_numpy() if clock.between(0, 23).all() else None
+        told = clocks[0] in (base.get("hour"), base.get("hr")) and len(np.unique(dates)) < len(dates)
+        hours = clock.to_numpy() if told and clock.between(0, 23).all() else None
         return None if hours is None else (dates + hours.astype("m8[h]"), [base["date"], clocks[0]])
     texts = clock.astype(str).str.strip()
     if not texts.str.fullmatch(CLOCK).all():
@@ -219,7 +223,7 @@ def seconds_of_day(column: Any) -> NDArray[np.float64] | None:
 
 
 def counted_dates(values: NDArray[Any]) -> NDArray[np.datetime64] | None:
-    """Whole numbers such as 20240131 or 202401 as dates, if all of them are and they are as even as dates."""
+    """Whole numbers such as 20240131 or 202401 as dates, if all of them are."""
     if values.dtype.kind not in "iu" or len(values) < 3:
         return None
     for digits, unit in ((8, "M8[D]"), (6, "M8[M]")):
@@ -239,8 +243,8 @@ def _never_back(dates: NDArray[np.datetime64]) -> bool:
 
 
 def _even(dates: NDArray[np.datetime64]) -> bool:
-    steps = np.diff(np.unique(dates)).astype(np.int64)
-    return np.ptp(steps) == 0 or find_frequency(dates) is not None
+    steps = np.diff(np.unique(dates))
+    return len(np.unique(steps)) == 1 or find_frequency(dates) is not None
 
 
 def _parsed(texts: Any, notation: str = "ISO8601") -> NDArray[np.datetime64] | None:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+from lln.data.interpret.calendar import MONTHS
+from lln.data.interpret.cells import PARTS
+
 _ROWS = 3  # of each series, on average
 _MOST = 3  # columns that tell series apart together
+_COMMON = 0.5  # part of the rows whose time other rows have too
 _LABELS = re.compile(
     r"(.*[_\s.-])?(id|key|code|nr|no|number|store|shop|station|site|sensor|device|unit|subject|patient|item|product|sku|"
     r"series|group|location|region|country|customer|machine|engine|well|plot)",
@@ -25,8 +28,8 @@ def months_in_order(table: Any) -> Any:
 
     Months after the last value are left out.
     """
-    names = [str(name).strip().lower() for name in table.columns]
-    if len(names) != 1 + len(MONTHS) or names[0] != "year" or [name[:3] for name in names[1:]] != MONTHS:
+    year, *names = (str(name).strip().upper() for name in table.columns)
+    if year != "YEAR" or tuple(name[:3] for name in names) != MONTHS:
         return None
     years = table.iloc[:, 0]
     if getattr(years.dtype, "kind", "O") not in "iu" or not years.between(1678, 2261).all() or not years.is_unique:
@@ -43,7 +46,8 @@ def label_columns(table: Any, names: Sequence[str], times: NDArray[Any]) -> list
     """The columns that tell series apart: within each of their values no time is there twice.
 
     None where times only rise or only fall over all rows, or no column of text, or of whole numbers with a name such as
-    `store_id`, separates them.
+    `store_id`, separates them. Series have times in common or lie below each other; a column of the weather does not
+    make series of one that is out of order, or has an hour twice where clocks were set back.
 
     Args:
         table: with the columns.
@@ -54,10 +58,13 @@ def label_columns(table: Any, names: Sequence[str], times: NDArray[Any]) -> list
         return []
     few = [name for name in names if _may_label(table[name], name) and table[name].notna().all()]
     few = [name for name in few if 1 < distinct(table[name]) <= len(table) / _ROWS]
+    _, at, often = np.unique(times, return_inverse=True, return_counts=True)
+    common = (often[at] > 1).mean() >= _COMMON
     for count in range(1, _MOST + 1):
         for chosen in combinations(few, count):
             codes = table.groupby(list(chosen), sort=False).ngroup().to_numpy()
-            if codes.max() < len(table) / _ROWS and _apart(codes, times):
+            below = (codes[1:] != codes[:-1]).sum() == codes.max()
+            if codes.max() < len(table) / _ROWS and (common or below) and _apart(codes, times):
                 return list(chosen)
     return []
 
@@ -68,6 +75,8 @@ def one_way(times: NDArray[Any]) -> bool:
 
 
 def _may_label(column: Any, name: str) -> bool:
+    if name.strip().lower() in PARTS:
+        return False
     kind = getattr(column.dtype, "kind", "O")
     return bool(_LABELS.fullmatch(name.strip())) if kind in "iu" else kind not in "fcbmM"
 

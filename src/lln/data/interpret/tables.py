@@ -195,10 +195,12 @@ class _Columns:
             return [] if str(asked) == "0" or self.choices.timeless else self._asked("time", asked)
         called = [name for name in free if base(name) in TIME_NAMES] if self.headed else []
         named = [name for name in called if is_time(self.table[name], name)]
+        warm = [name for name in called if name not in named]
         self.notes += [
             f"{self.source}: column {name!r} is taken as a temperature, not as time; if it is time, say time={name!r}"
-            for name in called if name not in named
-        ]  # fmt: skip
+            for name in warm
+        ]
+        free = [name for name in free if name not in warm]
         named += [name for name in free if getattr(self.table[name].dtype, "kind", "O") in "mM"]
         sure = self.index is not None and self.index.sure
         named = list(dict.fromkeys([*named, self.index.name] if self.index is not None and sure else named))
@@ -357,9 +359,9 @@ class _Columns:
         """Rows of each trajectory in the order in which they appear."""
         if not trajectory:
             return [(None, np.arange(len(self.table)))]
-        found = self.table.groupby(trajectory[0], sort=False, dropna=False).indices
-        if sum(len(rows) for rows in found.values()) != len(self.table):
+        if self.table[trajectory[0]].isna().any():
             raise InputError(f"{self.source}: column {trajectory[0]!r} has empty cells; every row needs a trajectory")
+        found = self.table.groupby(trajectory[0], sort=False).indices
         return sorted(found.items(), key=lambda item: int(item[1][0]))
 
     def _measured(self, names: Sequence[str]) -> NDArray[np.floating[Any]]:

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ WINDOWS = "cp1252"
 OPEN_END = "the last line has no end; if the file was cut short, its last number may be wrong"
 GZIP = b"\x1f\x8b"
 CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f]")
+# How amounts, dates and numbers begin, and names and units other than 10^3 kg do not.
+VALUE = re.compile(r"(?!1/[^\W\d])[<>]?\s*[-+]?[$€£]?\s*([.,]?\d|inf(inity)?$)", re.IGNORECASE)
 LOOK = 6  # lines of data from which the notation is found
 PREAMBLE = 30  # lines that may stand above the header
 BLOCK = 1 << 16  # bytes read at a time
@@ -56,19 +59,25 @@ def read_csv(path: Path) -> ReadTable:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            frame = pd.read_csv(
+            read: Any = partial(
+                pd.read_csv,
                 path,
                 sep=r"\s+" if notation.separator == " " else notation.separator,
                 header=None,
                 skiprows=notation.skipped,
-                decimal=notation.decimal,
                 skipinitialspace=True,
-                na_values=[form for word in MISSING - {""} for form in {word, word.upper(), word.capitalize()}],
                 encoding=notation.encoding,
                 low_memory=False,
                 index_col=False,
+            )
+            frame = read(
+                decimal=notation.decimal,
+                na_values=[form for word in MISSING - {""} for form in {word, word.upper(), word.capitalize()}],
                 float_precision="round_trip" if notation.decimal == "." else None,
             )
+            words = [name for name in frame if _words(frame[name])]
+            if words:  # in which ND or unknown is a label like the others
+                frame[words] = read(usecols=words, dtype=str, keep_default_na=False, na_values=[""])
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame(columns=range(len(notation.names or ())))
     except pd.errors.ParserError as error:
@@ -91,6 +100,13 @@ def read_csv(path: Path) -> ReadTable:
         )
     point = "," if notation.decimal == "," else ""
     return ReadTable(frame, str(path), notation.names is not None, notation.first_row, counted, tuple(notes), point)
+
+
+def _words(column: Any) -> bool:
+    """Whether a column holds empty cells, or what stands for them, beside words without digits."""
+    known = column.dropna()
+    words = column.dtype.kind == "O" and len(known) < len(column) and all(isinstance(cell, str) for cell in known)
+    return words and not known.str.contains(r"\d").any()
 
 
 def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None]:
@@ -184,19 +200,23 @@ def _preamble(lines: list[str]) -> int:
         if width > 1 and counts[0] < width:
             begin = next((k for k in range(len(counts) - 2) if counts[k : k + 3] == [width] * 3), 0)
             headings = _cells(lines[begin], mark)
-            named = not any(_is_number(cell, decimal) for cell in headings for decimal in ".,")
+            named = not any(VALUE.match(cell) for cell in headings) and not any(map(_is_missing, headings[1:]))
             if named and all(count < width for count in counts[:begin]):
                 return begin
     return 0
 
 
 def _are_units(rows: list[list[str]], decimal: str) -> bool:
-    """Whether the first row holds text in every column in which the others hold numbers."""
+    """Whether the first row holds text in every column in which the others hold numbers, and no value in any."""
     if len(rows) < 3 or len({len(row) for row in rows}) > 1:
         return False
     numbers = [all(_is_number(row[k], decimal) for row in rows[1:]) for k in range(len(rows[0]))]
     beside = [rows[0][k] for k, known in enumerate(numbers) if known]
-    return bool(beside) and not any(_is_number(cell, decimal) or cell.lower() in MISSING for cell in beside)
+    return bool(beside) and not any(map(_is_missing, beside)) and not any(VALUE.match(cell) for cell in rows[0])
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.lower() in MISSING
 
 
 def _is_number(cell: str, decimal: str) -> bool:
@@ -291,14 +311,14 @@ def _is_header(first: list[str], rows: list[list[str]], decimal: str) -> bool:
 def _all_numbers(cells: list[str], decimal: str) -> bool:
     """Whether a row holds numbers, gaps, or a date in front, as rows of data do."""
     for index, cell in enumerate(cells):
-        if cell.lower() in MISSING:
+        if _is_missing(cell):
             continue
         try:
             float(cell.replace(decimal, "."))
         except ValueError:
             if not (index == 0 and re.match(r"\d{4}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}", cell)):
                 return False
-    return any(cell.lower() not in MISSING for cell in cells)
+    return not all(map(_is_missing, cells))
 
 
 def _ended(path: Path, encoding: str) -> bool:

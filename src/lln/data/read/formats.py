@@ -90,7 +90,14 @@ def as_dataset(
     if kind == "pandas":
         return interpret(ReadTable(x), choices)
     if hasattr(x, "to_pandas"):  # tables of other libraries, such as Polars and Arrow
-        return interpret(ReadTable(x.to_pandas()), choices)
+        try:
+            table = x.to_pandas()
+        except ImportError as error:  # Polars needs PyArrow for it
+            raise InputError(
+                f"the {type(x).__name__} cannot be converted to pandas ({error}); install what is missing, or give an "
+                "array"
+            ) from error
+        return interpret(ReadTable(table), choices)
     if isinstance(x, Mapping):
         raise InputError(
             "a mapping is not read as trajectories; give pandas.DataFrame(...) of it for named columns, or an array"

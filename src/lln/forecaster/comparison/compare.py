@@ -245,7 +245,7 @@ class _Split:
         for index, row in places:
             first = row - least + 1
             inside = [a for i, a, b in self.data.stretches(1) if i == index and a <= first and row + 1 + steps <= b]
-            if not inside or self.data.series[index].filled[row + 1 : row + 1 + steps].any():
+            if not inside or self.data.series[index].filled[row : row + 1 + steps].any():
                 raise InputError(
                     f"a rollout of {steps} steps from row {row} of trajectory {index} needs rows {first} to "
                     f"{row + steps} without a gap, but the trajectory has {self.data.lengths[index]} rows"
