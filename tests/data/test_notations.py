@@ -240,3 +240,16 @@ def test_tables_of_other_libraries_are_read_by_their_own_way_to_pandas():
     assert (as_dataset(Table()).names, as_dataset(Table()).dt) == (("x",), 86400.0)
     with pytest.raises(InputError, match=r"the Bare cannot be converted to pandas \(pyarrow is required"):
         as_dataset(Bare())
+
+
+def test_columns_of_year_month_day_hour_and_minute_are_one_time():
+    times = pd.date_range("2013-03-01", periods=120, freq="30min")
+    table = pd.DataFrame({part: getattr(times, part) for part in ("year", "month", "day", "hour", "minute")})
+    table["pm"] = np.arange(120.0) ** 2
+    found = as_dataset(table)
+    assert (found.names, found.dt) == (("pm",), 1800.0)
+    found = as_dataset(table[table["minute"] == 0].drop(columns="minute"))
+    assert (found.names, found.dt) == (("pm",), 3600.0)
+    # An hour that was measured once a day is a state.
+    daily = table.iloc[::48]
+    assert "hour" in as_dataset(pd.concat([daily.assign(day=daily["day"] + 3 * k) for k in range(4)])).names

@@ -154,7 +154,8 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
 def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetime64], list[str]] | None:
     """Dates from columns of whole numbers called year and quarter, week, or month and perhaps day, and these columns.
 
-    `base` names the columns of `table` by plain lower-case name. None if there are no such columns.
+    Where days repeat, hours and minutes also count if there are such columns. `base` names the columns of `table` by
+    plain lower-case name. None if there are no such columns.
     """
     used = [part for part in PARTS if part in base and (part != "week" or "month" not in base)]
     if used[:1] != ["year"] or used[1:] not in (
@@ -180,7 +181,16 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
     dates = ((numbers["year"] - 1970) * 12 + month - 1).astype("M8[M]").astype("M8[D]")
     if "day" in numbers:
         dates = dates + (numbers["day"] - 1)
-    return dates.astype("M8[ns]"), [base[part] for part in used]
+    dates, columns = dates.astype("M8[ns]"), [base[part] for part in used]
+    for names, unit, count in ((("hour", "hr"), "h", 24), (("minute", "min"), "m", 60)):
+        finer = next((base[name] for name in names if name in base), None)
+        if "day" not in numbers or finer is None or len(np.unique(dates)) == len(dates):
+            break
+        values = table[finer]
+        if getattr(values.dtype, "kind", "O") not in "iu" or not values.between(0, count - 1).all():
+            break
+        dates, columns = dates + values.to_numpy().astype(f"m8[{unit}]"), [*columns, finer]
+    return dates, columns
 
 
 def with_clock(table: Any, base: dict[str, str], source: str) -> tuple[NDArray[np.datetime64], list[str]] | None:
