@@ -253,3 +253,29 @@ def test_columns_of_year_month_day_hour_and_minute_are_one_time():
     # An hour that was measured once a day is a state.
     daily = table.iloc[::48]
     assert "hour" in as_dataset(pd.concat([daily.assign(day=daily["day"] + 3 * k) for k in range(4)])).names
+
+
+@pytest.mark.parametrize("name", ["rownames", "No", "index"])
+def test_a_column_that_counts_the_rows_beside_a_time_is_left_out(name, tmp_path):
+    found = columns({name: np.arange(1, ROWS + 1), "date": DAYS.strftime("%Y-%m-%d")}, tmp_path / "a.csv")
+    assert (found.names, found.dt) == (("x",), 86400.0)
+    assert any(f"column '{name}' counts the rows, so it is left out" in note for note in found.notes)
+    found = columns({name: 2 * np.arange(ROWS), "date": DAYS.strftime("%Y-%m-%d")}, tmp_path / "b.csv")
+    assert found.names == (name, "x")
+    assert read(tmp_path / "a.csv", states=name).names == (name,)
+
+
+@pytest.mark.parametrize(("digits", "name"), [(9, "time"), (3, "Time"), (2, "year")])
+@pytest.mark.parametrize(("months", "frequency"), [(1, "MS"), (3, "QS")])
+def test_years_with_fractions_are_months_and_quarters(digits, name, months, frequency, tmp_path):
+    years = np.round(1949 + months * np.arange(ROWS) / 12, digits)
+    found = columns({name: years}, tmp_path / "a.csv")
+    assert found.names == ("x",)
+    assert found.frequency.startswith(frequency)
+    assert any("since 1949-01-01" in unit for unit in found.units.values())
+    assert any(f"column '{name}' holds" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("times", [0.25 * np.arange(ROWS), 1800 + 0.1 * np.arange(ROWS), 2000.0 + np.arange(ROWS)])
+def test_other_numbers_are_no_parts_of_years(times, tmp_path):
+    assert columns({"time": times}, tmp_path / "a.csv").frequency is None

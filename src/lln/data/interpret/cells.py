@@ -37,6 +37,8 @@ WEEK = re.compile(r"(?P<year>\d{4})-?W(?P<part>\d{2})", re.IGNORECASE)  # of ISO
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
 LOOK = 20  # cells that are tried before a whole column is
 MANY = 1000  # cells in which the decimal mark is looked for
+LIKELY, FEWEST_YEARS = (1700, 2100), 8  # years, and rows of them, from which fractions are taken as months
+ROUNDED = 0.13  # months: years with two decimals
 PARTS = ("year", "quarter", "month", "week", "day")
 
 
@@ -149,6 +151,33 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
             "them as 2024-01-31"
         )
     return _spread(column, next(iter(found.values()), None))
+
+
+def months_of_years(numbers: NDArray[Any]) -> NDArray[np.datetime64] | None:
+    """Dates of years such as 1949.0833, as R writes the times of months and quarters; None for other numbers."""
+    if (
+        numbers.dtype.kind != "f"
+        or len(numbers) < FEWEST_YEARS
+        or not LIKELY[0] <= numbers.min() <= numbers.max() < LIKELY[1]
+    ):
+        return None
+    months = np.round(12 * numbers)
+    steps = np.diff(months)
+    if (
+        np.abs(12 * numbers - months).max() > ROUNDED
+        or np.median(steps) not in (1, 3)
+        or (steps % np.median(steps)).any()
+    ):
+        return None
+    return (months.astype(np.int64) - 12 * 1970).astype("M8[M]").astype("M8[ns]")
+
+
+def counts_rows(column: Any) -> bool:
+    """Whether a column is 0, 1, 2, ... or 1, 2, 3, ..., as pandas and R write it where no index was asked for."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return False
+    first = int(column.iloc[0])
+    return first in (0, 1) and bool((column.to_numpy() == np.arange(first, first + len(column))).all())
 
 
 def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetime64], list[str]] | None:

@@ -16,8 +16,10 @@ from lln.data.interpret.cells import (
     PARTS,
     combined_dates,
     counted_dates,
+    counts_rows,
     decimal_mark,
     grouped_numbers,
+    months_of_years,
     number,
     seconds_of_day,
     text_dates,
@@ -47,6 +49,7 @@ INPUT, WEIGHT = "input:", "weight"  # how a table of ours marks columns that are
 POINT = re.compile(r"^(?P<channel>.*)\[(?P<place>[^\[\]]*=[^\[\]]*)\]$")
 NAME_STATES = "name the states with --states (in Python: states=)"
 COMPLEX = "complex; give real and imaginary parts as columns of their own"
+COUNTERS = ("rownames", "row_names", "row", "rows", "rowid", "row_id", "index", "no", "nr", "n", "obs", "id", "#")
 ROW_NUMBERS = "the first column has no name and counts the rows, so it is left out"
 
 
@@ -108,7 +111,7 @@ class _Columns:
         labels = [] if trajectory or clock is None else self._labels(clock, {*time, *roled})
         trajectory = self._joined(labels) if labels else trajectory
         states = [one for one in free if one not in (*time, *labels)]
-        states = states if asked else self._numeric(states)
+        states = states if asked else self._numeric(states if clock is None else self._without_counters(states))
         if not states:
             raise InputError(f"{self.source}: no column is left for the state (columns: {', '.join(self.columns)})")
         values, known = self._measured(states), self._measured(inputs) if inputs else None
@@ -219,6 +222,7 @@ class _Columns:
             column = self.table[name]
             if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
                 dates = counted_dates(column.to_numpy()) if base(name) in COUNTED else None
+                dates = months_of_years(column.to_numpy()) if base(name) == "year" else dates
             else:
                 dates = text_dates(column, self.source)
             if dates is not None and not np.isnat(dates).any():
@@ -278,6 +282,16 @@ class _Columns:
                 f"of dates, or {NAME_STATES}"
             )
         return names
+
+    def _without_counters(self, names: list[str]) -> list[str]:
+        """The columns but one that only counts the rows, by its name and its cells; there is a column of time."""
+        counters = [name for name in names if self.headed and base(name) in COUNTERS and counts_rows(self.table[name])]
+        if not counters or len(counters) == len(names):
+            return names
+        self.notes.append(
+            f"{self.source}: column {counters[0]!r} counts the rows, so it is left out; if it is a state, {NAME_STATES}"
+        )
+        return [name for name in names if name != counters[0]]
 
     def _leave_out(self, names: list[str], one: str, several: str) -> None:
         shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
@@ -348,6 +362,10 @@ class _Columns:
             return (numbers.astype(np.int64) - 1970).astype("M8[Y]").astype("M8[ns]")
         if base(name) not in TIME_NAMES or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
             return numbers
+        months = months_of_years(numbers)
+        if months is not None:
+            self.notes.append(f"{self.source}: column {name!r} holds parts of years and is taken as months")
+            return months
         for factor, unit in ((1.0, "seconds"), (1e-3, "milliseconds")):
             if len(numbers) and EPOCH[0] <= numbers.min() * factor and numbers.max() * factor < EPOCH[1]:
                 self.notes.append(f"{self.source}: column {name!r} is taken as {unit} since 1970 (UTC)")

@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lln.core.errors import InputError, reason
 from lln.core.table import from_cell
-from lln.data.interpret.cells import THOUSANDS
+from lln.data.interpret.cells import THOUSANDS, counts_rows
 from lln.data.read.store import ReadTable, check_memory
 
 # Cells that stand for "missing", in lower case: of people, of instruments, and errors of spreadsheets.
@@ -128,20 +126,12 @@ def _named(frame: Any, notation: _Notation, path: Path) -> tuple[Any, str | None
     frame.columns = names if len(frame.columns) == len(names) else frame.columns
     nameless = [i for i, name in enumerate(names) if not name or re.fullmatch(r"Unnamed: \d+.*", name)]
     empty = [
-        i for i in nameless if len(frame) and (frame.iloc[:, i].isna().all() or (i and _counts_rows(frame.iloc[:, i])))
+        i for i in nameless if len(frame) and (frame.iloc[:, i].isna().all() or (i and counts_rows(frame.iloc[:, i])))
     ]
     first = NAMELESS if 0 in nameless and 0 not in empty else None
     frame.columns = [first or name if i == 0 else name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    counted = first if first is not None and _counts_rows(frame.iloc[:, 0]) else None
+    counted = first if first is not None and counts_rows(frame.iloc[:, 0]) else None
     return frame.iloc[:, [i for i in range(len(names)) if i not in set(empty)]], counted
-
-
-def _counts_rows(column: Any) -> bool:
-    """Whether a column is 0, 1, 2, ... or 1, 2, 3, ..., as pandas and R write it where no index was asked for."""
-    if column.dtype.kind not in "iu" or not len(column):
-        return False
-    first = int(column.iloc[0])
-    return first in (0, 1) and bool((column.to_numpy() == np.arange(first, first + len(column))).all())
 
 
 def _notation(path: Path) -> _Notation:
