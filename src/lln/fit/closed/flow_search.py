@@ -56,6 +56,7 @@ _MONOMIALS = 2e6  # numbers that bound the rows that judge
 _STREAMED_ROWS = 6000
 _ALIKE = 1e-16  # squared error against the change of one step, below which all are alike
 _LAW = 1e-11  # the same, at which a field whose integrator errs is the law
+_NEAR_LAW = 1e-3  # the same, at which lenses may learn what a field leaves over
 _EXACT = 1e-15  # the same, at which no more Runge-Kutta steps than usual are tried
 _SHARED = 1e-8  # the same, at which shared weights are taken
 _NEW = 100.0  # times the squared error of other rows: more rows show what those did not
@@ -268,6 +269,10 @@ class FlowForms:
     def is_law(self, choice: FlowChoice) -> bool:
         """Whether the field errs so little on held-out rows that it is the law behind them."""
         return self.error(choice) < _LAW * self._change
+
+    def is_near_law(self, choice: FlowChoice) -> bool:
+        """Whether the field leaves little over on held-out rows, but more than the law would."""
+        return _LAW * self._change <= self.error(choice) < _NEAR_LAW * self._change
 
     def _judges(self, choice: FlowChoice) -> tuple[Pieces, Array]:
         """Held-out rows, and the scale of their units in those of all closed forms."""

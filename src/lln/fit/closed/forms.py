@@ -63,7 +63,6 @@ _SETTINGS = 3  # of each kind that go on to rollouts
 _LONGEST = 2  # histories that are rolled out on noisy rows in any case
 _CLIMB = 6  # lenses that are rolled out near the best one
 _BEHIND = math.log(10.0)  # in score: lenses that do worse than another kind by so much are left
-_FIELD_BEHIND = math.log(1000.0)  # the same for a vector field that lenses may add to
 _ROUNDED = 1e-13  # error of one step below which lenses are not trained: rounding is most of it
 _LEAST_RIDGE = 5e-14  # smaller ones make no difference to sums of products
 _SCREENED_BY, _ROLLED_BY, _DRAWN_BY = 0.25, 0.35, 0.5  # of a time limit
@@ -173,9 +172,12 @@ class ClosedForms:
         return every[len(found) :]
 
     def _left_by_field(self, found: Sequence[Scored], steps: int) -> list[Scored]:
-        """Rollouts of lenses that learn what the best vector field leaves over, if it is near the best but no law."""
-        field = next((one.choice for one in self.ranked(found, _FIELD_BEHIND) if one.choice.kind == "flow"), None)
-        if field is None or field.flow is None or self._noise_is_left() or self.flows.is_law(field.flow):
+        """Rollouts of lenses that learn what the best vector field leaves over, if it is near the law but not the law.
+
+        What a poor field leaves over is no simpler than the whole change.
+        """
+        field = next((one.choice for one in self.ranked(found) if one.choice.kind == "flow"), None)
+        if field is None or field.flow is None or self._noise_is_left() or not self.flows.is_near_law(field.flow):
             return []
         settings = self._settings(1, ["lens"])
         lens = next(replace(one, flow=field.flow) for one in settings if one.scale == SCALES[1])
