@@ -135,7 +135,7 @@ SHOWN: tuple[dict[str, Any], ...] = (
 
 
 def case_figure(result: Mapping[str, Any]) -> Figure:
-    """(a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
+    """Panels: (a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
     with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 3.8), layout="constrained")
         axes = figure.subplots(1, 3)
@@ -181,7 +181,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def overview_figure(result: Mapping[str, Any]) -> Figure:
-    """(a) where the errors lie; (b) their paths; (c) their turns by layer; (d) the distribution of maximum turns."""
+    """Panels: (a) where the errors lie; (b) their paths; (c) their turns by layer; (d) how maximum turns are spread."""
     errors, turns = result["errors"], np.array(result["turns"])
     with figure_style():
         figure = Figure(figsize=(1.3 * WIDTH, 7.4), layout="constrained")
