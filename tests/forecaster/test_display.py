@@ -144,8 +144,14 @@ def test_members_are_thin_lines_and_their_mean_the_forecast():
     run = fitted().sample(steps=30)
     axis = run.plot().axes[0]
     np.testing.assert_allclose(lines(axis)["forecast"].get_ydata(), run.array[:, :, 0].mean(axis=0))
-    thin = [line for line in axis.lines if line.get_linewidth() == 0.6]
+    thin = [line for line in axis.lines if line.get_linewidth() == 0.8]
     np.testing.assert_allclose([line.get_ydata() for line in thin], run.array[:, :, 0])
+
+
+def test_the_truth_hides_no_member():
+    run = fitted().sample(steps=30)
+    names = [line.get_label() for line in run.plot(truth=lorenz()[301:331]).axes[0].lines]
+    assert names.index("truth") < names.index("members") < names.index("forecast")
 
 
 def test_an_evaluation_shows_itself():

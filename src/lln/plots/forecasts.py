@@ -74,14 +74,14 @@ def forecast_figure(
             if interval is not None:
                 bounds = (interval.lower[:, j], interval.upper[:, j])
                 axis.fill_between(times, *bounds, color=style.colour, alpha=0.2, linewidth=0, label=interval.label)
-            for k, member in enumerate([] if members is None else members):
-                name = "members" if k == 0 else None
-                axis.plot(times, member[:, j], color=style.colour, linewidth=0.6, alpha=0.5, label=name)
             if past is not None:
                 axis.plot(past[0], past[1][:, j], color=BLACK, linewidth=1.4, alpha=0.7, label="past")
             if truth is not None:
                 # Wider than the forecast and pale: visible on both sides of a forecast that is right.
                 axis.plot(times, truth[:, j], color=BLACK, linewidth=4.5, alpha=0.3, label="truth")
+            for k, member in enumerate([] if members is None else members):
+                name = "members" if k == 0 else None
+                axis.plot(times, member[:, j], color=style.colour, linewidth=0.8, alpha=0.8, label=name)
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
