@@ -11,6 +11,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.options import FitReport
 from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.layout import Layout
 from lln.plots.forecasts import forecast_figure
 
 DATED = {"units": {"time": "seconds since 2020-01-01T00:00:00"}}
@@ -91,6 +92,21 @@ def test_truth_and_the_end_of_the_valid_prediction_are_drawn():
     assert [text.get_text() for text in figure.axes[0].texts] == [f"valid for {valid} steps"]
     np.testing.assert_array_equal(lines(figure.axes[1])["truth"].get_ydata(), lorenz()[300:601, 1])
     assert len(run.plot(truth, coordinates=["z"]).axes) == 1
+    lost = np.concatenate([truth[:1], truth[1:] + 100])
+    assert [text.get_text() for text in run.plot(lost).axes[0].texts] == ["valid for 1 step"]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("array", "x, y"),
+        ("/home/me/data/tank.csv", "tank.csv"),
+        ("runs/a.nc, runs/b.nc", "a.nc, b.nc"),
+        ("runs/a.nc, runs/b.nc, runs/c.nc, runs/d.nc", "a.nc and 3 others"),
+    ],
+)
+def test_titles_name_files_without_their_folders(source, title):
+    assert Layout(("x", "y"), 0.1, source=source).title == title
 
 
 @pytest.mark.parametrize("rows", [12, 39, 40, 41, 42, 90])

@@ -218,7 +218,8 @@ def _moments(
         scale = forecast.scale if forecast.scale is not None else np.nanstd(truth, axis=0)
         if len(known) and (np.asarray(scale) > 0).all():
             bad = known[rmse_by_step(states[known], truth[known], scale) > threshold]
-            found += [(int(bad[0]) - 1, f"valid for {int(bad[0]) - 1} steps")] if len(bad) else []
+            good = int(bad[0]) - 1 if len(bad) else 0
+            found += [(good, f"valid for {good} step{'s' * (good != 1)}")] if len(bad) else []
     outcome = forecast.outcomes[start] if start < len(forecast.outcomes) else forecast.outcome
     if outcome.left is not None:
         found.append((outcome.left, "leaves the training region"))
