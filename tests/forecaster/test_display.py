@@ -130,11 +130,11 @@ def test_an_interval_is_shaded_and_in_the_tables():
         object.__setattr__(bounded, name, values)
     figure = bounded.plot()
     (shade,) = figure.axes[0].collections
-    assert shade.get_label() == "90% interval"
+    assert shade.get_label() == "90 % interval"
     table = bounded.to_pandas()
     np.testing.assert_allclose(table["x upper"] - table["x lower"], 2.0)
     np.testing.assert_allclose(bounded.to_xarray()["z lower"], run.array[:, 2] - 1)
-    assert "with a 90% interval" in repr(bounded)
+    assert "with a 90 % interval" in repr(bounded)
 
 
 def test_a_field_is_drawn_as_snapshots_with_equal_sides():

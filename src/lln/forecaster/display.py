@@ -62,7 +62,7 @@ def forecast_words(forecast: Forecast) -> str:
     starts = math.prod(forecast.array.shape[:-2])
     many = f"{starts} rollouts of " if starts > 1 else ""
     of = f", {forecast.start.names[0]}" if starts == 1 and forecast.start.names else ""
-    level = "" if forecast.level is None else f", with a {forecast.level:.0%} interval"
+    level = "" if forecast.level is None else f", with a {100 * forecast.level:g} % interval"
     zone = f" {_zone(layout)}" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"

@@ -44,7 +44,7 @@ class Band(NamedTuple):
     @property
     def label(self) -> str:
         """Text for the legend."""
-        return "interval" if self.level is None else f"{self.level:.0%} interval"
+        return "interval" if self.level is None else f"{100 * self.level:g} % interval"
 
 
 def forecast_figure(
@@ -91,6 +91,7 @@ def forecast_figure(
         short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
         axes[-1].set_xlim((times if past is None else past[0])[0], times[-1])
+        figure.align_ylabels(axes)
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
         figure.suptitle(title, parse_math=False)
