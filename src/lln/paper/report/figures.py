@@ -194,8 +194,11 @@ def overview_figure(result: Mapping[str, Any]) -> Figure:
             _path(axes[0, 1], path, color=ERROR_COLOUR, label="", alpha=0.8)
             peak = int(turns[sample].argmax()) + 1
             axes[0, 1].scatter(*path[peak], marker="*", s=100, color=ERROR_COLOUR, edgecolor=BLACK, zorder=6)
-            for axis, place in ((axes[0, 0], point), (axes[0, 1], path[-1])):
-                axis.annotate(str(rank), place, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
+            axes[0, 0].annotate(str(rank), point, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
+            # Paths end close together: a number beside one end would stand on another.
+            axes[0, 1].scatter(*path[-1], marker="s", s=70, color=ERROR_COLOUR, edgecolor="white", zorder=7 + rank)
+            inside = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 7 + rank}
+            axes[0, 1].annotate(str(rank), path[-1], fontsize=6.5, weight="bold", **inside)
         _zoom(axes[0, 1], [np.array(result["paths"]["lens"][str(sample)]) for sample in errors])
         axes[0, 0].set(title=f"(a) the {len(errors)} errors in input space", **INPUTS)
         _label_plane(axes[0, 1], result["explained"]["lens"], "(b) their position paths")
