@@ -33,7 +33,9 @@ napoleon_use_ivar = True  # an attribute with a default is described once
 autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
-    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_partial_fit_request",
+    # What scikit-learn and pydantic add, and modules, whose value is a path on the machine that builds the pages.
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_partial_fit_request, "
+    "model_config, module",
 }
 nitpicky = False
 html_theme = "furo"
@@ -53,12 +55,21 @@ exclude_patterns = ["_build", "_ext", "live"]
 suppress_warnings = ["ref.python"]
 FITTED = re.compile(r"^(:ivar \w+)_:")
 STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
+INDENTED = r"(?:    [^\n]*\n?|\n(?=    ))+"
+BLOCK = re.compile(rf"^(\w[^\n]*\n\n)({INDENTED})", re.MULTILINE)
+CODE = re.compile(rf"(``.+?``|(?<=^::\n\n){INDENTED})", re.MULTILINE | re.DOTALL)
 
 
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
-    """Docstrings write |x|, (time, *space), np.bool_ and scale_, which mean something else in reStructuredText."""
-    lines[:] = [STAR.sub(r"\*", line.replace("|", r"\|").replace("np.bool_", "np.bool")) for line in lines]
-    lines[:] = [FITTED.sub(r"\1\\_:", line) for line in lines if not line.startswith("Alias for field number")]
+    """Docstrings write |x|, (time, *space), np.bool_ and scale_, which mean something else in reStructuredText.
+
+    They indent formulas and code; reStructuredText takes those for quotations, and wraps their lines.
+    """
+    text = BLOCK.sub(r"\1::\n\n\2", "\n".join(lines).replace("np.bool_", "np.bool"))
+    pieces = CODE.split(text)
+    pieces[::2] = [STAR.sub(r"\*", piece.replace("|", r"\|")) for piece in pieces[::2]]
+    told = [line for line in "".join(pieces).split("\n") if not line.startswith("Alias for field number")]
+    lines[:] = [FITTED.sub(r"\1\\_:", line) for line in told]
 
 
 def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001

@@ -49,6 +49,13 @@ def test_unknown_command():
     assert "No such command" in done.stderr
 
 
+def test_the_first_example_stands_on_one_line_of_80_columns():
+    shown = CliRunner().invoke(app_module.app, ["--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
+    example = shown.partition("Example: ")[2].strip()
+    assert "\n" not in example
+    assert example.endswith(app_module.COMMANDS[1].example)
+
+
 def test_each_command_has_an_example_that_parses():
     for command in app_module.COMMANDS:
         name = command.function.__name__

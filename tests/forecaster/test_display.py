@@ -11,6 +11,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.options import FitReport
 from lln.forecaster.forecaster import LensForecaster
+from lln.forecaster.layout import Layout
 from lln.plots.forecasts import forecast_figure
 
 DATED = {"units": {"time": "seconds since 2020-01-01T00:00:00"}}
@@ -91,6 +92,21 @@ def test_truth_and_the_end_of_the_valid_prediction_are_drawn():
     assert [text.get_text() for text in figure.axes[0].texts] == [f"valid for {valid} steps"]
     np.testing.assert_array_equal(lines(figure.axes[1])["truth"].get_ydata(), lorenz()[300:601, 1])
     assert len(run.plot(truth, coordinates=["z"]).axes) == 1
+    lost = np.concatenate([truth[:1], truth[1:] + 100])
+    assert [text.get_text() for text in run.plot(lost).axes[0].texts] == ["valid for 1 step"]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("array", "x, y"),
+        ("/home/me/data/tank.csv", "tank.csv"),
+        ("runs/a.nc, runs/b.nc", "a.nc, b.nc"),
+        ("runs/a.nc, runs/b.nc, runs/c.nc, runs/d.nc", "a.nc and 3 others"),
+    ],
+)
+def test_titles_name_files_without_their_folders(source, title):
+    assert Layout(("x", "y"), 0.1, source=source).title == title
 
 
 @pytest.mark.parametrize("rows", [12, 39, 40, 41, 42, 90])
@@ -114,11 +130,11 @@ def test_an_interval_is_shaded_and_in_the_tables():
         object.__setattr__(bounded, name, values)
     figure = bounded.plot()
     (shade,) = figure.axes[0].collections
-    assert shade.get_label() == "90% interval"
+    assert shade.get_label() == "90 % interval"
     table = bounded.to_pandas()
     np.testing.assert_allclose(table["x upper"] - table["x lower"], 2.0)
     np.testing.assert_allclose(bounded.to_xarray()["z lower"], run.array[:, 2] - 1)
-    assert "with a 90% interval" in repr(bounded)
+    assert "with a 90 % interval" in repr(bounded)
 
 
 def test_a_field_is_drawn_as_snapshots_with_equal_sides():
@@ -144,8 +160,14 @@ def test_members_are_thin_lines_and_their_mean_the_forecast():
     run = fitted().sample(steps=30)
     axis = run.plot().axes[0]
     np.testing.assert_allclose(lines(axis)["forecast"].get_ydata(), run.array[:, :, 0].mean(axis=0))
-    thin = [line for line in axis.lines if line.get_linewidth() == 0.6]
+    thin = [line for line in axis.lines if line.get_linewidth() == 0.8]
     np.testing.assert_allclose([line.get_ydata() for line in thin], run.array[:, :, 0])
+
+
+def test_the_truth_hides_no_member():
+    run = fitted().sample(steps=30)
+    names = [line.get_label() for line in run.plot(truth=lorenz()[301:331]).axes[0].lines]
+    assert names.index("truth") < names.index("members") < names.index("forecast")
 
 
 def test_an_evaluation_shows_itself():

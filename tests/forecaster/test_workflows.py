@@ -93,7 +93,7 @@ def test_three_lines_from_a_file_to_a_plotted_forecast_with_intervals(make, tmp_
     assert (table[name] < table[f"{name} upper"])[1:].all()
     axis = figure.axes[0]
     assert name in axis.get_ylabel() or name in axis.get_title(loc="left")
-    assert [shade.get_label() for shade in axis.collections] == ["90% interval"]
+    assert [shade.get_label() for shade in axis.collections] == ["90 % interval"]
     assert isinstance(lln.as_dataset(data).series[0], Series)
 
 

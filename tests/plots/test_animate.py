@@ -4,6 +4,7 @@ import stat
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from lln import InputError
@@ -37,6 +38,24 @@ def test_every_kind_of_system_moves(name):
     first, last = (np.asarray(picture, dtype=float) for picture in (pictures[0], pictures[-1]))
     below_title = first.shape[0] // 8
     assert np.abs(first - last)[below_title:].max() > 50
+
+
+def test_the_title_stands_still():
+    # A title whose words do not change: every picture has it where the first one has it.
+    film = draw_frames(scene(2, title="tank", dates=np.full(60, np.datetime64("2024-01-01", "D"))), frames=3)
+    first, *later = (np.asarray(picture)[:40] for picture in film)
+    assert (first < 128).any()
+    assert all((first == one).all() for one in later)
+
+
+@pytest.mark.parametrize("name", ["phase plane", "phase space"])
+def test_the_names_of_the_curves_stand_below_them(name, monkeypatch):
+    figures = []
+    monkeypatch.setattr("lln.plots.animate.Figure", lambda **options: figures.append(Figure(**options)) or figures[0])
+    next(draw_frames(SCENES[name], frames=2))
+    (legend,) = figures[0].legends
+    assert legend.get_window_extent().y1 <= figures[0].axes[0].get_window_extent().y0
+    assert [text.get_text() for text in legend.get_texts()] == ["truth", "model"]
 
 
 def test_a_gif_holds_every_frame_at_its_speed():

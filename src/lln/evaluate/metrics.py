@@ -2,8 +2,8 @@
 
 A prediction that is not finite counts as infinitely wrong, so that a diverged rollout can never hide in a mean.
 
-`METRICS` holds metrics by name, for `LensForecaster.evaluate(metrics=...)` and `lln evaluate --metrics`. A metric from
-another package is registered in a running program or by an entry point in the group "lln.metrics":
+`METRICS` holds metrics by name, for `LensForecaster.evaluate(metrics=...)` and ``lln evaluate --metrics``. A metric
+from another package is registered in a running program or by an entry point in the group "lln.metrics":
 
     METRICS.register("largest-error", largest_error)
 

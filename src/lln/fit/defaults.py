@@ -1,14 +1,16 @@
 """The defaults of the two strategies, dense states and fields, in one table.
 
-| option             | dense                         | field                                        |
-|--------------------|-------------------------------|----------------------------------------------|
-| members            | 3                             | 2                                            |
-| correction weights | 0.25, 0.5, 0.75, 1            | the same                                     |
-| ridges             | `RIDGES` of `closed/ridge.py` | `FIELD_RIDGES` of `closed/ridge.py`          |
-| refit              | everything trains again       | closed-form parts are solved again; networks |
-|                    |                               | keep what they learned without held-out rows |
-| noise on inputs    | none                          | 0.003 on a CPU; 0.001, 0.003 or 0.01 on GPUs |
-| updates            | `trials.py`                   | 2,500 on a CPU, 8,000 on a GPU               |
+==================  =============================  ============================================
+option              dense                          field
+==================  =============================  ============================================
+members             3                              2
+correction weights  0.25, 0.5, 0.75, 1             the same
+ridges              `RIDGES` of `closed/ridge.py`  `FIELD_RIDGES` of `closed/ridge.py`
+refit               everything trains again        closed-form parts are solved again; networks
+                                                   keep what they learned without held-out rows
+noise on inputs     none                           0.003 on a CPU; 0.001, 0.003 or 0.01 on GPUs
+updates             `trials.py`                    2,500 on a CPU, 8,000 on a GPU
+==================  =============================  ============================================
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ class Contest:
             chosen, other = "all points of the grid follow one rule (a convolution)", "--no-field"
         whole = ""
         if self.dense_network is not None and self.shared_network is not None:
-            whole = f"; of whole models over the last fold {self.shared_network:.2g} and {self.dense_network:.2g}"
+            errors = f"one rule {self.shared_network:.2g}, own rules {self.dense_network:.2g}"
+            whole = f"; of whole models over the last fold {errors}"
         elif self.dense_network is not None:
             whole = f"; of a whole model with own rules over the last fold {self.dense_network:.2g}"
         over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"

@@ -62,7 +62,7 @@ def forecast_words(forecast: Forecast) -> str:
     starts = math.prod(forecast.array.shape[:-2])
     many = f"{starts} rollouts of " if starts > 1 else ""
     of = f", {forecast.start.names[0]}" if starts == 1 and forecast.start.names else ""
-    level = "" if forecast.level is None else f", with a {forecast.level:.0%} interval"
+    level = "" if forecast.level is None else f", with a {100 * forecast.level:g} % interval"
     zone = f" {_zone(layout)}" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
@@ -218,7 +218,8 @@ def _moments(
         scale = forecast.scale if forecast.scale is not None else np.nanstd(truth, axis=0)
         if len(known) and (np.asarray(scale) > 0).all():
             bad = known[rmse_by_step(states[known], truth[known], scale) > threshold]
-            found += [(int(bad[0]) - 1, f"valid for {int(bad[0]) - 1} steps")] if len(bad) else []
+            good = int(bad[0]) - 1 if len(bad) else 0
+            found += [(good, f"valid for {good} step{'s' * (good != 1)}")] if len(bad) else []
     outcome = forecast.outcomes[start] if start < len(forecast.outcomes) else forecast.outcome
     if outcome.left is not None:
         found.append((outcome.left, "leaves the training region"))

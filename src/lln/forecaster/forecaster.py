@@ -222,8 +222,8 @@ class LensForecaster(Estimator):
             static: fixed fields (*space, s) that field networks also see, such as geometry.
             progress: callback that receives an Event; None shows progress as `verbose` says.
             checkpoint: a file from which an interrupted fit continues to the same result.
-            scheduler: address of a Dask scheduler, as in "tcp://10.0.0.5:8786", whose workers compute the independent
-                pieces of the fit, with the same result. None computes everything here.
+            scheduler: address of a Dask scheduler, as in ``"tcp://10.0.0.5:8786"``, whose workers compute the
+                independent pieces of the fit, with the same result. None computes everything here.
         """
         if y is not None:
             raise InputError("fit takes no y: the targets are the next states of the trajectories; leave it out")

@@ -9,6 +9,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,11 @@ class Layout:
 
     @property
     def title(self) -> str:
-        """What titles call the data; an array has no name, so its coordinates stand for it."""
-        return self.listing(3) if self.source == "array" else self.source
+        """What titles call the data: files without their folders. An array's coordinates stand for it."""
+        if self.source == "array":
+            return self.listing(3)
+        names = [PurePath(one).name for one in self.source.split(", ")]
+        return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others"
 
     @classmethod
     def of(cls, dataset: Dataset) -> Layout:

@@ -1,9 +1,9 @@
 """Search for the paper's simulators by what its dead networks and untrained gradients reveal of the data.
 
 A plain network of depth 40 predicts a constant, so its printed score is that of the training mean: a function of the
-data alone, and cheap. `python -m lln.paper.identify burgers --tries 20000` draws settings (constants, start, grid) from
-lists of usual values, simulates them side by side at both sizes, and ranks them by that fingerprint. The best are then
-given the gradient rows of the residual networks, which depend on data and known seeds alone. With ``--check`` it
+data alone, and cheap. ``python -m lln.paper.identify burgers --tries 20000`` draws settings (constants, start, grid)
+from lists of usual values, simulates them side by side at both sizes, and ranks them by that fingerprint. The best are
+then given the gradient rows of the residual networks, which depend on data and known seeds alone. With ``--check`` it
 measures the simulators that the studies use instead. Trials are appended to a file, one line of JSON each.
 """
 

@@ -17,6 +17,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
@@ -111,10 +112,10 @@ def draw_frames(scene: Scene, frames: int = 120) -> Iterator[Image.Image]:
             figsize=(WIDTH, 2 * round(0.5 * FILM_DPI * _height(scene)) / FILM_DPI), dpi=FILM_DPI, layout="constrained"
         )
         canvas: Any = FigureCanvasAgg(figure)
-        update = _stage(figure, scene)
+        update, title = _stage(figure, scene), figure.suptitle("")
         for k in np.linspace(0, scene.steps - 1, count).round().astype(int):
             update(int(k))
-            figure.suptitle(scene.clock(int(k)))
+            title.set_text(scene.clock(int(k)))
             canvas.draw()
             if figure.get_layout_engine() is not None:
                 figure.set_layout_engine("none")  # the first frame decides, or the axes would tremble
@@ -179,6 +180,7 @@ def _portrait(figure: Figure, scene: Scene) -> Update:
         axis.set_box_aspect(None, zoom=1.15)
         for letter in "xyz":
             getattr(axis, f"{letter}axis").set_pane_color((1.0, 1.0, 1.0, 0.0))
+            getattr(axis, f"{letter}axis").set_major_locator(MaxNLocator(5))  # more labels overlap
     looks = [_look(i, len(runs)) for i in range(len(runs))]
     pale = [{**look, "linewidth": 0.5, "alpha": 0.35} for look in looks]
     bright = [{**look, "label": name} for look, (name, _) in zip(looks, runs, strict=True)]
@@ -187,8 +189,8 @@ def _portrait(figure: Figure, scene: Scene) -> Update:
         [axis.plot(*states.T[:, :1], **look)[0] for look, (_, states) in zip(styles, runs, strict=True)]
         for styles in (pale, bright, heads)
     ]
-    if len(runs) > 1:
-        axis.legend(loc="upper right")
+    if len(runs) > 1:  # outside, where no curve can run through it
+        figure.legend(handles=drawn[1], loc="outside lower center", ncols=len(runs))
 
     def update(k: int) -> None:
         for lines, first in zip(drawn, (0, max(0, k - TRAIL), k), strict=True):

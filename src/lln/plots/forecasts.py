@@ -44,7 +44,7 @@ class Band(NamedTuple):
     @property
     def label(self) -> str:
         """Text for the legend."""
-        return "interval" if self.level is None else f"{self.level:.0%} interval"
+        return "interval" if self.level is None else f"{100 * self.level:g} % interval"
 
 
 def forecast_figure(
@@ -74,14 +74,14 @@ def forecast_figure(
             if interval is not None:
                 bounds = (interval.lower[:, j], interval.upper[:, j])
                 axis.fill_between(times, *bounds, color=style.colour, alpha=0.2, linewidth=0, label=interval.label)
-            for k, member in enumerate([] if members is None else members):
-                name = "members" if k == 0 else None
-                axis.plot(times, member[:, j], color=style.colour, linewidth=0.6, alpha=0.5, label=name)
             if past is not None:
                 axis.plot(past[0], past[1][:, j], color=BLACK, linewidth=1.4, alpha=0.7, label="past")
             if truth is not None:
                 # Wider than the forecast and pale: visible on both sides of a forecast that is right.
                 axis.plot(times, truth[:, j], color=BLACK, linewidth=4.5, alpha=0.3, label="truth")
+            for k, member in enumerate([] if members is None else members):
+                name = "members" if k == 0 else None
+                axis.plot(times, member[:, j], color=style.colour, linewidth=0.8, alpha=0.8, label=name)
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
             axis.set_ylabel(labels[j])
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
@@ -91,6 +91,7 @@ def forecast_figure(
         short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
         axes[-1].set_xlim((times if past is None else past[0])[0], times[-1])
+        figure.align_ylabels(axes)
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
         figure.suptitle(title, parse_math=False)

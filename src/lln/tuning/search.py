@@ -174,7 +174,7 @@ def search(
         study_name: name of this search in the storage.
         objectives: "rollout", the held-out rollout error, alone or with "parameters" or "latency" (seconds a step).
         jobs: number of worker processes on this machine.
-        scheduler: address of a Dask scheduler whose workers share the trials, as in "tcp://10.0.0.5:8786".
+        scheduler: address of a Dask scheduler whose workers share the trials, as in ``"tcp://10.0.0.5:8786"``.
         random_state: seed of the proposals and of every training.
         resume: continue the search of that name; interrupted trials are run again.
         fixed: options that are not searched: keyword arguments of `LensForecaster`, as in {"epochs": 30}, or an

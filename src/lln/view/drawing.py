@@ -124,7 +124,7 @@ def _layer(axis: Axes, bench: Bench, turns: Array) -> int:
     axis.set_title(f"(b) one lens layer: ray {ray + 1}, layer {layer + 1} of this model")
     axis.set_ylim(meet - reach, meet + reach)
     axis.set_xlim(-0.08 * flight, 2.15 * flight)
-    axis.set_xticks([0, flight], ["after the last lens", "lens"])
+    axis.set_xticks([0, flight], ["previous lens", "lens"])
     for label in axis.get_xticklabels():
         label.set_bbox({"fc": "w", "ec": "none", "pad": 1.5})
     axis.set_ylabel("position y")

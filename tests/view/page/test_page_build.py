@@ -111,6 +111,13 @@ def test_gaps_split_a_trajectory_and_long_data_is_cut_with_a_note():
     assert notes == []
 
 
+def test_trajectories_are_told_apart_without_the_name_of_the_file():
+    states = np.random.default_rng(0).normal(size=(2, 20, 2))
+    series = tuple(Series(one, name=f"file.csv, run {k}") for k, one in enumerate(states))
+    runs, _, _ = runs_of(Dataset(series, source="file.csv"), None, 1)
+    assert [run.series.name for run in runs] == ["run 0", "run 1"]
+
+
 def test_two_dimensional_truth_of_hundreds_of_frames_fits():
     data = Dataset((Series(np.zeros((400, 64 * 64))),), space=(64, 64), channels=("u",))
     runs, _, notes = runs_of(data, None, 1)

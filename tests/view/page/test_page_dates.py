@@ -16,13 +16,21 @@ AXES = [
     ({**HOURS, "timeUnit": "days"}, 10, 400, 6, ["1900-04-01", "1900-07-01", "1900-10-01", "1901-01-01"]),
 ]
 
-BARS = [([278.7, 281.3], ["278.7", "281.3"]), ([-1.02, 1.02], ["−1", "1"]), ([-6.2e-4, 6.2e-4], ["−6.2e−4", "6.2e−4"])]
+BARS = [
+    ([278.7, 281.3], ["278.7", "281.3"]),
+    ([-1.02, 1.02], ["−1", "1"]),
+    ([-6.2e-4, 6.2e-4], ["−6.2e−4", "6.2e−4"]),
+    ([2.7e-8, 1], ["0", "1"]),  # nothing beside the other end
+    ([0, 5e-3], ["0", "5.0e−3"]),
+]
+NUMBERS = [(-3.2e-4, "−3.2e−4"), (2.5e-6, "2.5e−6"), (-7.0, "−7"), (1234.5678, "1235")]
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     axes = [{"payload": payload, "low": low, "high": high, "count": count} for payload, low, high, count, _ in AXES]
-    return drive(tmp_path_factory.mktemp("dates"), "dates", {"axes": axes, "bars": [bar for bar, _ in BARS]})
+    request = {"axes": axes, "bars": [bar for bar, _ in BARS], "numbers": [number for number, _ in NUMBERS]}
+    return drive(tmp_path_factory.mktemp("dates"), "dates", request)
 
 
 @pytest.mark.parametrize("k", range(len(AXES)))
@@ -32,3 +40,7 @@ def test_ticks_stand_at_whole_days_months_and_years(told, k):
 
 def test_the_ends_of_a_colour_bar_are_told_apart(told):
     assert told["bars"] == [words for _, words in BARS]
+
+
+def test_a_number_has_one_kind_of_minus(told):
+    assert told["numbers"] == [words for _, words in NUMBERS]

@@ -255,7 +255,7 @@ def export_c(
     input_names: Sequence[str] = (),
     check: bool = True,
 ) -> CExport:
-    """Write `name`.c, `name`.h and `name`_selftest.c into `folder`, and compile and replay them if there is a compiler.
+    """Write ``name.c``, ``name.h`` and ``name_selftest.c`` into `folder`; with a compiler, compile and replay them.
 
     Args:
         surrogate: what to write.

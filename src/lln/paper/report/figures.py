@@ -135,7 +135,7 @@ SHOWN: tuple[dict[str, Any], ...] = (
 
 
 def case_figure(result: Mapping[str, Any]) -> Figure:
-    """(a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
+    """Panels: (a) the displayed error and its two references; (b) LLN position paths; (c) plain MLP paths."""
     with figure_style():
         figure = Figure(figsize=(1.5 * WIDTH, 3.8), layout="constrained")
         axes = figure.subplots(1, 3)
@@ -181,7 +181,7 @@ def refraction_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def overview_figure(result: Mapping[str, Any]) -> Figure:
-    """(a) where the errors lie; (b) their paths; (c) their turns by layer; (d) the distribution of maximum turns."""
+    """Panels: (a) where the errors lie; (b) their paths; (c) their turns by layer; (d) how maximum turns are spread."""
     errors, turns = result["errors"], np.array(result["turns"])
     with figure_style():
         figure = Figure(figsize=(1.3 * WIDTH, 7.4), layout="constrained")
@@ -194,8 +194,11 @@ def overview_figure(result: Mapping[str, Any]) -> Figure:
             _path(axes[0, 1], path, color=ERROR_COLOUR, label="", alpha=0.8)
             peak = int(turns[sample].argmax()) + 1
             axes[0, 1].scatter(*path[peak], marker="*", s=100, color=ERROR_COLOUR, edgecolor=BLACK, zorder=6)
-            for axis, place in ((axes[0, 0], point), (axes[0, 1], path[-1])):
-                axis.annotate(str(rank), place, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
+            axes[0, 0].annotate(str(rank), point, (5, 4), textcoords="offset points", fontsize=8, weight="bold")
+            # Paths end close together: a number beside one end would stand on another.
+            axes[0, 1].scatter(*path[-1], marker="s", s=70, color=ERROR_COLOUR, edgecolor="white", zorder=7 + rank)
+            inside = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 7 + rank}
+            axes[0, 1].annotate(str(rank), path[-1], fontsize=6.5, weight="bold", **inside)
         _zoom(axes[0, 1], [np.array(result["paths"]["lens"][str(sample)]) for sample in errors])
         axes[0, 0].set(title=f"(a) the {len(errors)} errors in input space", **INPUTS)
         _label_plane(axes[0, 1], result["explained"]["lens"], "(b) their position paths")

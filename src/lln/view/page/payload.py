@@ -117,8 +117,8 @@ def _unseen_pieces(kinds: NDArray[np.int8], part: tuple[int, int, int], history:
 
 def _run(data: Dataset, part: tuple[int, int, int], kinds: Any, history: int, alone: bool) -> Run:
     index, first, last = part
-    one = data.series[index]
-    name = one.name if alone else f"{one.name}, rows {first} to {last - 1}".lstrip(", ")
+    one, label = data.series[index], data.labels[index]
+    name = label if alone else f"{label}, rows {first} to {last - 1}".lstrip(", ")
     series = replace(one.cut(first, last), name=name, start=one.start + first * data.dt)
     marks: tuple[Mark, ...] = ()
     if kinds is not None:

@@ -42,7 +42,7 @@ export function short(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "−∞" : "not a number";
   const size = Math.abs(value);
   const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(1) : String(+value.toPrecision(4));
-  return text.replace("-", "−");
+  return text.replace(/-/g, "−");
 }
 
 /** A power of ten as people write it. */

@@ -357,7 +357,9 @@ export class FieldView implements View {
 export function pair(low: number, high: number): [string, string] {
   const size = Math.max(Math.abs(low), Math.abs(high));
   const digits = high > low ? Math.min(8, 2 + Math.floor(Math.log10(size)) - Math.floor(Math.log10(high - low))) : 2;
-  const text = (value: number): string =>
-    (size < 1e-2 || size >= 1e4 ? value.toExponential(Math.max(digits, 2) - 1) : String(+value.toPrecision(Math.max(digits, 2)))).replace(/-/g, "−");
+  const text = (value: number): string => {
+    if (Math.abs(value) <= 1e-4 * size) return "0";
+    return (size < 1e-2 || size >= 1e4 ? value.toExponential(Math.max(digits, 2) - 1) : String(+value.toPrecision(Math.max(digits, 2)))).replace(/-/g, "−");
+  };
   return [text(low), text(high)];
 }

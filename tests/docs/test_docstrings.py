@@ -1,0 +1,33 @@
+"""What `docs/conf.py` makes of docstrings before Sphinx reads them."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx")
+CONF = Path(__file__).resolve().parents[2] / "docs" / "conf.py"
+
+
+def plain(text):
+    place = importlib.util.spec_from_file_location("conf", CONF)
+    conf = importlib.util.module_from_spec(place)
+    place.loader.exec_module(conf)
+    lines = text.split("\n")
+    conf._plain_marks(None, "module", "", None, None, lines)
+    return "\n".join(lines)
+
+
+def test_an_indented_formula_is_code_with_its_lines():
+    assert plain("One step is\n\n    x = |y| *a\n    + z\n\nand |y| *a.") == (
+        "One step is\n\n::\n\n    x = |y| *a\n    + z\n\nand \\|y\\| \\*a."
+    )
+
+
+def test_signs_in_code_stay_as_they_are():
+    assert plain("the norm ``|k|`` of ``|a\n- b|`` and |c|") == "the norm ``|k|`` of ``|a\n- b|`` and \\|c\\|"
+
+
+def test_what_belongs_to_a_field_or_a_list_is_no_code():
+    text = ":param x: one\n\n    two\n\n- item\n\n    more"
+    assert plain(text) == text
