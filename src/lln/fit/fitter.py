@@ -256,9 +256,9 @@ class DenseFitting:
         """Find up to which lead time models differ, and how noisy the data is; both decide how scores are taken."""
         best = self._linear_errors(linear.best, self.fold)
         horizon = max(horizon_of([one]) for one in (best, *(scored.errors for scored in closed)))
-        self.noise = self.noise.at_most(self._unexplained(linear, closed))
+        self.noise = self.noise.beside(self._unexplained(linear, closed))
         if self.noise.matters and self.closed.learns_with_more_rows():
-            self.noise = replace(self.noise, found=False)
+            self.noise = replace(self.noise, found=False, drives=False)
         noisy = self.noise.matters
         self.fold = replace(self.fold, steps=min(self.fold.steps, horizon), noisy=noisy)
         self.trials = Trials(

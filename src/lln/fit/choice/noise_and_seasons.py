@@ -24,6 +24,8 @@ _HELD_OUT = 400  # rows whose one-step errors bound the noise
 # Differences of a smooth signal keep falling with their order; those of noise, rightly scaled, stay.
 _PLATEAU = 0.7
 _NOTICEABLE = 0.05
+_NO_BETTER = 0.3  # ratio of one-step errors from which a model hardly foresees more than a curve through the last rows
+_FAR_FROM_CURVES = 0.02  # of the change: where curves err by less, a model need not be better yet
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,15 @@ class Noise:
             `found` is false.
         of_increments: the same against the root mean square of one step's change.
         found: whether it looks like noise: differences of order five and six agree about its size.
+        of_curves: one-step error of the best curve through the last rows, likewise.
+        drives: whether no model foresees much more than such a curve: chance drives a smooth series.
     """
 
     relative: float
     of_increments: float
     found: bool
+    of_curves: float = math.nan
+    drives: bool = False
 
     def at_most(self, increments: float) -> Noise:
         """The same, knowing that a model's one-step errors are `increments` of the root mean square change.
@@ -50,12 +56,17 @@ class Noise:
         bound = increments / math.sqrt(2.0)
         if not self.of_increments > bound:
             return self
-        return Noise(self.relative * bound / self.of_increments, bound, self.found)
+        return replace(self, relative=self.relative * bound / self.of_increments, of_increments=bound)
+
+    def beside(self, increments: float) -> Noise:
+        """The same, where `increments` is the one-step error of the best of all models that were tried."""
+        seen = self.found or self.of_curves > _FAR_FROM_CURVES
+        return replace(self.at_most(increments), drives=seen and increments > _NO_BETTER * self.of_curves)
 
     @property
     def matters(self) -> bool:
         """Whether it is there and not small against what is to be learned."""
-        return self.found and self.of_increments > _NOTICEABLE
+        return self.drives or (self.found and self.of_increments > _NOTICEABLE)
 
 
 def estimate_noise(dataset: Dataset) -> Noise:
@@ -84,8 +95,11 @@ def estimate_noise(dataset: Dataset) -> Noise:
     flat = sizes[-1] / np.maximum(sizes[-2], 1e-300)
     relative = float(np.median(least / spread[varies]))
     of_increments = float(np.median(least / change[varies]))
+    errors = sizes * np.sqrt([[math.comb(2 * order, order)] for order in ORDERS]) / change[varies]
+    of_curves = float(np.median(np.minimum(errors.min(axis=0), 1.0)))
     # Rounding is noise too, but it is not reported.
-    return Noise(relative, of_increments, bool(np.median(flat) > _PLATEAU) and relative > 1e-6)
+    found = bool(np.median(flat) > _PLATEAU) and relative > 1e-6
+    return Noise(relative, of_increments, found, of_curves)
 
 
 def _size(parts: list[Array], order: int) -> Array:

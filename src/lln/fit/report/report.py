@@ -466,7 +466,12 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
     if ready.left_out:
         early = f" or one of the first {lags} rows, whose earlier inputs are not known," if lags else ""
         notes.append(f"{ready.left_out} pairs of states touch a gap{early} and were left out.")
-    if noise.matters:
+    if noise.matters and noise.drives and noise.of_increments < 0.05:
+        notes.append(
+            "Chance drives this smooth series: no model predicts its next row much better than a curve through the last "
+            "ones. Models are chosen as for noisy data."
+        )
+    elif noise.matters:
         notes.append(
             f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "
             "change."
