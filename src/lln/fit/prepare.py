@@ -21,6 +21,7 @@ from lln.fit.closed.linear import (
     Regression,
     Units,
     allowed_features,
+    curve_values,
     lag_weights,
     neighbours,
     regression_of_block,
@@ -58,6 +59,8 @@ class FrameChoice:
     drift: bool = True  #: whether the change has an offset.
     #: whether weights of the known inputs alone are fitted, beside the naive forecast.
     inputs_alone: bool = False
+    #: differences of the last states to the naive forecast's season or curve whose weights are fitted; 0 for none.
+    differences: int = 0
     #: other candidates and their weights, whose weighted mean this one is; empty for a single map.
     members: tuple[tuple[FrameChoice, float], ...] = ()
 
@@ -98,6 +101,7 @@ class FrameChoice:
         plain |= {} if self.level else {"level": False}
         plain |= {} if self.drift else {"drift": False}
         plain |= {"inputs_alone": True} if self.inputs_alone else {}
+        plain |= {"differences": self.differences} if self.differences else {}
         return {**plain, "blended": True} if self.blended else plain
 
 
@@ -152,7 +156,10 @@ class PreparedData:
         if candidate.blended:
             ridges += [ridge for ridge in (candidate.ridge / 10, candidate.ridge * 10) if ridge >= 0.9 * RIDGES[0]]
         first = candidate.first_fitted(self.dataset.size)
-        if first:
+        if candidate.differences:
+            basis = differences(self.units, candidate)
+            solved = [self.regression.along(basis).solve(candidate.ridge, prior)]
+        elif first:
             solved = [self.regression.solve_rest(first, candidate.ridge, prior)]
         else:
             solved = [self.regression.solve(ridge, allowed, prior) for ridge in ridges]
@@ -242,11 +249,36 @@ def prepare(dataset: Dataset, history: int) -> PreparedData:
 
 def naive_matrix(units: Units, candidate: FrameChoice) -> Array:
     """The naive forecast of `candidate` as a map from features to standardised increments, (n, F)."""
+    matrix = _of_features(units, _weights_before(candidate.naive, candidate.season, candidate.smoothing))
+    places = np.arange(len(units.mean))
+    matrix[places, places] -= 1.0
+    return matrix
+
+
+def differences(units: Units, candidate: FrameChoice) -> Array:
+    """How the last states differ from a curve or from the mean of the seasons before, as sums of features: (K n, F)."""
+    weights = np.eye(candidate.differences, candidate.history)
+    if candidate.naive == "curve":
+        rows, harmonics, degree, _ = map(int, candidate.smoothing)
+        weights -= curve_values(rows, candidate.season, harmonics, degree, len(weights) + 1)[1:]
+    else:
+        season, count = candidate.season, int(candidate.smoothing[0])
+        for lag, row in enumerate(weights):
+            row[lag + season : lag + count * season + 1 : season] -= 1.0 / count
+    return np.concatenate([_of_features(units, np.cumsum(row[::-1])[::-1]) for row in weights])
+
+
+def _of_features(units: Units, rest: Array) -> Array:
+    """A weighted sum of past states of each coordinate as sums of features, (n, F).
+
+    Args:
+        units: of the features.
+        rest: the sums of the weights from each lag on.
+    """
     n = len(units.mean)
-    rest = _weights_before(candidate.naive, candidate.season, candidate.smoothing)
     matrix = np.zeros((n, n * units.history + len(units.input_mean)))
     each, places = matrix[:, : n * units.history].reshape(n, -1, n), np.arange(n)
-    each[places, 0, places] = rest[0] - 1.0
+    each[places, 0, places] = rest[0]
     # Feature block j holds the change from j steps ago to j - 1 steps ago, divided by its scale.
     each[places, 1 : len(rest), places] = -(rest[1:, None] * units.difference_scale[: len(rest) - 1]).T
     return matrix

@@ -223,6 +223,11 @@ def _step(layout: Layout, report: FitReport, flow: Flow | None) -> str:
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     if report.structure.get("members"):
         return f"{looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
+    if report.structure.get("differences"):
+        season = f"the {report.structure['naive']} of {report.structure['season']} steps"
+        lags = report.structure["differences"]
+        apart = "the last difference" if lags == 1 else f"the last {lags} differences"
+        return f"{looks}; {season} and fitted weights of {apart} to it, in float64{grows}"
     near = "" if report.radius is None else f" within {report.radius} grid point{'s' * (report.radius != 1)}"
     if _closed_form(report, flow):
         return f"{looks}{near}; a {_closed_form(report, flow, degree=True)} in float64"

@@ -1,6 +1,7 @@
 """Forecasts of short, noisy series: naive forecasts are candidates, and few held-out rows do not mislead the choice."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -304,6 +305,85 @@ def test_the_difference_to_the_last_season_may_decay():
     season = FrameChoice(21, None, None, naive="season", season=20, level=False, smoothing=(1.0, 0.5))
     assert lags_of("season", 20, (1.0, 0.5)) == 21
     np.testing.assert_allclose(rolled(x, season, 2), x[40:42] + (x[59] - x[39]) * np.array([0.5, 0.25]), atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_differences_to_the_seasons_have_fitted_weights(count):
+    def after(x):
+        apart = [x[-k] - np.mean([x[-k - 4 * i] for i in range(1, count + 1)]) for k in (1, 2)]
+        return np.mean([x[-4 * i] for i in range(1, count + 1)]) + 0.9 * apart[0] - 0.5 * apart[1]
+
+    x = list(noise(count * 4 + 2))
+    for _ in range(40):
+        x.append(after(x))
+    fitted = FrameChoice(
+        count * 4 + 2, None, 1e-12, naive="season", season=4, smoothing=(count,), drift=False, differences=2
+    )
+    expected = list(x)
+    for _ in range(6):
+        expected.append(after(expected))
+    np.testing.assert_allclose(rolled(x, fitted), expected[-6:], atol=1e-5)
+    shrunk = rolled(x, replace(fitted, ridge=1e12))
+    np.testing.assert_allclose(shrunk, rolled(x, replace(fitted, ridge=None)), atol=1e-6)
+    assert fitted == FrameChoice.from_structure(json.loads(json.dumps(fitted.structure())))
+
+
+def test_a_season_longer_than_any_fitted_history_is_forecast_with_what_differs_from_it():
+    t, rest = np.arange(340), np.zeros(340)
+    for k, e in enumerate(noise(338), start=2):
+        rest[k] = 1.5 * rest[k - 1] - 0.6 * rest[k - 2] + 0.1 * e
+    x = np.sin(2 * np.pi * t / 48) + 0.5 * np.sin(2 * np.pi * t / 16) + np.cumsum(noise(340, 1)) * 0.01 + rest
+    model, origins = LensForecaster().fit(x[:220, None]), range(220, 292, 4)
+    assert any(one[0].differences for one in chosen_members(model))
+    h, truth = model.history_, np.stack([x[i : i + 48] for i in origins])
+    ours = model.rollout(np.stack([x[i - h : i, None] for i in origins]), steps=48).array[:, 1:, 0]
+    naive = np.stack([x[i - 48 : i] for i in origins])
+    assert np.mean((ours - truth) ** 2) < 1.25 * np.mean((naive - truth) ** 2)  # four times it without such maps
+
+
+def test_smooth_series_that_chance_drives_are_forecast_as_noisy_ones():
+    ratios, covered = [], []
+    for seed in range(8):
+        x = np.cumsum(np.cumsum(noise(160, seed)))
+        model, origins = LensForecaster().fit(x[:120, None]), range(120, 152)
+        assert model.report_.noisy
+        h, truth = model.history_, np.stack([x[i : i + 8] for i in origins])
+        ours = model.rollout(np.stack([x[i - h : i, None] for i in origins]), steps=8, level=0.9)
+        line = np.stack([x[i - 1] + (x[i - 1] - x[i - 2]) * np.arange(1, 9) for i in origins])
+        ratios.append(np.mean((ours.array[:, 1:, 0] - truth) ** 2) / np.mean((line - truth) ** 2))
+        covered.append(np.mean((ours.lower[:, 1:, 0] <= truth) & (truth <= ours.upper[:, 1:, 0])))
+    # A straight line is the best forecast of such a series. Chosen as for clean data, models were four times worse.
+    assert np.exp(np.mean(np.log(ratios))) < 1.5
+    assert np.mean(covered) > 0.75
+
+
+def test_a_smooth_series_without_chance_is_not_called_noisy():
+    t = np.arange(150)
+    x = np.sin(0.7 * t) + 0.5 * np.sin(1.1 * t)
+    assert not LensForecaster().fit(x[:, None]).report_.noisy
+
+
+def test_differences_to_a_curve_have_fitted_weights():
+    t, rest = np.arange(120), np.zeros(120)
+    for k, e in enumerate(noise(118), start=2):
+        rest[k] = 1.2 * rest[k - 1] - 0.5 * rest[k - 2] + 0.1 * e
+    x = np.sin(2 * np.pi * t / 12) + rest
+    curve = FrameChoice(36, None, None, naive="curve", season=12, level=False, smoothing=(36.0, 1.0, 0.0, 0.0))
+    fitted = replace(curve, ridge=1e-12, drift=False, differences=2)
+    preparer = Preparer(dataset(x))
+    frame, plain = (preparer.prepare(None, 36).linear(one) for one in (fitted, curve))
+    apart = [np.std(DenseStep(one).rollout(windows(x, 36), 1)[:, 0, 0] - x[36:]) for one in (frame, plain)]
+    assert apart[0] < 0.12 < 0.2 < apart[1]
+    np.testing.assert_allclose(rolled(x, replace(fitted, ridge=1e12)), rolled(x, curve), atol=1e-6)
+
+
+def windows(x, history):
+    return np.stack([x[i - history : i, None] for i in range(history, len(x))])
+
+
+def chosen_members(model):
+    shape = FrameChoice.from_structure(model.report_.structure)
+    return shape.members or ((shape, 1.0),)
 
 
 def test_a_long_season_under_noise_that_lasts_is_forecast_about_as_well_as_by_the_last_season():

@@ -32,7 +32,7 @@ from lln.fit.choice.holdout import (
 from lln.fit.choice.noise_and_seasons import keeps_its_phase, seasons, slow_season
 from lln.fit.closed.linear import lags_of, spectral_radius
 from lln.fit.options import TimeLimit
-from lln.fit.prepare import FrameChoice, Preparer
+from lln.fit.prepare import FrameChoice, Preparer, differences
 from lln.step.frame import Array, Frame
 
 # By how much a row of held-out rollouts and one of AICc count. Rollouts overlap; the mean of more maps is safer.
@@ -53,6 +53,8 @@ _LEVELS = (0.1, 0.2, 0.35, 0.5, 0.7)
 _TRENDS = tuple((a, b, phi) for a in (0.3, 0.6, 0.9) for b in (0.1, 0.3, 0.6) for phi in (0.8, 0.95))
 _SEASONAL_LEVELS = tuple((a, float(k)) for a in (0.1, 0.2, 0.35, 0.5, 0.7, 0.9) for k in (1, 2, 3))
 _DECAYING = (0.3, 0.5, 0.7, 0.8)  # parts of the difference to the last season that one step keeps
+_COUNTS, _LAGS, _RIDGES_OF_DIFFERENCES = (1, 2, 3), (1, 2, 3, 5), (1e-4, 1e-1)  # seasons, differences to them
+_LAGS_OF_CURVES = (1, 2, 3)
 _LONG_SEASON, _LEVELS_OF_LONG_SEASONS = 60, ((0.2, 1.0), (0.5, 1.0))
 _SHARE_OF_ROWS, _MOST_LAGS = 0.35, 200  # that a naive forecast may look back
 _SHARE_OF_SEASON = 0.5  # the same for the last season alone
@@ -126,6 +128,7 @@ def candidates(
             smooth += [("level", season, constants) for constants in levels]
             found += _near_season(season, histories)
     most = min(_SHARE_OF_ROWS * rows, _MOST_LAGS)
+    found += [one for season in seasons if season > 1 for one in _differenced(season) if one.history <= most]
     if slow:
         smooth += [("smooth", slow, (float(slow // side), rho)) for side in _SIDES for rho in _PARTS_KEPT]
         several = [(rho, count) for rho in _PARTS_KEPT[::2] for count in _SEASONS_AVERAGED]
@@ -146,6 +149,11 @@ def candidates(
         FrameChoice(int(constants[0]), None, None, naive=naive, season=season, level=False, smoothing=constants)
         for naive, season, constants in _curves(steady, rows, size)
     ]
+    found += [
+        replace(one, ridge=_RIDGES_OF_DIFFERENCES[0], drift=False, differences=lags)
+        for one in found if one.naive == "curve" and one.smoothing[-1] == 0.0
+        for lags in _LAGS_OF_CURVES
+    ]  # fmt: skip
     return found
 
 
@@ -176,6 +184,15 @@ def _near_season(season: int, histories: Sequence[int]) -> Iterator[FrameChoice]
                 for ridge in _RIDGES[1:]:
                     for level in (True, False):
                         yield FrameChoice(history, None, ridge, naive=naive, season=season, level=level)
+
+
+def _differenced(season: int) -> Iterator[FrameChoice]:
+    """The mean of the last seasons, plus an autoregression of how the last states differ from it."""
+    for count, lags, ridge, drift in product(_COUNTS, _LAGS, _RIDGES_OF_DIFFERENCES, (False, True)):
+        yield FrameChoice(
+            count * season + lags, None, ridge, naive="season", season=season, drift=drift, smoothing=(float(count),),
+            differences=lags,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +261,7 @@ def _family(one: FrameChoice) -> tuple[Any, ...]:
     if one.is_naive or one.inputs_alone:
         shape = one.smoothing[1:3] if one.naive == "curve" else ()  # harmonics and degree
         return (one.naive, one.season, one.ridge is None, shape, one.inputs_alone)
-    return (one.history, one.radius, one.naive, one.season, one.level, one.drift)
+    return (one.history, one.radius, one.naive, one.season, one.level, one.drift, one.differences)
 
 
 def rollout_scores(
@@ -336,7 +353,10 @@ def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dic
             fitted = 0.0 if one.ridge is None or not one.drift else 1.0
             if one.is_naive or one.inputs_alone:
                 fitted += _CONSTANTS if one.season or one.smoothing else 0.0
-            if not one.is_naive and one.ridge is not None:
+            if one.differences:
+                along = ready.regression.along(differences(ready.units, one))
+                fitted += along.freedom(one.ridge or 0.0)
+            elif not one.is_naive and one.ridge is not None:
                 fitted += ready.regression.freedom(one.ridge, one.first_fitted(preparer.dataset.size))
             likelihood = float(np.mean(np.log(np.maximum(variance, 1e-300))))
             found[one] = rows * (likelihood + 2 * (fitted + 1) / max(rows - fitted - 2, 1e-3))

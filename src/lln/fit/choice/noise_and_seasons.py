@@ -68,6 +68,11 @@ class Noise:
         """Whether it is there and not small against what is to be learned."""
         return self.drives or (self.found and self.of_increments > _NOTICEABLE)
 
+    @property
+    def only_drives(self) -> bool:
+        """Whether it matters because it drives the series, although each row shows little of it."""
+        return self.drives and not (self.found and self.of_increments > _NOTICEABLE)
+
 
 def estimate_noise(dataset: Dataset) -> Noise:
     """From up to 20,000 rows without a gap."""

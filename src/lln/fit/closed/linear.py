@@ -153,6 +153,12 @@ class Regression:
         matrix[:, first:] += (directions @ (inverse * (directions.T @ rest))).T
         return matrix, self.change - matrix @ self.centre
 
+    def along(self, basis: Array) -> Along:
+        """The regression on the rows of `basis`, (K, F): sums of features."""
+        gram = basis @ self.gram @ basis.T
+        size = _ones_for_zeros(np.sqrt(np.diagonal(gram)))
+        return Along(self, basis / size[:, None], *np.linalg.eigh(gram / np.outer(size, size)))
+
     def freedom(self, ridge: float, first: int = 0) -> float:
         """Effective number of fitted coefficients of one coordinate at `ridge`, of the features from `first` on."""
         squares = self._directions(first)[0] if first else self._spectrum_for(ridge)[0]
@@ -227,6 +233,36 @@ class Regression:
                 found.append((row, near, np.maximum(squares, 0.0), directions, directions.T @ self.cross[near, row]))
             known[key] = found
         return known[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """A regression on a few sums of features.
+
+    Attributes:
+        whole: the one on all features.
+        basis: the sums, of mean square 1, (K, F).
+        squares: eigenvalues of the mean of their products.
+        directions: the eigenvectors.
+    """
+
+    whole: Regression
+    basis: Array
+    squares: Array
+    directions: Array
+
+    def solve(self, ridge: float, prior: Array | None = None) -> tuple[Array, Array]:
+        """Matrix (n, F) and offset (n,): a ridge fit of what `prior` leaves over."""
+        whole = self.whole
+        matrix = np.zeros_like(whole.cross.T) if prior is None else prior
+        rest = self.directions.T @ (self.basis @ (whole.cross - whole.gram @ matrix.T))
+        inverse = _inverse(np.maximum(self.squares, 0.0), max(ridge, LEAST_RIDGE_OF_SUMS))[:, None]
+        matrix = matrix + (self.basis.T @ (self.directions @ (inverse * rest))).T
+        return matrix, whole.change - matrix @ whole.centre
+
+    def freedom(self, ridge: float) -> float:
+        """Effective number of fitted coefficients of one coordinate."""
+        return float(np.sum(self.squares / (self.squares + max(ridge, LEAST_RIDGE_OF_SUMS))))
 
 
 def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
@@ -438,6 +474,17 @@ def _smooth_season(season: int, width: int, rho: float, count: int) -> Array:
 
 def _curve(rows: int, season: int, harmonics: int, degree: int, rho: float) -> Array:
     """The next value of the curve through the last rows, plus `rho` times the last state's difference to it."""
+    values = curve_values(rows, season, harmonics, degree, 2)
+    weights = values[0] - rho * values[1]
+    weights[0] += rho
+    return np.asarray(weights)
+
+
+def curve_values(rows: int, season: int, harmonics: int, degree: int, count: int) -> Array:
+    """The next value of the curve through the last rows and those at the last of them, by weights of the rows.
+
+    The newest come first, (count, rows).
+    """
     place = 1.0 - np.arange(rows + 1)  # the next row, then the last ones
     columns = [(place / rows) ** power for power in range(degree + 1)]
     for k in range(1, harmonics + 1):
@@ -445,7 +492,4 @@ def _curve(rows: int, season: int, harmonics: int, degree: int, rho: float) -> A
         if 2 * k < season:
             columns.append(np.sin(2 * np.pi * k * place / season))
     design = np.stack(columns, axis=1)
-    values = design[:2] @ np.linalg.pinv(design[1:])
-    weights = values[0] - rho * values[1]
-    weights[0] += rho
-    return np.asarray(weights)
+    return np.asarray(design[:count] @ np.linalg.pinv(design[1:]))

@@ -426,6 +426,8 @@ def _linear_parameters(ready: PreparedData, candidate: FrameChoice) -> int:
         return 0 if candidate.ridge is None else n
     if candidate.inputs_alone:
         return n * ready.dataset.inputs + n
+    if candidate.differences:
+        return n * n * candidate.differences + n * candidate.drift
     matrix = n * n * candidate.history if near is None else int(near.sum()) * candidate.history
     return matrix + n * ready.dataset.inputs + n
 
@@ -466,10 +468,10 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
     if ready.left_out:
         early = f" or one of the first {lags} rows, whose earlier inputs are not known," if lags else ""
         notes.append(f"{ready.left_out} pairs of states touch a gap{early} and were left out.")
-    if noise.matters and noise.drives and noise.of_increments < 0.05:
+    if noise.only_drives:
         notes.append(
             "Chance drives this smooth series: no model predicts its next row much better than a curve through the last "
-            "ones. Models are chosen as for noisy data."
+            "rows. The choice is made as for noisy data."
         )
     elif noise.matters:
         notes.append(
