@@ -470,8 +470,8 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
         notes.append(f"{ready.left_out} pairs of states touch a gap{early} and were left out.")
     if noise.only_drives:
         notes.append(
-            "Chance drives this smooth series: no model predicts its next row much better than a curve through the last "
-            "rows. The choice is made as for noisy data."
+            "Chance drives this smooth series: no model predicts its next row much better than a curve through the "
+            "last rows. The choice is made as for noisy data."
         )
     elif noise.matters:
         notes.append(
