@@ -20,6 +20,6 @@ def test_a_report_says_what_kind_of_vector_field_is_used(kinds, words):
     table = np.array([[0, kind] for kind in kinds])
     functions = Functions(table, np.ones((len(kinds), 2))) if kinds else None
     flow = Flow(Polynomial(np.array([[-1, 0]]), np.ones((1, 1))), np.zeros(1), 1, functions)
-    data, noise, ready = ({"notes": (), "input_lags": 0}, {"matters": False}, {"left_out": 0})
+    data, noise, ready = ({"notes": (), "input_lags": 0}, {"matters": False, "only_drives": False}, {"left_out": 0})
     said = _notes(*(SimpleNamespace(**values) for values in (data, noise, ready)), "flow", flow)
     assert said == (f"{words} did best on held-out rollouts; no network is used (more: lln explain no-network).",)
