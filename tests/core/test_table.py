@@ -24,6 +24,21 @@ def test_markdown_is_aligned_escaped_and_bold_where_best():
     )
 
 
+def test_plain_text_is_aligned():
+    assert str(TABLE) == (
+        "scores\n"
+        "model     error  parameters\n"
+        "lens   8.04e-07      80,176\n"
+        "a|b           ∞     672,944"
+    )  # fmt: skip
+
+
+def test_a_notebook_shows_a_table_without_markup_of_its_cells():
+    page = Table(("a<b", "error"), [["<i>", 0.5]], title="x & y", best=[(0, 1)])._repr_html_()
+    assert all(text in page for text in ("<b>x &amp; y</b>", "a&lt;b", "&lt;i&gt;", "<td><b>0.500</b></td>"))
+    assert "<i>" not in page
+
+
 def test_rich_shows_title_columns_and_cells():
     out = io.StringIO()
     Console(file=out, width=80).print(TABLE.to_rich())

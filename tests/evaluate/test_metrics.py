@@ -77,5 +77,10 @@ def test_metrics_are_found_by_name_and_functions_keep_theirs():
     assert named_metrics(None) == {}
     assert list(named_metrics("rmse")) == ["rmse"]
     assert named_metrics(["rmse", worst]) == {"rmse": METRICS.get("rmse"), "worst": worst}
-    with pytest.raises(InputError, match="a metric is a registered name or a function, got 3"):
-        named_metrics([3])
+    for wrong in (3, [3]):
+        with pytest.raises(
+            InputError, match=r"a metric is a registered name \('nmse', .*'spectrum'\) or a function, got 3"
+        ):
+            named_metrics(wrong)
+    with pytest.raises(InputError, match="did you mean 'rmse'"):
+        named_metrics("RMSE")

@@ -55,6 +55,18 @@ def test_a_search_finds_and_repeats(tmp_path):
     assert str(found.best.number) in found.table.to_markdown()
 
 
+def test_a_search_shows_itself_as_a_table(tmp_path):
+    found = replace(small(tmp_path, 1), defaults=None)
+    assert repr(found) == str(found)
+    assert "Search 'lln': 1 complete" in repr(found)
+    assert "best: LensForecaster(history=1, " in repr(found)
+    assert repr(found).endswith("), trial 0")
+    worse = replace(found, defaults={"rollout": found.best.values["rollout"] / 2})
+    assert repr(worse).endswith("best: LensForecaster(), no trial has a lower error than the defaults")
+    assert "<table>" in worse._repr_html_()
+    assert "Trial(" not in repr(worse)
+
+
 def test_the_defaults_are_scored_once_beside_the_trials(tmp_path, monkeypatch):
     seen = []
     found = small(tmp_path, 2, objectives=("rollout", "parameters"), progress=seen.append)
@@ -285,6 +297,8 @@ def test_bad_input(tmp_path, monkeypatch):
         search(pendulum(), 1, storage=tmp_path / "text.db")
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         small(tmp_path, fixed={"epoch": 3})
+    with pytest.raises(InputError, match=r"unknown option of search 'trials'.*'budget'.*'resample'"):
+        small(tmp_path, trials=3)
     with pytest.raises(InputError, match="states in a row without a gap") as refused:
         search(pendulum()[:5], 1, storage=tmp_path / "few.db")
     assert refused.value.topic == "too-few"  # as it was in the trial

@@ -53,7 +53,7 @@ def rollout(
     start: Path | None = option("Start at the first state of each trajectory in this file.", None, "--from"),
     future: Path | None = option("File of known inputs for the steps after the training data."),
     sample: bool = switch("Roll out each member of the ensemble separately.", "--sample"),
-    level: float | None = option("Add prediction intervals of this probability, such as 0.9."),
+    level: float | None = option("Add prediction intervals of this probability, from 0.5 to 0.95."),
     plot: Path | None = option("Draw the forecast, with its interval, to this file: .png .svg .pdf."),
 ) -> None:
     """Roll a model out and write the start and the states after it.

@@ -62,6 +62,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The valid names, the nearest one first: ``"; did you mean 'lorenz-28'? known: ..."``."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = near or [one for one in known if one.lower() == name.lower()]
     listing = ", ".join(repr(k) for k in known)
     return f"; did you mean {near[0]!r}? (known: {listing})" if near else f"; expected one of {listing}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
@@ -54,6 +55,25 @@ class Table:
         rule = ["-" * width if j == 0 else "-" * (width - 1) + ":" for j, width in enumerate(widths)]
         lines.insert(1, "| " + " | ".join(rule) + " |")
         return "\n".join([f"**{self.title}**", "", *lines] if self.title else lines)
+
+    def __str__(self) -> str:
+        """The table as plain text in columns, its title above."""
+        lines = [list(self.columns), *self.cells()]
+        widths = [max(len(line[j]) for line in lines) for j in range(len(self.columns))]
+        aligned = ["  ".join(f"{cell:{'<' if j == 0 else '>'}{widths[j]}}" for j, cell in enumerate(line)).rstrip()
+                   for line in lines]  # fmt: skip
+        return "\n".join([*([printable(self.title)] if self.title else []), *aligned])
+
+    def _repr_html_(self) -> str:
+        def row(tag: str, cells: Sequence[str]) -> str:
+            first = [f"<{tag} style='text-align:left'>{cell}</{tag}>" for cell in cells[:1]]
+            return f"<tr>{''.join([*first, *(f'<{tag}>{cell}</{tag}>' for cell in cells[1:])])}</tr>"
+
+        cells = [[escape(cell) for cell in line] for line in self.cells()]
+        for i, j in self.best:
+            cells[i][j] = f"<b>{cells[i][j]}</b>"
+        rows = [row("th", [escape(printable(name)) for name in self.columns]), *(row("td", line) for line in cells)]
+        return f"<div><b>{escape(printable(self.title))}</b><table>{''.join(rows)}</table></div>"
 
     def to_rich(self, *, narrow: bool = False) -> rich.table.Table:
         """The table for a terminal; a narrow one has each word of a heading on a line of its own."""

@@ -15,7 +15,7 @@ diverged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -421,7 +421,8 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
     """Metrics by name: registered names, or functions, which are called by their own name or that in a mapping."""
     if isinstance(metrics, Mapping):
         return {str(name): named_metrics([one]).popitem()[1] for name, one in metrics.items()}
-    given: Sequence[str | Metric] = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics or ())
+    several = not (isinstance(metrics, str) or callable(metrics)) and isinstance(metrics, Iterable)
+    given: list[Any] = list(metrics) if several else [] if metrics is None else [metrics]  # type: ignore[arg-type]
     found: dict[str, Metric] = {}
     for one in given:
         if isinstance(one, str):
@@ -429,7 +430,8 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
         elif callable(one):
             found[getattr(one, "__name__", type(one).__name__)] = one
         else:
-            raise InputError(f"a metric is a registered name or a function, got {one!r}")
+            names = ", ".join(map(repr, METRICS))
+            raise InputError(f"a metric is a registered name ({names}) or a function, got {one!r}")
     return found
 
 

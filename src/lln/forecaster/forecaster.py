@@ -328,7 +328,7 @@ class LensForecaster(Estimator):
                 the path of a file of inputs alone, a row for each step from the start on. Where x0 is None, rows with
                 dates are matched by date, and the file may begin after the training data. If the model looks at L
                 earlier values of each (`input_lags_`) and x0 is given, L + steps rows begin with those before it.
-            level: probability of prediction intervals, such as 0.9; they come from held-out rollouts, and are
+            level: probability of prediction intervals, 0.5 to 0.95; they come from held-out rollouts, and are
                 `lower` and `upper` of the result. None for none.
 
         Returns:
@@ -343,7 +343,7 @@ class LensForecaster(Estimator):
         if intervals is None or level is None:
             return found
         spread = intervals.spread(self.surrogate_, start.window, found.array[..., 1:, :], known)
-        return with_bounds(found, intervals, level, spread)
+        return with_bounds(found, intervals, float(level), spread)
 
     def sample(self, x0: Any = None, steps: int = HORIZON, n: int | None = None, inputs: Any = None) -> Forecast:
         """Roll out each member of the ensemble alone, to show how far they agree.
@@ -560,7 +560,7 @@ class LensForecaster(Estimator):
             data: trajectories, as for `fit`; the rollout starts on rows that did not train and is drawn with the truth.
                 None continues from the end of the training data.
             steps: length of the rollout, at most.
-            level: probability of an interval to shade, such as 0.9; None draws none.
+            level: probability of an interval to shade, 0.5 to 0.95; None draws none.
         """
         from lln.forecaster.display import plot_model
 

@@ -186,13 +186,19 @@ def forecast(
 
 
 def check_level(intervals: Mapping[str, Any], level: float) -> Intervals:
-    """The intervals of a report, if it has them and `level` is a probability."""
-    if not 0 < finite("level", level) < 1:
-        percent = f"; write {level:g} % as {level / 100:g}" if 1 < level < 100 else ""
-        raise InputError(f"level must be a probability between 0 and 1, got {level:g}{percent}")
+    """The intervals of a report, if it has them and they support `level`."""
+    value = finite("level", level)
     if not intervals:
         raise InputError("this model has no prediction intervals: it was made without held-out rows; fit it again")
-    return Intervals.from_record(intervals)
+    found = Intervals.from_record(intervals)
+    least, most = found.levels[0], found.levels[-1]
+    if not least <= value <= most:
+        percent = f"; write {value:g} % as {value / 100:g}" if least <= value / 100 <= most else ""
+        raise InputError(
+            f"level must be between {least:g} and {most:g}, the range in which held-out rows give intervals, "
+            f"got {value:g}{percent}"
+        )
+    return found
 
 
 def with_bounds(found: Forecast, intervals: Intervals, level: float, spread: Array | None = None) -> Forecast:

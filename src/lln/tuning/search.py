@@ -6,6 +6,7 @@ killed resumes from it, and workers of a Dask cluster share it. Needs the extra 
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -79,7 +81,7 @@ class Trial:
     values: Mapping[str, float]  #: score by objective; empty unless the trial is complete
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchResult:
     """Trials of a search."""
 
@@ -91,6 +93,19 @@ class SearchResult:
     front: tuple[Trial, ...]  #: trials that no other beats in every objective, the lowest rollout error first
     #: score by objective of `LensForecaster` without options, on the same held-out rows; None if it could not be fitted
     defaults: Mapping[str, float] | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.table}\n{self._verdict}"
+
+    def _repr_html_(self) -> str:
+        return f"{self.table._repr_html_()}<p>{escape(self._verdict)}</p>"
+
+    @property
+    def _verdict(self) -> str:
+        """What to use, in one line."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        why = "no trial has a lower error than the defaults" if self.defaults_win else f"trial {self.best.number}"
+        return f"best: LensForecaster({options}), {why}"
 
     @property
     def best(self) -> Trial:
@@ -189,7 +204,8 @@ def search(
     trials, seconds = _budget(budget)
     options = keyword_options(fixed)
     seed, jobs = check_int("random_state", options.pop("random_state", random_state), 0), check_int("jobs", jobs, 1)
-    dataset = as_dataset(trajectories, **data)
+    known = [*inspect.signature(search).parameters, *inspect.signature(as_dataset).parameters]
+    dataset = as_dataset(trajectories, **{choice("option of search", name, known): one for name, one in data.items()})
     _recipe({key: value for key, value in options.items() if key != "field"}, seed)
     url = store.storage_url(STORAGE if storage is None else storage)
     store.refuse_damaged(url)

@@ -5,9 +5,11 @@ import pytest
 from scipy.special import ndtri, stdtrit
 
 import lln
+from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.fitter import DenseFitting
 from lln.fit.report.intervals import Intervals, as_at_the_end, as_elsewhere, measured_coverage
+from lln.forecaster.results import check_level
 
 RNG = np.random.default_rng(3)
 
@@ -38,6 +40,23 @@ def test_intervals_grow_ahead_and_differ_by_coordinate():
     assert widths.shape == (20, 2)
     assert (np.diff(widths, axis=0) >= 0).all()
     assert widths[:, 1].mean() == pytest.approx(10 * widths[:, 0].mean(), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        (0.3, "level must be between 0.5 and 0.95, the range in which held-out rows give intervals, got 0.3$"),
+        (0.99, "between 0.5 and 0.95.*, got 0.99$"),
+        (90, "between 0.5 and 0.95.*, got 90; write 90 % as 0.9$"),
+        (1.5, "between 0.5 and 0.95.*, got 1.5$"),
+        ("most", "level must be a finite number"),
+    ],
+)
+def test_levels_that_held_out_rows_do_not_give_are_refused(level, words):
+    record = {"leads": [1], "levels": [0.5, 0.95], "widths": [[[1.0]], [[2.0]]], "scale": [1.0]}
+    with pytest.raises(InputError, match=words):
+        check_level(record, level)
+    assert check_level(record, 0.95).levels == (0.5, 0.95)
 
 
 def test_a_level_between_two_lies_between_them():

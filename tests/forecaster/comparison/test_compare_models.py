@@ -72,6 +72,26 @@ def test_the_best_comes_first_and_is_bold(plain):
     assert all(name in out.getvalue() for name in (*PLAIN, "truth"))
 
 
+def test_a_comparison_shows_itself_as_tables(plain):
+    assert repr(plain) == str(plain)
+    lines = repr(plain).splitlines()
+    assert lines[0] == plain.title
+    assert [line.split()[0] for line in lines[2 : 2 + len(plain.scores)]] == [score.label for score in plain.scores]
+    assert "normalised MSE by lead time, in steps" in lines
+    assert max(map(len, lines[:6])) <= 100
+    assert "array(" not in repr(plain)
+    page = plain._repr_html_()
+    assert page.count("<table>") == 2
+    assert all(f">{score.label}</td>" in page for score in plain.scores)
+
+
+def test_one_model_is_compared_with_nothing(states):
+    found = compare(states, dt=0.01, models="persistence", steps=60)
+    assert [score.name for score in found.scores] == ["persistence"]
+    assert "persistence" in repr(found)
+    assert found.remarks == []
+
+
 def test_the_same_numbers_come_out_as_json_and_as_a_figure(plain):
     record = json.loads(json.dumps(plain.record(), allow_nan=False))
     assert [model["name"] for model in record["models"]] == [score.name for score in plain.scores]

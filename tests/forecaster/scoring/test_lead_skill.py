@@ -181,3 +181,5 @@ def test_an_unknown_baseline_is_refused():
     model = LensForecaster(**LINEAR).fit(oscillation(100), dt=1.0)
     with pytest.raises(ValueError, match="unknown baseline 'kernle'; did you mean 'kernel'"):
         model.evaluate(oscillation(100), baselines=["persistence", "kernle"])
+    with pytest.raises(ValueError, match="unknown baseline 3; expected one of 'persistence'"):
+        model.evaluate(oscillation(100), baselines=3)

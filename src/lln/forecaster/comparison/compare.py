@@ -107,6 +107,7 @@ def compare(
     Returns:
         Scores, tables and a figure.
     """
+    models = (models,) if isinstance(models, str) else models
     named = models if isinstance(models, Mapping) else {}
     known = [*state_networks(), *SIMPLE, *named]
     every = [*(choice("model", name, known) for name in models), *(others or {})]

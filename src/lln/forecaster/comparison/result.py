@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class Score:
         return low, high
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Models side by side."""
 
@@ -110,6 +111,13 @@ class Comparison:
     def best(self) -> Score:
         """The model with the lowest error."""
         return self.scores[0]
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{self.table}\n\n{self.leads}", *self.remarks])
+
+    def _repr_html_(self) -> str:
+        page = self.table._repr_html_() + self.leads._repr_html_()
+        return page + "".join(f"<p>{escape(text)}</p>" for text in self.remarks)
 
     def __getitem__(self, name: str) -> Score:
         """The score of one model."""

@@ -6,7 +6,7 @@ A model and simple methods are scored by lead time from rolling origins over the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -419,10 +419,7 @@ class Evaluation:
             for label, value in self.facts().items()
         ])  # fmt: skip
         if self.skill is not None:
-            table = self.skill.table()
-            head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-            rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.cells()]
-            page += _html_table(table.title, [head, *rows])
+            page += self.skill.table()._repr_html_()
         return page + "".join(f"<p>{escape(text)}</p>" for text in self.remarks())
 
     def __str__(self) -> str:
@@ -536,7 +533,8 @@ def _baselines(names: Sequence[str] | str | None) -> tuple[str, ...] | None:
         names = {"auto": UNFITTED, "all": BASELINES}.get(names, (names,))
     if names is None or names is BASELINES:
         return names  # `lead_skill` knows by it that none was named
-    return tuple(choice("baseline", name, BASELINES) for name in names)
+    given = names if isinstance(names, Iterable) else (names,)
+    return tuple(choice("baseline", name, BASELINES) for name in given)
 
 
 def _scores(
