@@ -101,7 +101,7 @@ def test_with_noise_the_valid_time_on_average_is_shown_too():
     assert "valid on average              at least 12 steps (12 time units), NMSE below 0.3, 64 rolling origins" in str(
         found
     )
-    poor = model.evaluate(np.random.default_rng(1).standard_normal((60, 2)), steps=12)
+    poor = model.evaluate(np.random.default_rng(1).standard_normal((120, 2)), steps=12)
     assert "valid on average              not even one step, " in str(poor)
     clean = LensForecaster(**LINEAR).fit(oscillation(300), dt=1.0).evaluate(oscillation(400), steps=12)
     assert "valid on average" not in str(clean)
