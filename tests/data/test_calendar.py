@@ -102,6 +102,19 @@ def test_time_zones_are_converted_to_utc(season):
         assert first == index[0].tz_convert("UTC").tz_localize(None).to_datetime64()
 
 
+@pytest.mark.parametrize(("zone", "said"), [("Europe/Berlin", 1), ("+05:30", 1), ("UTC", 0), (None, 0)])
+def test_offsets_in_text_are_said_once(tmp_path, zone, said):
+    index = pd.date_range("2024-03-30", periods=36, freq="h", tz=zone)
+    frame(index).reset_index(names="time").to_csv(tmp_path / "a.csv", index=False)
+    data = read(tmp_path / "a.csv")
+    notes = [note for note in data.notes if note.endswith("are converted to UTC")]
+    assert len(notes) == said
+    if said:
+        assert f"the times of 'time', as in '{index[0]}', are converted to UTC" in notes[0]
+    first = dates_of(data.times(), data.units["time"])[0]
+    assert first == (index[0].tz_convert("UTC").tz_localize(None) if zone else index[0]).to_datetime64()
+
+
 def test_several_files_count_from_the_first(tmp_path):
     index = pd.date_range("2003-01-01", periods=36, freq="MS")
     for name, part in (("a", slice(0, 12)), ("b", slice(20, 36))):

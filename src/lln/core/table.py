@@ -111,6 +111,15 @@ def number(value: float | int, digits: int = 3) -> str:
     return f"{value:.{max(decimals, 0)}f}"
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "step"), counted(2000, "step")
+    ('1 step', '2,000 steps')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _QUOTE = "'"
 

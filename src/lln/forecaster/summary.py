@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
-from lln.core.table import OURS, human_time, number
+from lln.core.table import OURS, counted, human_time, number
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -197,7 +197,8 @@ def _data(layout: Layout, report: FitReport) -> str:
     forced = f", known inputs {', '.join(layout.input_names)}" if layout.input_names else ""
     early = f" (or the first {report.input_lags} rows)" if report.input_lags else ""
     trained = " trained" if report.held_out_rows else ""
-    gaps = f"; {report.left_out:,} more touch a gap{early} and were left out" if report.left_out else ""
+    more = ("touches", "was") if report.left_out == 1 else ("touch", "were")
+    gaps = f"; {report.left_out:,} more {more[0]} a gap{early} and {more[1]} left out" if report.left_out else ""
     return (
         f"{layout.source}: {many} of {layout.listing()}{forced}, dt = {layout.step_length}; {report.pairs:,} pairs of "
         f"neighbouring states{trained}{gaps}"
@@ -222,7 +223,7 @@ def _step(layout: Layout, report: FitReport, flow: Flow | None) -> str:
     growth = report.spectral_radius
     grows = f", spectral radius {growth:.6g}" if math.isfinite(growth) else ""
     if report.structure.get("members"):
-        return f"{looks}; the mean of {len(report.structure['members'])} linear maps in float64{grows}"
+        return f"{looks}; the weighted mean of {len(report.structure['members'])} linear maps in float64{grows}"
     if report.structure.get("differences"):
         season = f"the {report.structure['naive']} of {report.structure['season']} steps"
         lags = report.structure["differences"]
@@ -294,11 +295,12 @@ def _parameters(report: FitReport, flow: Flow | None) -> str:
 
 def _held_out(report: FitReport) -> str:
     count = len(report.candidates)
-    tried = f"; {count} candidate{'s' if count > 1 else ''} tried" if count else ""
+    tried = f"; {counted(count, 'candidate')} tried" if count else ""
     apart = report.part not in LINEAR and not math.isnan(report.linear_nmse)
     error, alone = f"{report.held_out_nmse:.3g}", f"{report.linear_nmse:.3g}"
     beside = f" (linear part alone {alone})" if apart and alone != error else ""
-    return f"normalised mean square error {error}{beside} over {report.held_out_steps} steps{tried}"
+    steps = counted(report.held_out_steps, "step")
+    return f"normalised mean square error {error}{beside} over {steps}{tried}"
 
 
 def _by_lead(report: FitReport) -> list[str]:

@@ -32,6 +32,7 @@ NOTATIONS = ((",", "."), (".", ","))  # marks between thousands and before decim
 THOUSANDS = r"[1-9]\d{0,2}(,\d{3})+"
 APART = "[ '\u2019\u00a0\u202f\u2009]"  # blanks and apostrophes between thousands
 OFFSET = r"(?<=:\d\d)(?:[+-]\d\d:?\d\d|Z)$"
+AWAY = r":\d\d(?:\.\d+)?[+-](?!00(?::?00)?$)\d\d(?::?\d\d)?$"  # an offset other than zero
 QUARTER = re.compile(r"(?P<year>\d{4})[-/\s]?Q(?P<part>[1-4])|Q(?P<first>[1-4])[-/\s]?(?P<after>\d{4})", re.IGNORECASE)
 WEEK = re.compile(r"(?P<year>\d{4})-?W(?P<part>\d{2})", re.IGNORECASE)  # of ISO 8601, which begins on a Monday
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
@@ -151,6 +152,13 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
             "them as 2024-01-31"
         )
     return _spread(column, next(iter(found.values()), None))
+
+
+def text_offset(column: Any) -> str:
+    """The first text of a date that is not in UTC but in another time zone; "" if there is none."""
+    texts = column[column.notna()].astype(str).str.strip()
+    away = texts[texts.str.contains(AWAY)]
+    return str(away.iloc[0]) if len(away) else ""
 
 
 def months_of_years(numbers: NDArray[Any]) -> NDArray[np.datetime64] | None:

@@ -23,6 +23,7 @@ from lln.data.interpret.cells import (
     number,
     seconds_of_day,
     text_dates,
+    text_offset,
     thousands,
     with_clock,
 )
@@ -340,6 +341,8 @@ class _Columns:
             return np.asarray(numbers)
         dates = text_dates(column, self.source)
         if dates is not None:
+            if (offset := text_offset(column)) and not on_local_days(dates[~np.isnat(dates)]):
+                self.notes.append(f"{self.source}: the times of {name!r}, as in {offset!r}, are converted to UTC")
             return dates
         seconds = seconds_of_day(column)
         if seconds is not None:

@@ -414,7 +414,8 @@ def _peaks(change: Array) -> list[tuple[int, float]]:
 def _autocorrelation(values: Array) -> Array:
     """Of the values less their mean, by lag; zeros if they do not vary."""
     centred = values - values.mean()
-    power = float(centred @ centred)
+    with np.errstate(over="ignore"):  # what overflows is refused when pairs are made
+        power = float(centred @ centred)
     if not np.isfinite(power) or power <= 0:
         return np.zeros(len(values))
     spectrum = np.fft.rfft(centred, 2 * len(values))

@@ -156,7 +156,7 @@ class Regression:
     def along(self, basis: Array) -> Along:
         """The regression on the rows of `basis`, (K, F): sums of features."""
         gram = basis @ self.gram @ basis.T
-        size = _ones_for_zeros(np.sqrt(np.diagonal(gram)))
+        size = _ones_for_zeros(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))  # rounding may go below zero
         return Along(self, basis / size[:, None], *np.linalg.eigh(gram / np.outer(size, size)))
 
     def freedom(self, ridge: float, first: int = 0) -> float:
@@ -361,7 +361,7 @@ def wide_enough(extent: Array, scale: Array) -> None:
     lost = np.flatnonzero((extent > 0) & (scale < LEAST_SCALE) & (extent < LEAST_SCALE))
     if len(lost):
         raise InputError(
-            f"column {lost[0]} varies by {extent[lost[0]]:.1e} alone, and below {LEAST_SCALE:.0e} nothing can be "
+            f"column {lost[0]} varies by only {extent[lost[0]]:.1e}, and below {LEAST_SCALE:.0e} nothing can be "
             "learned in double precision; give it in smaller units"
         )
 

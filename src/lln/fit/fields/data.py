@@ -99,7 +99,8 @@ def _sample(dataset: Dataset) -> Array:
         raise InputError(f"{dataset.source}: no two neighbouring states without a gap; nothing can be learned")
     states = np.stack(pairs).reshape(len(pairs), 2, -1, *dataset.space)
     axes = tuple(a for a in range(states.ndim) if a != 2)
-    spread = states.std(axis=axes, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when pairs are made
+        spread = states.std(axis=axes, keepdims=True)
     return np.asarray(states / np.where(spread > 0, spread, 1.0))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lln.core.errors import InputError
+from lln.core.table import counted
 from lln.data.series import Dataset
 from lln.fit.choice.holdout import Fold, RolloutErrors, Windows, load, rolling
 from lln.fit.choice.noise_and_seasons import Noise, seasons
@@ -107,6 +108,8 @@ _WINDOWS = 100
 _LONGEST = 200  # steps
 _LARGE = 2_000_000  # numbers in the rollouts of one model
 _FEW_WINDOWS, _FEW_STEPS = 8, 10
+_FEW_ROLLOUTS = 3
+_BETTER, _AS_GOOD = 0.1, 0.02  # differences of log errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,22 +133,32 @@ class Skill:
             valid_steps=valid,
             intervals=self.intervals.record(),
             coverage_90=self.covered,
-            notes=(*report.notes, *self._notes(valid, noisy)),
+            notes=(*report.notes, *self._notes(report.part, valid, noisy)),
         )
 
-    def _notes(self, valid: int, noisy: bool) -> list[str]:
+    def _notes(self, part: str, valid: int, noisy: bool) -> list[str]:
         own, notes = self.errors[MODEL], []
         if valid < own.leads[-1]:
             notes.append(
-                f"Nothing that was tried forecasts beyond {valid} steps on held-out rows."
+                f"Nothing that was tried forecasts beyond {counted(valid, 'step')} on held-out rows."
                 if valid
                 else "Nothing that was tried forecasts even one step on held-out rows to less than half of the spread."
             )
+        if len(own.values) < _FEW_ROLLOUTS:
+            notes.append(
+                f"Only {counted(len(own.values), 'rollout')} could be held out: errors on so few rows may be small or "
+                "large by chance."
+            )
         score = own.score(noisy=noisy)
-        for name, one in self.errors.items():
-            if name not in (MODEL, LINEAR) and one.score(noisy=noisy) < score - 0.1:
-                notes.append(f"On held-out rows {name!r} has a smaller error; use it where that is enough.")
-                break
+        others = {
+            name: one.score(noisy=noisy) - score for name, one in self.errors.items() if name not in (MODEL, LINEAR)
+        }
+        better = [name for name, apart in others.items() if apart < -_BETTER]
+        as_good = [name for name, apart in others.items() if apart < _AS_GOOD and part not in _NAIVE]
+        if better:
+            notes.append(f"On held-out rows {better[0]!r} has a smaller error; use it where that is enough.")
+        elif as_good:
+            notes.append(f"On held-out rows {as_good[0]!r}, which is simpler, does as well as this model.")
         return notes
 
 
@@ -365,6 +378,9 @@ def report_of(
     part = closed.kind if closed is not None else "network" if correction_weight else "linear"
     if part == "linear" and candidate.naive != "curve" and (candidate.is_naive or not frame.matrix.any()):
         part = _naive_part(candidate, drifts=bool(frame.offset.any()))
+        if part in ("persistence", "drift"):  # a matrix of zeros is no choice of the data
+            entries = frame.size if part == "drift" else 0
+    averaged = part == "linear" and bool(candidate.members)
     report = FitReport(
         n=dataset.size,
         trajectories=len(dataset.series),
@@ -404,11 +420,12 @@ def report_of(
         dataset=dataset.digest(),
         source=dataset.source,
         input_lags=dataset.input_lags,
-        notes=_notes(dataset, noise, ready, part, frame.flow),
+        notes=_notes(dataset, noise, ready, "mean of maps" if averaged else part, frame.flow),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
 
 
+_NAIVE = ("persistence", "drift", "last change", "mean", "smoothing", "seasonal naive")
 _NAIVE_PARTS = {"mean": "mean", "level": "smoothing", "trend": "smoothing", "season": "seasonal naive"}
 
 
@@ -454,6 +471,8 @@ _USES = {
     "mean": "Nothing that was tried beat the mean on held-out rollouts, so that is the forecast.",
     "smoothing": "Nothing that was tried beat exponential smoothing on held-out rollouts, so it is used.",
     "seasonal naive": "Nothing that was tried beat a seasonal naive forecast on held-out rollouts, so it is used.",
+    "mean of maps": "A weighted mean of linear maps did best on held-out rollouts; no network is used (more: lln "
+    "explain no-network).",
     "linear": "A linear map did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "polynomial": "A polynomial did best on held-out rollouts; no network is used (more: lln explain no-network).",
     "flow": "A {field} did best on held-out rollouts; no network is used (more: lln explain no-network).",
@@ -467,7 +486,10 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
         notes.append(f"The known inputs of {steps} help on held-out rollouts: this model looks at them too.")
     if ready.left_out:
         early = f" or one of the first {lags} rows, whose earlier inputs are not known," if lags else ""
-        notes.append(f"{ready.left_out} pairs of states touch a gap{early} and were left out.")
+        notes.append(
+            f"{counted(ready.left_out, 'pair')} of states touch{'es' * (ready.left_out == 1)} a gap{early} and "
+            f"{'was' if ready.left_out == 1 else 'were'} left out."
+        )
     if noise.only_drives:
         notes.append(
             "Chance drives this smooth series: no model predicts its next row much better than a curve through the "

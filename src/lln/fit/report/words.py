@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from lln.core.table import OURS, number
+from lln.core.table import OURS, counted, number
 
 if TYPE_CHECKING:
     from lln.fit.options import FitReport
@@ -42,8 +42,8 @@ def _facts(report: FitReport) -> dict[str, str]:
     many = "present state" if report.history == 1 else f"last {report.history} states"
     found = {"": f"{report.part or 'model'} of the {many}", "parameters": f"{report.parameters:,}"}
     if not math.isnan(report.held_out_nmse):
-        found["held-out error"] = f"{report.held_out_nmse:.3g} over {report.held_out_steps} steps"
-        found["valid for"] = f"{report.valid_steps} steps"
+        found["held-out error"] = f"{report.held_out_nmse:.3g} over {counted(report.held_out_steps, 'step')}"
+        found["valid for"] = counted(report.valid_steps, "step")
     if report.notes:
         found["notes"] = f"{len(report.notes)}"
     return {**found, "took": f"{report.seconds:.1f} s"}
