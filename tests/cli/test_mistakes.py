@@ -180,3 +180,34 @@ def test_a_number_out_of_range_is_told_in_plain_words(lln, room, monkeypatch):
     done = lln("fit", "good.csv", "-o", "m.lln", "--test", "24")
     assert done.code == 2
     assert "Invalid value for '--test': must be less than or equal to 0.9" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rollout m.lln -o r.csv --steps ten", "'--steps': must be a whole number"),
+        ("rollout m.lln -o r.csv --steps 1.5", "'--steps': must be a whole number"),
+        ("rollout m.lln -o r.csv --level most", "'--level': must be a number"),
+    ],
+)
+def test_what_is_no_number_is_told_in_plain_words(lln, room, monkeypatch, words, said):
+    monkeypatch.chdir(room)
+    before = set(room.iterdir())
+    done = lln(*words.split())
+    assert done.code == 2
+    assert f"Invalid value for {said}" in done.err
+    assert "parse" not in done.err
+    assert set(room.iterdir()) == before
+
+
+def test_a_level_that_held_out_rows_do_not_give(refused, room, monkeypatch):
+    monkeypatch.chdir(room)
+    before = set(room.iterdir())
+    refused(["rollout", "m.lln", "-o", "r.csv", "--level", "0.99"], "level must be between 0.5 and 0.95", "got 0.99")
+    assert set(room.iterdir()) == before
+
+
+def test_more_networks_on_a_page_than_there_are(refused, room, tmp_path):
+    words = ["page", room / "m.lln", "-o", tmp_path / "p.html", "--members", "9"]
+    refused(words, "members = 9, but this model has 0 networks; leave members out")
+    assert not (tmp_path / "p.html").exists()

@@ -91,3 +91,12 @@ def test_a_mean_of_maps_is_called_one():
     assert f"the weighted mean of {count} linear maps in float64" in said
     assert "A weighted mean of linear maps did best" in said
     assert model.parameters_ == model.history_ + 1
+
+
+@pytest.mark.parametrize(("method", "own"), [("evaluate", "windows"), ("update", "progress"), ("lyapunov", "count")])
+def test_options_of_the_data_that_do_not_exist_are_refused(method, own):
+    model = LensForecaster(parts="linear").fit(WAVE)
+    with pytest.raises(InputError, match=f"unknown option 'columns'; .*'{own}'.*'resample'"):
+        getattr(model, method)(WAVE, columns="a")
+    with pytest.raises(InputError, match=f"did you mean '{own}'"):
+        getattr(model, method)(WAVE, **{own[:-1]: 3})

@@ -297,7 +297,7 @@ def test_bad_input(tmp_path, monkeypatch):
         search(pendulum(), 1, storage=tmp_path / "text.db")
     with pytest.raises(InputError, match="did you mean 'epochs'"):
         small(tmp_path, fixed={"epoch": 3})
-    with pytest.raises(InputError, match=r"unknown option of search 'trials'.*'budget'.*'resample'"):
+    with pytest.raises(InputError, match=r"unknown option 'trials'; .*'budget'.*'resample'"):
         small(tmp_path, trials=3)
     with pytest.raises(InputError, match="states in a row without a gap") as refused:
         search(pendulum()[:5], 1, storage=tmp_path / "few.db")

@@ -25,6 +25,12 @@ from lln.core.errors import InputError, failure, out_of_memory, printable
 DATA, ELSEWHERE = "From data to a surrogate", "Show and export a surrogate"
 PAPER, MACHINE = "The paper", "This installation"
 
+_PLAIN_WORDS = {
+    "Input should be": "must be",
+    "must be a valid integer, unable to parse string as an integer": "must be a whole number",
+    "must be a valid integer, got a number with a fractional part": "must be a whole number",
+    "must be a valid number, unable to parse string as a number": "must be a number",
+}
 _TAKES = {bool: "", Path: "FILE", int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
@@ -52,7 +58,9 @@ class _Command(_PlainTypes, TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             if isinstance(message := getattr(error, "message", None), str):
-                error.message = message.replace("Input should be", "must be")  # type: ignore[attr-defined]
+                for told, plain in _PLAIN_WORDS.items():
+                    message = message.replace(told, plain)
+                error.message = message  # type: ignore[attr-defined]
             raise
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lln.core.errors import InputError, check_int, positive
+from lln.core.table import counted
 
 BURN_IN, PAIRS, HORIZON = 500, 3000, 500
 
@@ -214,7 +215,9 @@ class Dataset:
         for field_name, what, usual in (("names", "columns", made_up), ("input_names", "inputs", inputs)):
             given = tuple(str(name) for name in getattr(self, field_name)) or tuple(usual)
             if len(given) != len(usual):
-                raise InputError(f"{self.source}: {len(usual)} {what} but {len(given)} names; give one name for each")
+                raise InputError(
+                    f"{self.source}: {len(usual)} {what} but {counted(len(given), 'name')}; give one name for each"
+                )
             object.__setattr__(self, field_name, given)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lln.core.errors import InputError, check_int, did_you_mean
 from lln.core.workers import one_thread
-from lln.data.read.formats import as_dataset
+from lln.data.read.formats import as_dataset, check_options
 from lln.data.series import HORIZON, Dataset
 from lln.data.stream import lagged_names, with_input_lags
 from lln.evaluate.metrics import VALID_RMSE, Metrics
@@ -257,6 +257,7 @@ class LensForecaster(Estimator):
         from lln.fit.learn import continue_fit
 
         self._fitted()
+        check_options(data, self.update)
         dataset = self.layout_.read(trajectories, **data)
         with progress_for(self.verbose if progress is None else False) as shown:
             fit = continue_fit(dataset, self.recipe_, self.report_, field=self.field, progress=progress or shown)
@@ -522,6 +523,7 @@ class LensForecaster(Estimator):
         from lln.forecaster.scoring.evaluation import evaluate_model
 
         self._fitted()
+        check_options(data, self.evaluate)
         dataset = self.layout_.read(trajectories, **data)
         return evaluate_model(
             self, dataset, steps=steps, windows=windows, threshold=threshold, metrics=metrics, baselines=baselines
@@ -542,6 +544,7 @@ class LensForecaster(Estimator):
             The spectra, per unit of time, by "learned" and "true".
         """
         self._fitted()
+        check_options(data, self.lyapunov)
         dataset = self.layout_.read(trajectories, **data)
         true = true_system(dataset.system if system is None else system, self.n_features_in_)
         windows = dataset.windows(self.history_, WINDOWS)

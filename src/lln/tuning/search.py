@@ -6,7 +6,6 @@ killed resumes from it, and workers of a Dask cluster share it. Needs the extra 
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import re
@@ -24,7 +23,7 @@ import numpy as np
 from lln.core.errors import InputError, check_int, choice, positive
 from lln.core.table import Table, plain
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
-from lln.data.read.formats import as_dataset
+from lln.data.read.formats import as_dataset, check_options
 from lln.data.series import Dataset
 from lln.fit.learn import learn_with_gaps
 from lln.fit.options import Fit, Recipe
@@ -204,8 +203,8 @@ def search(
     trials, seconds = _budget(budget)
     options = keyword_options(fixed)
     seed, jobs = check_int("random_state", options.pop("random_state", random_state), 0), check_int("jobs", jobs, 1)
-    known = [*inspect.signature(search).parameters, *inspect.signature(as_dataset).parameters]
-    dataset = as_dataset(trajectories, **{choice("option of search", name, known): one for name, one in data.items()})
+    check_options(data, search)
+    dataset = as_dataset(trajectories, **data)
     _recipe({key: value for key, value in options.items() if key != "field"}, seed)
     url = store.storage_url(STORAGE if storage is None else storage)
     store.refuse_damaged(url)

@@ -39,6 +39,10 @@ class Choices:
         for what, given in (("states", self.states), ("trajectory", self.trajectory)):
             if given is not None and not isinstance(given, Iterable):
                 raise InputError(f"{what}= must name variables or columns, got {type(given).__name__}")
+        names = [str(name) for name in self.names] if isinstance(self.names, list | tuple) else []
+        if len(set(names)) < len(names):
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            raise InputError(f"names= has {twice!r} more than once; give each column a name of its own")
 
     @property
     def timeless(self) -> bool:

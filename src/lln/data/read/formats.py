@@ -11,10 +11,11 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.util import find_spec
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lln.core.errors import InputError, ask_for_memory, reason
+from lln.core.errors import InputError, ask_for_memory, choice, reason
 from lln.core.registry import Registry
 from lln.core.safe_files import refuse_missing, whole_file
 from lln.core.table import cell
@@ -109,6 +110,13 @@ def as_dataset(
             "states= and trajectory= name variables of files, frames and xarray objects; an array has none"
         )
     return interpret(as_array(x), choices)
+
+
+def check_options(given: Iterable[str], function: Callable[..., Any]) -> None:
+    """Refuse names that are neither parameters of `function`, which passes them on, nor options of `as_dataset`."""
+    own = [name for name in signature(function).parameters if name not in ("y", "data")]
+    for name in given:
+        choice("option", name, dict.fromkeys([*own, *(one.name for one in fields(Choices))]))
 
 
 def _of_xarray(x: Any) -> Store:

@@ -19,7 +19,7 @@ from lln import __version__
 from lln.core.errors import InputError, check_int
 from lln.core.provenance import version_of
 from lln.core.safe_files import whole_file
-from lln.core.table import plain
+from lln.core.table import counted, plain
 from lln.data.series import HORIZON, Dataset, Series
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
@@ -256,8 +256,9 @@ def forecaster_page(
     surrogate = forecaster.surrogate_
     if members is not None:
         count = check_int("members", members, 1)
-        if count > len(surrogate.members):
-            raise InputError(f"members = {count}, but this model has {len(surrogate.members)}; ask for fewer")
+        if count > (have := len(surrogate.members)):
+            instead = f"ask for at most {have}" if have else "leave members out"
+            raise InputError(f"members = {count}, but this model has {counted(have, 'network')}; {instead}")
         surrogate = surrogate.replace(members=surrogate.members[:count])
     layout = forecaster.layout_
     truth: list[tuple[str, str]] = []
