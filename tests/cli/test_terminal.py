@@ -180,6 +180,14 @@ def test_the_verdict_is_one_sentence_with_a_colour():
     worse = said(skill={"model": [1.0, 1.0, 1.0], "persistence": [1.0, 1.0, 1.0]})
     assert "no better than persistence" in worse[0]
     assert worse[1] == "red"
+    errors = report.skill["model"]
+    noise = said(skill={**report.skill, "mean": [1.01 * one for one in errors]})
+    assert noise[0].startswith("held-out error 0.00044, no better than the mean; valid")
+    assert noise[1] == "red"
+    season = said(skill={**report.skill, "mean": [1.0, 1.0, 1.0], "seasonal": errors})
+    assert season[0].startswith("held-out error 0.00044, no better than repeating the last season; valid")
+    assert season[1] == "green"
+    assert "2,500 times below persistence" in said(skill={**report.skill, "seasonal": [None, None, None]})[0]
     assert "not valid even for one step" in said(valid_steps=0)[0]
     assert said(held_out_nmse=float("nan")) == ("", "green")
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 SMALL = 256
 _GOOD, _POOR = 0.1, 1.0  # normalised errors at which the verdict changes its colour
+_SIMPLE = {"persistence": "persistence", "mean": "the mean", "seasonal": "repeating the last season"}
 _ALIKE = 1.02  # ratio of errors below which two methods do equally well
 
 
@@ -167,9 +168,16 @@ def verdict(forecaster: LensForecaster) -> tuple[str, str]:
     if {"model", "persistence"} <= skill.keys():
         # The lead times up to which the model forecasts, at least the first one.
         count = max(1, sum(lead <= report.valid_steps for lead in report.lead_times))
-        ratio = math.exp(float(np.mean(np.log(skill["persistence"][:count]) - np.log(skill["model"][:count]))))
-        beside = f", {_factor(ratio)} below persistence" if ratio >= _ALIKE else ", no better than persistence"
-        colour = colour if ratio >= _ALIKE else "red"
+        own = np.log(skill["model"][:count])
+        ratios = {
+            name: math.exp(float(np.mean(np.log(skill[name][:count]) - own)))
+            for name in _SIMPLE if name in skill and None not in skill[name]
+        }  # fmt: skip
+        nearest = min(ratios, key=lambda name: ratios[name])
+        beside = f", {_factor(ratios['persistence'])} below persistence"
+        if ratios[nearest] < _ALIKE:
+            beside = f", no better than {_SIMPLE[nearest]}"
+            colour = colour if nearest == "seasonal" else "red"
     if not report.valid_steps:
         return f"held-out error {error:.2g}{beside}; not valid even for one step", "red"
     span = human_time(report.valid_steps * layout.dt, layout.time_unit)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, choice
-from lln.core.table import OURS, Table, human_time, plain
+from lln.core.table import OURS, Table, counted, human_time, plain
 from lln.data.series import Dataset
 from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import Metric, Metrics, apply_metric, mse_by_step, named_metrics, valid_prediction_steps
@@ -458,7 +458,7 @@ class Evaluation:
         if self.skill is not None and self.skill.noisy:  # one noisy state ends the valid time of a single window
             steps = self.skill.valid_steps
             least = "at least " if steps == self.skill.leads[-1] else ""
-            mean = f"{least}{steps} steps ({human_time(steps * self.dt, self.time_unit)})"
+            mean = f"{least}{counted(steps, 'step')} ({human_time(steps * self.dt, self.time_unit)})"
             mean = mean if steps else "not even one step"
             found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {self.skill.origins} rolling origins"
         found |= {name: f"{value:.3g}" for name, value in self.metrics.items()}
