@@ -8,7 +8,7 @@ from lln.core.errors import InputError
 from lln.data.series import Dataset, Series
 from lln.fit.choice.holdout import RolloutErrors
 from lln.fit.choice.noise_and_seasons import linear_histories, seasons
-from lln.fit.closed.bases import ClosedChoice, PolynomialBasis, Scored, drawn_lenses
+from lln.fit.closed.bases import ClosedChoice, FeatureRows, PolynomialBasis, Scored, drawn_lenses
 from lln.fit.closed.forms import ClosedForms, _safe_margin
 from lln.fit.fitter import Recipe, fit_surrogate
 from lln.fit.options import TimeLimit
@@ -236,3 +236,14 @@ def test_a_vector_field_that_overflows_beyond_the_rows_may_not_leave_them():
 
     assert margin(1, 0.1) == 0.25
     assert margin(5, 100.0) == 0.0
+
+
+def test_rows_from_which_a_vector_field_overflows_teach_nothing_to_the_lenses_beside_it():
+    states = np.array([[0.1], [0.2], [1e9], [0.3]])
+    flow = Flow(Polynomial(monomial_table([0], 9), np.array([[0.0] * 8 + [10.0]])), np.zeros(1), 2)
+    frame = replace(Preparer(Dataset((Series(states),))).prepare(None, 1).units.frame(), flow=flow)
+    forms = SimpleNamespace(flows=SimpleNamespace(frame=lambda *_: frame))
+    rows = FeatureRows(states, np.ones_like(states), np.arange(4.0))
+    left = ClosedForms._left_over(forms, ClosedChoice("lens", 1, 1e-6, flow=object()), rows, None)
+    assert left.weights.tolist() == [0, 1, 3]
+    assert np.isfinite(left.increments).all()

@@ -124,6 +124,18 @@ def test_a_descent_ends_once_it_is_late_and_no_other_field_is_tried():
     np.testing.assert_array_equal(here.weights, there.weights)
 
 
+def test_a_fit_to_all_rows_that_ends_elsewhere_gives_way_to_that_of_the_training_rows(monkeypatch):
+    def ends_elsewhere(library, pieces, *rest):
+        found = fitted(library, pieces, *rest)
+        return found if len(pieces) < 250 else replace(found, weights=1e9 + found.weights)
+
+    monkeypatch.setattr("lln.fit.closed.flow_search.fitted", ends_elsewhere)
+    states = integrate(lorenz, [1.0, 1.0, 20.0], 300, 0.02)
+    forms = FlowForms(Preparer(Dataset((Series(states),))), ((0, 0, 200),), ((0, 200, 300),), (0, 1, 2))
+    choice = forms.search(np.inf)[0]
+    assert np.abs(errors(forms.field(choice, 1e-14, None), forms._training_pieces(choice, None))).max() < 1e-6
+
+
 def test_weights_that_count_for_nothing_are_pruned_and_the_law_is_what_remains():
     pieces = pieces_of(integrate(lorenz, [1.0, 1.0, 20.0], 400, 0.01, substeps=1))
     whole = fitted(MonomialLibrary.whole(3, range(3), 3), pieces, 1, 1e-14)

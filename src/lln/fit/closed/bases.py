@@ -122,7 +122,10 @@ class FeatureRows:
         """Evenly spread rows."""
         if len(self.features) <= count:
             return self
-        rows = np.linspace(0, len(self.features) - 1, count).round().astype(int)
+        return self.at(np.linspace(0, len(self.features) - 1, count).round().astype(int))
+
+    def at(self, rows: Array) -> FeatureRows:
+        """The rows of these numbers, or where a mask is true."""
         weights = None if self.weights is None else self.weights[rows]
         return FeatureRows(self.features[rows], self.increments[rows], weights)
 

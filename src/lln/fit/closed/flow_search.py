@@ -284,8 +284,19 @@ class FlowForms:
         """The field that `choice` gives on some parts of the data, or on all."""
         key = (choice, ridge, parts)
         if key not in self._fields:
-            self._fields[key] = self._fit(*key)
+            self._fields[key] = self._no_worse(self._fit(*key), *key)
         return self._fields[key]
+
+    def _no_worse(
+        self, field: VectorField, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None
+    ) -> VectorField:
+        """The field, or, if that of the training rows is better on these rows, a descent from there."""
+        if parts == self.train:
+            return field
+        known, pieces = self.field(choice, ridge, self.train), self._training_pieces(choice, parts)
+        if squared_error(field, pieces) <= squared_error(known, pieces):
+            return field
+        return descend(known, pieces, ridge, self._late(parts))
 
     def frame(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> Frame:
         """The frame of a step with this field alone."""
@@ -294,7 +305,7 @@ class FlowForms:
 
     def _fit(self, choice: FlowChoice, ridge: float, parts: tuple[Part, ...] | None) -> VectorField:
         pieces = self._training_pieces(choice, parts)
-        late = partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
+        late = self._late(parts)
         far = choice.angle or choice.lenses or choice.functions or choice.calm_first
         # Weights that other rows gave are nearly right; a descent from afar may end elsewhere.
         if parts != self.train and (far or self.limit.passed(_SEARCHED_BY)):
@@ -315,6 +326,9 @@ class FlowForms:
                 return fitted_from_calm_rows(self._library(choice), pieces, ridge, late)
             return fitted(self._library(choice), pieces, choice.substeps, ridge, late)
         return descend(replace(self.field(*first, parts), substeps=choice.substeps), pieces, ridge, late)
+
+    def _late(self, parts: tuple[Part, ...] | None) -> Callable[[], bool]:
+        return partial(self.limit.passed, _DESCENDED_BY[parts == self.train])
 
     def _with_what_is_new(
         self, choice: FlowChoice, known: VectorField, field: VectorField, pieces: Pieces, late: Callable[[], bool]

@@ -413,13 +413,18 @@ class ClosedForms:
         return units, basis, self._left_over(choice, FeatureRows.of(ready, units), parts)
 
     def _left_over(self, choice: ClosedChoice, rows: FeatureRows, parts: tuple[Part, ...] | None) -> FeatureRows:
-        """The rows, with what the vector field leaves of their increments if the lenses stand beside one."""
+        """The rows, with what the vector field leaves of their increments if the lenses stand beside one.
+
+        Rows from which the field overflows teach nothing.
+        """
         if choice.flow is None:
             return rows
         frame = self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)
         assert frame.flow is not None
         states, inputs = rows.features[:, : frame.size], rows.features[:, frame.size :]
-        return replace(rows, increments=rows.increments - frame.flow(states, inputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = rows.increments - frame.flow(states, inputs)
+        return replace(rows, increments=left).at(np.isfinite(left).all(axis=1))
 
     def _part(
         self, choice: ClosedChoice, parts: tuple[Part, ...] | None, rows: int | None = MOST_ROWS

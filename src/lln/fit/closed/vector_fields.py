@@ -440,6 +440,7 @@ def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> lis
     return [_solved(left, right, math.sqrt(one) * size * eye, zero).T / sizes for one in ridges]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def descend(field: VectorField, pieces: Pieces, ridge: float, late: Callable[[], bool] = lambda: False) -> VectorField:
     """Levenberg-Marquardt: damped Gauss-Newton steps for the squared residuals and the ridge, from this field."""
     sizes = field.sizes(pieces)
