@@ -142,6 +142,20 @@ def test_lines_above_the_header_are_left_out(tmp_path, above):
         read(tmp_path / "b.csv")
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("above", ["Report,,\n", "Report,,\n,,\n", "Station:,4,\nHeight:,50,\n"])
+def test_lines_that_a_spreadsheet_filled_up_with_empty_cells(tmp_path, above, mark):
+    (tmp_path / "a.csv").write_text((above + "date,a,b\n" + BODY.replace("\n", ",1.5\n")).replace(",", mark))
+    found = read(tmp_path / "a.csv")
+    assert (found.names, found.lengths) == (("a", "b"), (30,))
+    assert any(f"the lines above line {1 + above.count(chr(10))}, the header" in note for note in found.notes)
+
+
+def test_a_header_with_an_empty_name_is_still_the_header(tmp_path):
+    (tmp_path / "a.csv").write_text("date,a,\n" + BODY.replace("\n", ",1.5\n"))
+    assert read(tmp_path / "a.csv").names == ("a", "Unnamed: 2")
+
+
 def test_a_line_of_units_below_the_header_is_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("date,a\nUTC,W/m2\n" + BODY)
     found = read(tmp_path / "a.csv")

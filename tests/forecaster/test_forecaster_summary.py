@@ -90,6 +90,7 @@ def test_noise_gaps_coverage_and_notes():
     assert "noise found, about 0.01 of the states' spread, 0.3 of one step's change" in text(
         noise=0.01, noise_of_increments=0.3, noisy=True
     )
+    assert "noise found, about 1 of the states' spread" in text(noise=1.07, noise_of_increments=0.7, noisy=True)
     assert "none that matters" in text(noise=1e-6, noise_of_increments=1e-4, noisy=False)
     assert "12 more touch a gap and were left out" in text(left_out=12)
     assert "1 more touches a gap and was left out" in text(left_out=1)

@@ -100,3 +100,11 @@ def test_options_of_the_data_that_do_not_exist_are_refused(method, own):
         getattr(model, method)(WAVE, columns="a")
     with pytest.raises(InputError, match=f"did you mean '{own}'"):
         getattr(model, method)(WAVE, **{own[:-1]: 3})
+
+
+def test_an_input_that_does_not_vary_is_named():
+    model = LensForecaster(parts="linear").fit(NOISE, inputs={"u": np.ones(300), "v": NOISE[::-1]})
+    said = [note for note in model.report_.notes if "known input" in note]
+    assert said == ["The known input 'u' does not vary, so what it does is not learned."]
+    model = LensForecaster(parts="linear").fit([NOISE[:150], NOISE[150:]], inputs=[np.ones(1), np.zeros(1)])
+    assert not any("known input" in note for note in model.report_.notes)  # it tells two trajectories apart

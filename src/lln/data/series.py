@@ -228,7 +228,7 @@ class Dataset:
         step = f"dt = {self.dt:.6g}" + (f" {self.frequency}" if self.frequency else "")
         known = f", known inputs {', '.join(self.input_names)}" if self.input_names else ""
         many = "one trajectory" if len(self.series) == 1 else f"{len(self.series):,} trajectories"
-        return f"Dataset({many} of {of}{grid}{known}; {self.rows:,} states, {step})"
+        return f"Dataset({many} of {of}{grid}{known}; {counted(self.rows, 'state')}, {step})"
 
     @property
     def size(self) -> int:

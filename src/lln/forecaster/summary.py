@@ -170,7 +170,8 @@ def _facts(
     yield "data", _data(layout, report)
     yield "trained on", _rows(report, training)
     if not math.isnan(report.noise):
-        size = f"{report.noise:.2g} of the states' spread, {report.noise_of_increments:.2g} of one step's change"
+        noise = min(report.noise, 1.0)  # the estimate may be larger than what it is a part of
+        size = f"{noise:.2g} of the states' spread, {report.noise_of_increments:.2g} of one step's change"
         yield "noise", f"found, about {size}" if report.noisy else f"none that matters (at most {size})"
     yield "step", _step(layout, report, flow)
     yield "network", _network(recipe, report, flow)

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +184,12 @@ def _notation(path: Path) -> _Notation:
 
 
 def _preamble(lines: list[str]) -> int:
-    """How many lines come before the header: lines of text with fewer cells than the table."""
-    for mark in "\t;,":
-        counts = [len(_cells(line, mark)) for line in lines]
+    """How many lines come before the header: lines of text with fewer cells than the table.
+
+    Spreadsheets fill such lines up with empty cells, which do not count.
+    """
+    for mark, padded in product("\t;,", (False, True)):
+        counts = [len(_filled(_cells(line, mark)) if padded else _cells(line, mark)) for line in lines]
         width = Counter(counts).most_common(1)[0][0]
         if width > 1 and counts[0] < width:
             begin = next((k for k in range(len(counts) - 2) if counts[k : k + 3] == [width] * 3), 0)
@@ -194,6 +198,11 @@ def _preamble(lines: list[str]) -> int:
             if named and all(count < width for count in counts[:begin]):
                 return begin
     return 0
+
+
+def _filled(cells: list[str]) -> list[str]:
+    """Cells without the empty ones at the end."""
+    return cells[: max((k + 1 for k, cell in enumerate(cells) if cell), default=0)]
 
 
 def _are_units(rows: list[list[str]], decimal: str) -> bool:

@@ -420,7 +420,10 @@ def report_of(
         dataset=dataset.digest(),
         source=dataset.source,
         input_lags=dataset.input_lags,
-        notes=_notes(dataset, noise, ready, "mean of maps" if averaged else part, frame.flow),
+        notes=(
+            *_notes(dataset, noise, ready, "mean of maps" if averaged else part, frame.flow),
+            *_constant_inputs(dataset),
+        ),
     )
     return Fit(surrogate, filled_in(recipe, report), report)
 
@@ -479,6 +482,16 @@ _USES = {
 }
 
 
+def _constant_inputs(dataset: Dataset) -> list[str]:
+    """A sentence for each known input that is the same in all rows of all trajectories."""
+    inputs = [one.inputs for one in dataset.series if isinstance(one.inputs, np.ndarray)]
+    if len(inputs) < len(dataset.series) or dataset.input_lags:
+        return []
+    rows = np.concatenate(inputs)
+    still = np.flatnonzero((rows == rows[0]).all(axis=0))
+    return [f"The known input {dataset.input_names[i]!r} does not vary, so what it does is not learned." for i in still]
+
+
 def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow: Flow | None) -> tuple[str, ...]:
     notes, lags = list(dataset.notes), dataset.input_lags
     if lags:
@@ -497,8 +510,8 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
         )
     elif noise.matters:
         notes.append(
-            f"The data looks noisy: about {noise.relative:.1%} of its spread, {noise.of_increments:.0%} of one step's "
-            "change."
+            f"The data looks noisy: about {min(noise.relative, 1.0):.1%} of its spread, {noise.of_increments:.0%} of "
+            "one step's change."
         )
     if part in _USES:
         notes.append(_USES[part].format(field="" if flow is None else flow.description()))
