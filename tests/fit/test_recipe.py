@@ -257,6 +257,17 @@ def test_noisy_data_leads_to_rollouts_that_stay_bounded(system):
     assert np.abs((rolled - states.mean(axis=0)) / scale).max() < 20
 
 
+def test_rollouts_of_trained_networks_stay_near_the_data_wherever_they_start():
+    states = pendulum(300)
+    fit = fit_surrogate(Dataset((Series(states),), dt=0.1), Recipe(history=1, epochs=1, members=1, parts=("network",)))
+    assert fit.report.part == "network"
+    far = states.mean(axis=0) + np.array([[50.0, -50.0], [1e4, 1e4]]) * states.std(axis=0)
+    rolled = fit.surrogate.rollout(far[:, None], 2000)
+    least, most = states.min(axis=0), states.max(axis=0)
+    assert (rolled >= least - 0.26 * (most - least)).all()
+    assert (rolled <= most + 0.26 * (most - least)).all()
+
+
 def test_a_linear_part_alone_is_the_mean_over_neighbouring_ridges_where_that_does_as_well(monkeypatch):
     monkeypatch.setattr("lln.fit.fitter.MARGIN", math.inf)  # no network is ever good enough
     data = Dataset((Series(pendulum(400)),), dt=0.1)

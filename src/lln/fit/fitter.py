@@ -452,6 +452,7 @@ class DenseFitting:
                 window = self.dataset.series[index].rows(last - candidate.history, last).astype("float64")
                 surrogate, weight = settled(surrogate, setting.correction_weight, window)
                 decision = replace(decision, setting=replace(setting, correction_weight=weight))
+            surrogate = self.closed.bounded(surrogate, used.ready)
             fits[group] = self._report(surrogate, used.ready, decision, linear, used, group)
         return fits
 
@@ -489,7 +490,8 @@ class DenseFitting:
         """The model of the rows that train, by which it was chosen."""
         if decision.setting is None:
             return self._learned(self.fold.train, decision, group)
-        return self._chosen(decision.candidate).step(decision.setting, self.picked[decision.candidate], group)
+        work, among = self._chosen(decision.candidate), self.picked[decision.candidate]
+        return self.closed.bounded(work.step(decision.setting, among, group), work.ready)
 
     def _others(self, decision: Choice, group: int) -> list[tuple[Fold, DenseStep]]:
         """The chosen model trained for other folds whose held-out rows trained before, unless it is a network."""

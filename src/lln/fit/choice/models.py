@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
-from lln.fit.choice.holdout import FAR, Fold, Windows, better_by, lead_times, load, roll_linear
+from lln.fit.choice.holdout import Fold, Windows, better_by, lead_times, load, roll_linear
 from lln.fit.closed.bases import ClosedChoice, Scored
 from lln.fit.closed.linear import EXACT_BELOW
 from lln.fit.closed.ridge import RIDGES
@@ -389,8 +389,6 @@ class Work:
         first = groups.index(group) * each
         members = tuple(model.member(first + index) for index in range(each))
         frame = replace(self.frame, gain=self.frame.gain * setting.correction_weight)
-        if not frame.matrix.any():  # a network without a linear part needs bounds
-            frame = replace(frame, low=frame.mean - FAR * frame.scale, high=frame.mean + FAR * frame.scale)
         return DenseStep(frame, members)
 
     def unrolled_by(self, setting: NetworkChoice | None) -> int:

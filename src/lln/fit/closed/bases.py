@@ -124,7 +124,7 @@ class FeatureRows:
             return self
         return self.at(np.linspace(0, len(self.features) - 1, count).round().astype(int))
 
-    def at(self, rows: Array) -> FeatureRows:
+    def at(self, rows: Any) -> FeatureRows:
         """The rows of these numbers, or where a mask is true."""
         weights = None if self.weights is None else self.weights[rows]
         return FeatureRows(self.features[rows], self.increments[rows], weights)

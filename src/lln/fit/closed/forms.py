@@ -263,13 +263,13 @@ class ClosedForms:
         """The step that `choice` gives on some parts of the data, or on all; the mean of several draws of lenses."""
         if choice.kind in PARTS:
             ready = self.preparer.prepare(parts, choice.history)
-            return self._bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
+            return self.bounded(DenseStep(replace(ready.units.frame(), part=self._part(choice, parts))), ready)
         if choice.kind == "flow":
             assert choice.flow is not None
             field = DenseStep(self.flows.frame(choice.flow, choice.ridge, parts))
             ready = self.preparer.prepare(parts, choice.history)
             margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _safe_margin(field, ready)
-            return self._bounded(field, ready, margin)
+            return self.bounded(field, ready, margin)
         if choice.flow is not None:
             self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)  # once, and not for every draw
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
@@ -454,9 +454,9 @@ class ClosedForms:
         if choice.flow is not None:
             frame = replace(frame, flow=self.flows.frame(choice.flow, FLOW_RIDGES[0], parts).flow)
         made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
-        return self._bounded(made, self.preparer.prepare(parts, choice.history))
+        return self.bounded(made, self.preparer.prepare(parts, choice.history))
 
-    def _bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
+    def bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
         """The step whose rollouts are kept near all rows, also those that judge, but for what drifts.
 
         The final model knows all rows. Bounds of fewer would judge it by where it may not go.
