@@ -413,8 +413,8 @@ class FieldFitting:
         if step.members:
             return notes
         if linear.kernel is None:
-            return [*notes, "nothing that was tried beat adding nothing on held-out rollouts: this model has learned "
-                    "no dynamics; give it more data, more epochs or a linear part"]  # fmt: skip
+            return [*notes, "nothing that was tried beat the last state itself on held-out rollouts: this model has "
+                    "learned no dynamics; give it more data, more epochs or a linear part"]  # fmt: skip
         part = "linear part" if linear.degree == 1 else f"linear part and a polynomial of degree {linear.degree}"
         if linear.error < ENOUGH:
             return [*notes, f"the {part} leaves nothing but rounding on held-out rollouts; no network was trained"]
