@@ -148,3 +148,10 @@ def test_a_fit_that_was_interrupted_after_gaps_were_filled_in_continues(tmp_path
     model = LensForecaster(parts=("linear",)).fit(x, dt=1.0, checkpoint=kept)
     assert model.layout_.filling is not None
     assert not kept.exists()
+
+
+def test_a_series_whose_end_is_mostly_gaps_is_fitted():
+    x = np.sin(0.4 * np.arange(200.0))
+    x[140::2] = np.nan
+    model = LensForecaster().fit(x)
+    assert model.report_.held_out_nmse < 1e-6

@@ -290,11 +290,20 @@ def _ends(dataset: Dataset, validation: float, history: int) -> list[Fold | None
     for share in (1.0,) if dataset.lazy else (0.25, 0.5, 0.75, 1.0):
         train, out = [], []
         for index, one in enumerate(dataset.series):
-            cut = len(one) - round(share * validation * len(one))
+            cut = _cut(len(one), [(a, b) for where, a, b in dataset.stretches() if where == index], share * validation)
             train.append((index, 0, cut))
             out.append((index, cut, len(one)))
         made.append(_fold(dataset, tuple(train), tuple(out), history))
     return made
+
+
+def _cut(rows: int, stretches: Sequence[tuple[int, int]], share: float) -> int:
+    """Where a share of the rows without a gap follows: the end may consist of little else than gaps."""
+    cut, wanted = rows, round(share * sum(b - a for a, b in stretches))
+    for a, b in reversed(stretches):
+        if wanted > 0:
+            cut, wanted = b - min(wanted, b - a), wanted - (b - a)
+    return cut
 
 
 def origin_blocks(dataset: Dataset, history: int) -> list[Fold]:

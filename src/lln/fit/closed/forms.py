@@ -461,12 +461,18 @@ class ClosedForms:
 
         The final model knows all rows. Bounds of fewer would judge it by where it may not go.
         """
-        held = self.preparer.prepare(self.fold.held_out, 1)
+        held = self._judges
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
         room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.angles
         low = np.where(drifts, ready.units.mean - far, least - room)
         high = np.where(drifts, ready.units.mean + far, most + room)
         return DenseStep(replace(made.frame, low=low, high=high), made.members)
+
+    @property
+    def _judges(self) -> PreparedData:
+        """The held-out rows, or all where there is no pair of them."""
+        held = self.fold.held_out
+        return self.preparer.prepare(held if self.preparer.transitions(held, 1) else None, 1)
 
     @cached_property
     def _drifting(self) -> Any:
@@ -476,7 +482,7 @@ class ClosedForms:
         """
         ready = self.preparer.prepare(self.fold.train, 1)
         margin = (_NOISY_MARGIN if self.noisy else _MARGIN) * (ready.high - ready.low)
-        held = self.preparer.prepare(self.fold.held_out, 1)
+        held = self._judges
         leaves = (held.low < ready.low - margin) | (held.high > ready.high + margin)
         if not ready.in_memory:
             return leaves
