@@ -170,7 +170,8 @@ def test_a_start_that_is_not_finite_is_refused(value):
 
 def test_rays_that_overflow_are_not_covered():
     assert fitted().coverage(np.full(3, 1e300), steps=5).outside == 1.0
-    assert fitted().coverage(np.full(3, 1e30), steps=5).outside == 1.0
+    back = fitted().coverage(np.full(3, 1e30), steps=5)  # the states after the start are bounded near the data
+    assert back.outside == pytest.approx(1 / 5)
 
 
 def test_no_starts_at_all():
