@@ -170,8 +170,8 @@ class Dataset:
             length. Times then count such steps.
         filling: how gaps were filled in; see `lln.data.gaps`. None where they were not.
         input_lags: how many earlier values of each known input are columns of the inputs; see `lln.data.stream`.
-        time_zone: name of the zone in which a table gave its dates, which are UTC here, or local days if `local ` comes
-            before the name; empty if they had none.
+        time_zone: name of the zone in which a table gave its dates, which are UTC here; behind the word "local" if they
+            are local days; empty if they had none.
     """
 
     series: tuple[Series, ...]
