@@ -279,6 +279,20 @@ def test_a_column_that_counts_the_rows_beside_a_time_is_left_out(name, tmp_path)
     assert read(tmp_path / "a.csv", states=name).names == (name,)
 
 
+@pytest.mark.parametrize("empty", [0, 5])
+def test_a_column_with_an_empty_cell_does_not_count_the_rows(empty):
+    counts = pd.array([None if row == empty else row + 1 for row in range(ROWS)], dtype="Int64")
+    assert as_dataset(pd.DataFrame({"id": counts, "date": DAYS, "x": VALUES})).names == ("id", "x")
+
+
+@pytest.mark.filterwarnings("error")
+def test_parts_of_dates_with_an_empty_cell_are_no_time():
+    table = pd.DataFrame({"year": MONTHS.year, "month": MONTHS.month, "x": VALUES}).astype({"month": "Int64"})
+    assert as_dataset(table).names == ("x",)
+    table.loc[3, "month"] = pd.NA
+    assert as_dataset(table).names == ("year", "month", "x")
+
+
 @pytest.mark.parametrize(("digits", "name"), [(9, "time"), (3, "Time"), (2, "year")])
 @pytest.mark.parametrize(("months", "frequency"), [(1, "MS"), (3, "QS")])
 def test_years_with_fractions_are_months_and_quarters(digits, name, months, frequency, tmp_path):
