@@ -161,11 +161,11 @@ def text_offset(column: Any) -> str:
     return str(away.iloc[0]) if len(away) else ""
 
 
-def months_of_years(numbers: NDArray[Any]) -> NDArray[np.datetime64] | None:
+def months_of_years(numbers: NDArray[Any], fewest: int = FEWEST_YEARS) -> NDArray[np.datetime64] | None:
     """Dates of years such as 1949.0833, as R writes the times of months and quarters; None for other numbers."""
     if (
         numbers.dtype.kind != "f"
-        or len(numbers) < FEWEST_YEARS
+        or len(numbers) < fewest
         or not LIKELY[0] <= numbers.min() <= numbers.max() < LIKELY[1]
     ):
         return None
