@@ -142,6 +142,11 @@ def test_lines_above_the_header_are_left_out(tmp_path, above):
         read(tmp_path / "b.csv")
 
 
+def test_names_below_other_lines_may_begin_with_a_digit(tmp_path):
+    (tmp_path / "a.csv").write_text("Report\n\ndate,2m_temperature,10u\n" + BODY.replace("\n", ",1.5\n"))
+    assert read(tmp_path / "a.csv").names == ("2m_temperature", "10u")
+
+
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 @pytest.mark.parametrize("above", ["Report,,\n", "Report,,\n,,\n", "Station:,4,\nHeight:,50,\n"])
 def test_lines_that_a_spreadsheet_filled_up_with_empty_cells(tmp_path, above, mark):
