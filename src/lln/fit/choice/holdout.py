@@ -286,11 +286,14 @@ def _whole_trajectories(dataset: Dataset, whole: list[int], validation: float, h
 
 
 def _ends(dataset: Dataset, validation: float, history: int) -> list[Fold | None]:
+    known: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(dataset.series))}
+    for index, a, b in dataset.stretches():
+        known[index].append((a, b))
     made = []
     for share in (1.0,) if dataset.lazy else (0.25, 0.5, 0.75, 1.0):
         train, out = [], []
         for index, one in enumerate(dataset.series):
-            cut = _cut(len(one), [(a, b) for where, a, b in dataset.stretches() if where == index], share * validation)
+            cut = _cut(len(one), known[index], share * validation)
             train.append((index, 0, cut))
             out.append((index, cut, len(one)))
         made.append(_fold(dataset, tuple(train), tuple(out), history))
