@@ -28,7 +28,13 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-autodoc_type_aliases = {"Array": "numpy.ndarray", "ArrayLike": "numpy.typing.ArrayLike"}
+# Names of types are shown, not what they stand for; the kinds of arrays are all arrays.
+ARRAYS = ("Array", "NDArray", "Dates", "Index", "Integers", "Marks", "Mask", "Points", "Spectrum")
+autodoc_type_aliases = {
+    **dict.fromkeys(ARRAYS, "numpy.ndarray"),
+    "ArrayLike": "numpy.typing.ArrayLike",
+    **{name: name for name in ("Functional", "Invariant", "Metric", "Metrics")},
+}
 napoleon_use_ivar = True  # an attribute with a default is described once
 autodoc_default_options = {
     "members": True,
@@ -86,6 +92,8 @@ def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001
 
 # In `Array | None` Sphinx writes the alias by its representation, which would name this class of its own.
 TypeAliasForwardRef.__repr__ = lambda alias: alias.name
+# NDArray[np.bool_] is an array too.
+TypeAliasForwardRef.__getitem__ = lambda alias, _: alias
 
 # Sphinx would take the words before a colon for the type of a property.
 GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
