@@ -1,7 +1,7 @@
 """The model file: one safetensors file with the tensors, and everything else as JSON in its header.
 
 Nothing is pickled, so that opening a file never runs code. A file appears whole or not at all. Before any tensor is
-read, the header's sizes are held against the length of the file and against the configuration, so that a damaged or
+read, the header's sizes are compared with the length of the file and with the configuration, so that a damaged or
 hostile file is refused with one sentence before memory is allocated.
 """
 
@@ -81,7 +81,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Le
     with place.open("rb") as file:
         for name, (dtype, shape, first, last) in listing.items():
             file.seek(begin + first)
-            # Sizes were held against the file's length, so this reads no more than there is.
+            # Sizes were compared with the file's length, so this reads no more than there is.
             tensors[name] = np.frombuffer(file.read(last - first), dtype=_DTYPES[dtype]).reshape(shape).copy()
     try:
         return _forecaster(header, tensors, torch.device(device))

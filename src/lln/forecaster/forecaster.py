@@ -124,7 +124,7 @@ class LensForecaster(Estimator):
         basis: control points K.
         optical_length: propagation distance T of a lens network.
         history: how many past states a step looks at; "auto" chooses on held-out rollouts.
-        ridge: penalty of the linear part; "auto" chooses on held-out rollouts, None leaves the linear part out.
+        ridge: penalty of the linear part; "auto" chooses on held-out rollouts; None leaves the linear part out.
         members: networks in the ensemble; None takes three, and one for the paper's recipe.
         epochs: passes over the data.
         batch_size: pairs of states in one update.
@@ -356,7 +356,7 @@ class LensForecaster(Estimator):
             inputs: as for `rollout`.
 
         Returns:
-            As `rollout`, with a first dimension for the members: states (S, ..., steps + 1, n).
+            What `rollout` returns, with a first dimension for the members, such as (S, ..., steps + 1, n).
         """
         start, steps, known = self._given(x0, steps, inputs)
         alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]
@@ -515,7 +515,7 @@ class LensForecaster(Estimator):
             metrics: more metrics to compute: names in `lln.evaluate.METRICS`, functions of the same form, or a mapping
                 from names to such functions.
             baselines: simple methods to score beside the model, from rolling origins: "auto" for those that need no
-                fit (persistence, mean, seasonal), "all" that are not too large, or names of
+                fit (persistence, mean, seasonal), "all" for all that are not too large, or names of
                 `lln.compare`, which are fitted to those rows of the data that trained the model. None takes no scores
                 by lead time.
             **data: dt, inputs, names and the other arguments of `fit` that describe the data.

@@ -72,7 +72,7 @@ class Forecast(Rollout):
         extra: names of dimensions in front of the starts, such as "member".
         scale: standard deviation of each coordinate in the training data, (n,); the unit of the valid prediction time.
         lower: lower bound of the prediction interval at `level`, flat like `array`; None where none was asked for.
-        upper: the same above.
+        upper: upper bound, likewise.
         level: probability of the interval.
     """
 
@@ -157,8 +157,8 @@ class Forecast(Rollout):
         marks where the forecast stops being valid (with a truth) and where it leaves the region that training covered.
 
         Args:
-            truth: the true states: an array of the rows behind the start, or with the start in front, or data with
-                times (a table, an xarray object, a path), of which the rows at the forecast's times are taken.
+            truth: the true states: an array of the rows after the start, or with the start as its first row, or data
+                with times (a table, an xarray object, a path), of which the rows at the forecast's times are taken.
             start: which of several starts to draw.
             coordinates: names of the coordinates (or of the field) to draw; the first eight by default.
             threshold: error, in standard deviations of the training data, up to which a prediction counts as valid.

@@ -84,7 +84,7 @@ def _from_array(x0: Any, layout: Layout, history: int) -> Start:
 
 
 def numbers(what: str, values: Any) -> Array:
-    """`values` as a new float64 array, or a sentence."""
+    """`values` as a new float64 array; refused in one sentence if they are not numbers."""
     if type(values) is np.ndarray and values.dtype.kind in "fiub":
         return values.astype(np.float64)
     if hasattr(values, "detach"):

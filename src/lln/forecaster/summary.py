@@ -46,7 +46,7 @@ def progress_for(verbose: bool | str) -> AbstractContextManager[Listener | None]
 
 
 def in_notebook() -> bool:
-    """Whether the session is a notebook of Jupyter."""
+    """Whether the session is a Jupyter notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
 

@@ -385,7 +385,7 @@ def lens_transport(
     backend: str = "auto",
     backward: str = "recompute",
 ) -> tuple[Tensor, Tensor]:
-    """Carry rays through D propagate-refract layers (eq. 5-7, with the scaled update of the appendix).
+    """Carry rays through D propagate-refract layers (equations 5-7 of the paper, with its appendix's scaled update).
 
     An ensemble of S members goes through in one call: give coefficients (S, D, h, K) and rays (S, ..., h).
 

@@ -111,7 +111,7 @@ def field_forecast_figure(
 ) -> Figure:
     """A field over time and one direction of space; with a truth, also the truth and the error.
 
-    With an interval, the last panel is half of its width.
+    With an interval, the last panel shows half of the interval's width.
 
     The forecast and the truth, NaN where it is unknown, are (time, points); `grid` holds the positions of the points,
     and `labels` are those of the time axis, the space axis and the field. Each mark is a vertical line.

@@ -89,7 +89,7 @@ LOOKS = {
 
 
 def look(name: str) -> Look:
-    """Colour, dash and marker of a model; a name that is not listed always gets the same of its own."""
+    """Colour, dash and marker of a model; a name that is not listed always gets the same ones."""
     key = "lens" if name == OURS else name
     if key in LOOKS:
         return LOOKS[key]

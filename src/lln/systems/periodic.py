@@ -16,7 +16,7 @@ LENGTH = 2.0 * math.pi
 
 
 class PeriodicField(System):
-    """One field u(x, t) on the circle [0, 2 pi), held at n equal points; state (u_0 .. u_{n-1}).
+    """One field u(x, t) on the circle [0, 2 pi), held at n equally spaced points; state (u_0 .. u_{n-1}).
 
     Space is discretised by central differences of second order, so that what is solved is an ordinary differential
     equation whose own exact solution differs from the field's by O(dx^2).
@@ -73,7 +73,7 @@ class AdvectionDiffusion(PeriodicField):
     Equation: ``u_t = -c u_x + nu u_xx`` on the circle [0, 2 pi), by central differences:
     ``u_j' = -c (u_{j+1} - u_{j-1}) / (2 dx) + nu (u_{j+1} - 2 u_j + u_{j-1}) / dx^2``.
 
-    State: u at n equal points, dimensionless concentration.
+    State: u at n equally spaced points, dimensionless concentration.
 
     What the solution does: every Fourier mode k moves and decays on its own, as ``exp(lambda_k t)`` with
     ``lambda_k = -i c sin(k dx) / dx - 2 nu (1 - cos(k dx)) / dx^2``; from sin x + cos(2x)/2 the short mode dies out
@@ -98,7 +98,7 @@ class AdvectionDiffusion(PeriodicField):
         return (right - 2.0 * state + left) * (self.nu / dx**2) - (right - left) * (self.c / (2.0 * dx))
 
     def start(self) -> Array:
-        """Sin x + cos(2x) / 2."""
+        """``sin x + cos(2x) / 2``."""
         x = self.grid
         return np.asarray(np.sin(x) + 0.5 * np.cos(2.0 * x))
 
@@ -110,7 +110,7 @@ class ReactionDiffusion(PeriodicField):
     Equation: ``u_t = nu u_xx + u - u^3`` on the circle [0, 2 pi), by central differences:
     ``u_j' = nu (u_{j+1} - 2 u_j + u_{j-1}) / dx^2 + u_j - u_j^3``.
 
-    State: u at n equal points, dimensionless order parameter.
+    State: u at n equally spaced points, dimensionless order parameter.
 
     What the solution does: it descends the energy ``integral of nu u_x^2 / 2 + (1 - u^2)^2 / 4``. Within a few time
     units u is close to one of the two phases almost everywhere, with walls of width sqrt(2 nu) between; the walls
@@ -131,7 +131,7 @@ class ReactionDiffusion(PeriodicField):
         return (right - 2.0 * state + left) * (self.nu / self.spacing**2) + state - state * state * state
 
     def start(self) -> Array:
-        """Sin x + cos(2x) / 4."""
+        """``sin x + cos(2x) / 4``."""
         x = self.grid
         return np.asarray(np.sin(x) + 0.25 * np.cos(2.0 * x))
 
@@ -150,7 +150,7 @@ class Burgers(PeriodicField):
     Equation: ``u_t = -(u^2 / 2)_x + nu u_xx`` on the circle [0, 2 pi), in conservative form:
     ``u_j' = -(u_{j+1}^2 - u_{j-1}^2) / (4 dx) + nu (u_{j+1} - 2 u_j + u_{j-1}) / dx^2``.
 
-    State: u at n equal points, dimensionless velocity.
+    State: u at n equally spaced points, dimensionless velocity.
 
     What the solution does: waves from sin x + cos(2x)/2 steepen until about t = 0.6, when fronts of width nu / |u|
     form, which then drift, merge and decay. The mean of u is conserved exactly, also by the discrete form.
@@ -175,6 +175,6 @@ class Burgers(PeriodicField):
         return (right - 2.0 * state + left) * (self.nu / dx**2) - flux
 
     def start(self) -> Array:
-        """Sin x + cos(2x) / 2."""
+        """``sin x + cos(2x) / 2``."""
         x = self.grid
         return np.asarray(np.sin(x) + 0.5 * np.cos(2.0 * x))

@@ -65,7 +65,7 @@ def as_dataset(
         x: an array (time, n), (time,) for one column, or (trajectories, time, n), a list of arrays (time, n) of any
             lengths, an xarray object, a DataFrame, a `Trajectory`, a path or a list of paths, or a list of these. A
             `Dataset` is returned as it is.
-        dt: time between rows; found from the times if there are any, else 1.
+        dt: time between rows; found from the times if there are any (seconds for dates, 1 for calendar steps), else 1.
         inputs: known forcing or parameters. For arrays: (time, m), or (m,) if constant, for one trajectory, a list of
             these for several, or a mapping from names to such. For files, frames and xarray: names of variables.
         weights: how much each row counts: (time,), a list of these for several trajectories, or a variable's name.

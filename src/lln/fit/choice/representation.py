@@ -224,7 +224,7 @@ def _information(dataset: Dataset, fewer: int, more: int, history: int) -> float
 
 
 def _possible(dataset: Dataset, recipe: Recipe) -> list[int]:
-    """Numbers of lags that the data bears; none without inputs that vary, on a grid, and for data on the disk."""
+    """Numbers of lags that the data allows; none without inputs that vary, on a grid, and for data on the disk."""
     if not dataset.inputs or dataset.lazy or dataset.space:
         return []
     if not any(np.ptp(np.asarray(one.input_rows(0, len(one))), axis=0).any() for one in dataset.series):

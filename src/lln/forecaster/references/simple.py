@@ -223,7 +223,7 @@ def longest_stretch(dataset: Dataset) -> int:
 
 
 class AutoRegression(LinearReference):
-    """A linear map of as many past states as the data bears, seasons included; lags and ridge chosen on held-out rows.
+    """A linear map of as many past states as the data allows, seasons included; lags and ridge chosen on held-out rows.
 
     Args:
         most: longest history; None for any.

@@ -139,9 +139,9 @@ def spectra_beside(
 ) -> dict[str, LyapunovSpectrum]:
     """The exponents of a learned step and, where it is known, of the system it learned, along orbits of equal starts.
 
-    How many orbits, and how long, follows from the size of the state: 25 of 3000 steps for small ones, which gives
-    Lorenz's largest exponent to one or two percent in some ten seconds, and fewer for large fields. The standard errors
-    show the precision.
+    The size of the state determines how many orbits there are, and how long: 25 of 3000 steps for small states, fewer
+    for large fields. This gives Lorenz's largest exponent to one or two percent in about ten seconds. The standard
+    errors show the precision.
 
     Args:
         surrogate: as for `learned_lyapunov`.

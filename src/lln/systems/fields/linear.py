@@ -16,7 +16,7 @@ class Advection(SpectralField):
 
     Equation: ``u_t = -c u_x`` on the circle [0, L), exact: mode k turns by ``exp(-i c k t)``.
 
-    State: u at n equal points, (n,).
+    State: u at n equally spaced points, (n,).
 
     What the solution does: ``u(x, t) = u(x - c t, 0)``. It is linear, and all moments of u, mean and mean square among
     them, are conserved. The simplest test of a surrogate: every error of phase or amplitude adds up.
@@ -56,7 +56,7 @@ class Diffusion(SpectralField):
 
     Equation: ``u_t = nu u_xx`` on the circle [0, L), exact: mode k decays as ``exp(-nu k^2 t)``.
 
-    State: u at n equal points, (n,).
+    State: u at n equally spaced points, (n,).
 
     What the solution does: fine structure goes first; after the time (L / 2 pi)^2 / nu only the longest wave is left,
     and then the mean, which is conserved. It is linear.
@@ -93,7 +93,7 @@ class Wave(SpectralField):
 
     Equation: ``u_t = v``, ``v_t = c^2 u_xx`` on the circle [0, L), exact: mode k swings at ``omega = c |k|``.
 
-    State: u, then v, each at n equal points, (2n,): displacement and velocity.
+    State: u, then v, each at n equally spaced points, (2n,): displacement and velocity.
 
     What the solution does: a bump at rest splits into two halves that run round the ring at the speed c in opposite
     directions and rebuild it whenever they meet; after L / c everything is as it was. It is linear, and Hamiltonian:
@@ -115,7 +115,7 @@ class Wave(SpectralField):
     substeps: int = 1
 
     def symbol(self) -> Spectrum:
-        """Zero: the two channels are coupled, so that L is a matrix for each mode and no number."""
+        """Zero: the two channels are coupled, so that L is a matrix for each mode, not a number."""
         return np.zeros((1, 1), dtype=np.complex128)
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:

@@ -16,7 +16,7 @@ class Burgers1D(SpectralField):
 
     Equation: ``u_t = -(u^2 / 2)_x + nu u_xx`` on the circle [0, L).
 
-    State: u at n equal points, (n,), dimensionless velocity.
+    State: u at n equally spaced points, (n,), dimensionless velocity.
 
     What the solution does: crests overtake troughs; after a time of about L / (2 pi |u|) fronts of width nu / |u| stand
     between ramps, drift with the mean of u, merge, and decay as 1 / t. The mean of u is conserved. Cole and Hopf turn
@@ -49,7 +49,7 @@ class Burgers1D(SpectralField):
         return np.asarray(-0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2))
 
     def start(self) -> Array:
-        """Sin q + cos(2q) / 2 with q = 2 pi x / L."""
+        """``sin q + cos(2q) / 2`` with q = 2 pi x / L."""
         (q,) = self.angles
         return self.joined(np.sin(q) + 0.5 * np.cos(2.0 * q))
 
@@ -60,7 +60,7 @@ class KortewegDeVries(SpectralField):
 
     Equation: ``u_t = -3 (u^2)_x - u_xxx`` on the circle [0, L), that is ``u_t + 6 u u_x + u_xxx = 0``.
 
-    State: u at n equal points, (n,), dimensionless elevation.
+    State: u at n equally spaced points, (n,), dimensionless elevation.
 
     What the solution does: a soliton ``(c / 2) sech^2(sqrt(c) (x - c t) / 2)`` moves unchanged at its speed c; a tall
     one overtakes a low one, and both keep their shape and are shifted. Any smooth start breaks up into solitons and
@@ -123,7 +123,7 @@ class KuramotoSivashinsky(SpectralField):
 
     Equation: ``u_t = -(u^2 / 2)_x - u_xx - u_xxxx`` on the circle [0, L).
 
-    State: u at n equal points, (n,), dimensionless slope of the front.
+    State: u at n equally spaced points, (n,), dimensionless slope of the front.
 
     What the solution does: waves longer than 2 pi grow (mode k at the rate k^2 - k^4, fastest at length 2 pi sqrt(2)),
     the nonlinear term hands their energy to short ones, which die out. At L = 22 and above it is chaotic: cells of
@@ -157,7 +157,7 @@ class KuramotoSivashinsky(SpectralField):
         return np.asarray(-0.5 * self.derivatives[0] * self.product(self.smooth_fields(hat) ** 2))
 
     def start(self) -> Array:
-        """Cos q (1 + sin q) with q = 2 pi x / L."""
+        """``cos q (1 + sin q)`` with q = 2 pi x / L."""
         (q,) = self.angles
         return self.joined(np.cos(q) * (1.0 + np.sin(q)))
 
@@ -168,7 +168,7 @@ class FisherKPP(SpectralField):
 
     Equation: ``u_t = D u_xx + r u (1 - u)`` on the circle [0, L).
 
-    State: u at n equal points, (n,): the density as a share of what the habitat bears.
+    State: u at n equally spaced points, (n,): the density as a share of what the habitat supports.
 
     What the solution does: u = 0 is unstable and u = 1 stable. A small patch grows, saturates and sends out fronts of
     width sqrt(D / r) on both sides. A front with a steep foot moves at 2 sqrt(D r) in the end (it gets there as
@@ -186,14 +186,14 @@ class FisherKPP(SpectralField):
     letters = ("D", "r")
 
     points: int = 128
-    diffusivity: float = 1.0  #: D.
+    diffusivity: float = 1.0  #: D in the equation.
     rate: float = 1.0  #: growth rate r.
     length: float = 60.0
     dt: float = 0.05
     substeps: int = 1
 
     def symbol(self) -> Spectrum:
-        """R - D k^2."""
+        """``r - D k^2``."""
         return (self.rate + self.diffusivity * self.laplacian).astype(np.complex128)
 
     def nonlinear(self, hat: Spectrum) -> Spectrum:

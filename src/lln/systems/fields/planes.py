@@ -54,7 +54,7 @@ class Burgers2D(SpectralField):
         return -self.product(carried)
 
     def start(self) -> Array:
-        """U = sin p cos q + cos(q) / 2 and v = sin q cos p - sin(2 p) / 2, with the angles p and q of x and y."""
+        """``u = sin p cos q + cos(q) / 2``, ``v = sin q cos p - sin(2 p) / 2``, with the angles p and q of x and y."""
         p, q = self.angles
         return self.joined(np.sin(p) * np.cos(q) + 0.5 * np.cos(q), np.cos(p) * np.sin(q) - 0.5 * np.sin(2.0 * p))
 
@@ -202,7 +202,7 @@ class GrayScott(SpectralField):
     With D_u = 0.16 and D_v = 0.08: F = 0.037, k = 0.060 mazes; F = 0.035, k = 0.065 spots that divide; F = 0.055,
     k = 0.062 corals; F = 0.014, k = 0.045 moving, dying spots and waves. Patterns take thousands of units of time.
 
-    When it breaks: the edges of the pattern are about 3 wide and want a spacing of 0.8; with a spacing of 1 the pattern
+    When it breaks: the edges of the pattern are about 3 wide and need a spacing of 0.8; with a spacing of 1 the pattern
     is right to a few percent. The reaction is slow, so that ETDRK4 is stable at steps of several units.
 
     Good values: as above, steps of ETDRK4 of 2.5, and 1000 to 5000 units of time for a pattern to form.
@@ -214,10 +214,10 @@ class GrayScott(SpectralField):
     letters = ("F", "k", "D_u", "D_v")
 
     points: int | tuple[int, ...] = 64
-    feed: float = 0.037  #: F.
-    kill: float = 0.060  #: k.
-    diffusivity_u: float = 0.16  #: D_u.
-    diffusivity_v: float = 0.08  #: D_v.
+    feed: float = 0.037  #: F in the equation.
+    kill: float = 0.060  #: k in the equation.
+    diffusivity_u: float = 0.16  #: D_u in the equation.
+    diffusivity_v: float = 0.08  #: D_v in the equation.
     length: float | tuple[float, ...] = 52.0
     dt: float = 5.0
     substeps: int = 2
