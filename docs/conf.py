@@ -16,6 +16,7 @@ project = "lln"
 author = "the lln contributors"
 copyright = "the lln contributors"  # noqa: A001 - the name Sphinx reads
 release = version = __version__
+smartquotes_action = "De"  # quotes in code and values stay straight
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
