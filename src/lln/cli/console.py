@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 import time
@@ -356,8 +357,10 @@ def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
         screen.width - len(end), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False,
     )  # fmt: skip
+    if end:  # an option of a command stays with its value
+        text = re.sub(r"( --?\w[\w-]*) (?!-)", "\\1\xa0", text)
     lines = (wrapper.wrap(line) if len(line) > screen.width else [line] for line in text.split("\n"))
-    return "\n".join(f"{end}\n".join(line) for line in lines)
+    return "\n".join(f"{end}\n".join(line) for line in lines).replace("\xa0", " ")
 
 
 def say(sentence: str) -> None:
