@@ -85,7 +85,7 @@ def to_text(found: dict[str, Any]) -> str:
     versions = found["versions"]
     machine = ("processor", "cores", "system", "python", "commit", "date")
     lines = [f"lln {versions['lln']} on {versions['processor']}, {versions['cores']} cores, {versions['system']}"]
-    packages = [f"{name} {version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
+    packages = [f"{name}=={version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
     lines.append(f"python {versions['python']}, {', '.join(packages)}")
     lines.append(f"CPU instructions: {found['instructions'] or 'no fused kernels'}; threads: {found['threads']}")
     lines.append(f"GPU: {found['gpu'] or 'none'}")
