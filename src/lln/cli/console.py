@@ -117,9 +117,13 @@ class Selection:
         "The array, variable or column of time, or none if the rows have no times; of arrays "
         "alone, the axis of time (0 or 1)."
     )
-    states: list[str] | None = _reading("The array, variables or columns of the state: a,b or several times.")
+    states: list[str] | None = _reading(
+        "The array, variables or columns of the state, as in a,b; may be given several times."
+    )
     trajectory: str | None = _reading("The dimension or column that tells trajectories apart.")
-    inputs: list[str] | None = _reading("The array, variables or columns of known inputs: a,b or several times.")
+    inputs: list[str] | None = _reading(
+        "The array, variables or columns of known inputs, as in a,b; may be given several times."
+    )
     dt: float | None = _reading("Time between rows, where the data has no time.")
     resample: bool = switch("Interpolate unevenly sampled data to equal time steps.", "--resample", panel=_READING)
 

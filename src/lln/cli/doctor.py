@@ -139,7 +139,7 @@ def explain(
     """
     known = topics()
     if topic is None:
-        typer.echo("lln explain NAME says more about an error that holds these words:")
+        typer.echo("lln explain NAME says more about an error that contains these words:")
         facts({name: one.title for name, one in known.items()})
         return
     said = known[choice("topic", topic.lower(), known)]

@@ -332,7 +332,8 @@ def search(
     """Try sizes and training options on held-out rollouts, and rank them. Needs the extra `search`.
 
     Every trial is stored when it ends: after Ctrl-C or a kill, --resume continues. Options given by --set are not
-    searched; trials that fall behind are stopped. The row "defaults" is LensForecaster without options, scored alike.
+    searched; trials that fall behind are stopped. The row "defaults" is LensForecaster without options, scored in
+    the same way.
     """
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password

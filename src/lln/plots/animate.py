@@ -80,7 +80,8 @@ class Scene:
     def clock(self, row: int) -> str:
         """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
         if self.dates is not None:
-            return f"{self.title}   {np.datetime_as_string(self.dates, unit=self._unit())[row]}".strip()
+            now = np.datetime_as_string(self.dates, unit=self._unit())[row].replace("T", " ")
+            return f"{self.title}   {now}".strip()
         # Enough decimals to distinguish the times of a step: 0.25 needs two, a third gets one more than its size
         # requires.
         fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
