@@ -142,6 +142,11 @@ def test_lines_above_the_header_are_left_out(tmp_path, above):
         read(tmp_path / "b.csv")
 
 
+def test_names_below_other_lines_may_begin_with_a_digit(tmp_path):
+    (tmp_path / "a.csv").write_text("Report\n\ndate,2m_temperature,10u\n" + BODY.replace("\n", ",1.5\n"))
+    assert read(tmp_path / "a.csv").names == ("2m_temperature", "10u")
+
+
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 @pytest.mark.parametrize("above", ["Report,,\n", "Report,,\n,,\n", "Station:,4,\nHeight:,50,\n"])
 def test_lines_that_a_spreadsheet_filled_up_with_empty_cells(tmp_path, above, mark):
@@ -277,6 +282,20 @@ def test_a_column_that_counts_the_rows_beside_a_time_is_left_out(name, tmp_path)
     found = columns({name: 2 * np.arange(ROWS), "date": DAYS.strftime("%Y-%m-%d")}, tmp_path / "b.csv")
     assert found.names == (name, "x")
     assert read(tmp_path / "a.csv", states=name).names == (name,)
+
+
+@pytest.mark.parametrize("empty", [0, 5])
+def test_a_column_with_an_empty_cell_does_not_count_the_rows(empty):
+    counts = pd.array([None if row == empty else row + 1 for row in range(ROWS)], dtype="Int64")
+    assert as_dataset(pd.DataFrame({"id": counts, "date": DAYS, "x": VALUES})).names == ("id", "x")
+
+
+@pytest.mark.filterwarnings("error")
+def test_parts_of_dates_with_an_empty_cell_are_no_time():
+    table = pd.DataFrame({"year": MONTHS.year, "month": MONTHS.month, "x": VALUES}).astype({"month": "Int64"})
+    assert as_dataset(table).names == ("x",)
+    table.loc[3, "month"] = pd.NA
+    assert as_dataset(table).names == ("year", "month", "x")
 
 
 @pytest.mark.parametrize(("digits", "name"), [(9, "time"), (3, "Time"), (2, "year")])

@@ -241,3 +241,9 @@ def test_dates_that_repeat_go_back_or_are_uneven_are_said_as_dates():
     uneven = pd.DataFrame({"day": days[[0, 2, 5]], "x": range(3)})
     with pytest.raises(InputError, match=r"unevenly sampled, steps in time from 2 days to 3 days in column 'day'"):
         as_dataset(uneven)
+
+
+@pytest.mark.parametrize(("later", "note"), [(0, "time goes back 1 time in"), (5000, "cut at 1 long hole in time")])
+def test_one_jump_in_time_is_singular(later, note):
+    times = np.r_[np.arange(20), np.arange(later, later + 20)]
+    assert note in as_dataset(pd.DataFrame({"t": times, "x": np.sin(np.arange(40))})).notes[0]

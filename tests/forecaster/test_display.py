@@ -252,3 +252,13 @@ def test_a_report_is_one_line_and_a_small_page_in_a_notebook():
     assert report.notes[-1] in html.unescape(page)
     assert repr(model.training_) == "TrainingFingerprint(120 of 120 rows of array)"
     assert repr(FitReport()).startswith("FitReport(model of the present state; parameters 0; took")
+
+
+def test_one_step_is_singular():
+    states = lorenz()[:60]
+    model = LensForecaster(parts="linear").fit(states)
+    assert "Forecast(1 step of " in repr(model.rollout(steps=1))
+    scored = model.evaluate(states, steps=1, windows=1)
+    assert scored.title.endswith("one window of up to 1 step")
+    assert "1 rolling origin\n" in str(scored)
+    assert lln.compare(states, models=["mean"], steps=1, windows=1).title.startswith("one rollout of 1 step on")

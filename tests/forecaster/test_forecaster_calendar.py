@@ -103,3 +103,14 @@ def test_a_stored_time_zone_that_is_none_is_left_out(zone):
     assert Layout.from_record({**record, "time_zone": zone}).time_zone == ""
     del record["time_zone"]  # as older files are
     assert Layout.from_record(record).time_zone == ""
+
+
+@pytest.mark.parametrize("alias", ["D", "MS", "QS"])
+@pytest.mark.parametrize("rows", [slice(-3, None), slice(None), slice(None, None, -1)])
+def test_numbers_that_are_dates_are_so_in_a_table_to_start_from(alias, rows):
+    dates = pd.date_range("2015-01-01", periods=60, freq=alias)
+    written = dates.strftime("%Y%m%d").astype(int) if alias == "D" else np.round(dates.year + (dates.month - 1) / 12, 3)
+    given = pd.DataFrame({"date": written, "a": np.sin(np.arange(60) / 3)})
+    model = lln.LensForecaster(parts="linear", history=2).fit(given)
+    ahead = model.rollout(given[rows], steps=2).to_pandas()
+    pd.testing.assert_frame_equal(ahead, model.rollout(steps=2).to_pandas())

@@ -274,7 +274,7 @@ def learn_with_gaps(
     """
     limit = TimeLimit(recipe.time_limit)
     fit = learn(dataset, recipe, checkpoint=checkpoint, **options)
-    filled, seconds = with_gaps_filled(dataset, fit.report), fit.report.seconds
+    filled, seconds = with_gaps_filled(dataset, fit.report, recipe), fit.report.seconds
     if filled is dataset:
         return fit, dataset
     if not limit.allows(seconds, "filling in gaps"):

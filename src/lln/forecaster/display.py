@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.core.table import counted
 from lln.data.interpret.calendar import LOCAL, dates_of
 from lln.data.series import HORIZON
 from lln.data.stream import with_input_lags
@@ -66,7 +67,8 @@ def forecast_words(forecast: Forecast) -> str:
     zone = f" {_zone(layout)}" if layout.time_zone and times.dtype.kind != "f" else ""
     span = f"{layout.time_name} {_time(times[0])} to {_time(times[-1])}{zone}"
     ended = "" if forecast.outcome.step is None else f"; {forecast.outcome}"
-    return f"Forecast({many}{forecast.array.shape[-2] - 1:,} steps of {layout.listing()}{of}, {span}{level}{ended})"
+    steps = counted(forecast.array.shape[-2] - 1, "step")
+    return f"Forecast({many}{steps} of {layout.listing()}{of}, {span}{level}{ended})"
 
 
 def forecast_html(forecast: Forecast) -> str:
@@ -219,7 +221,7 @@ def _moments(
         if len(known) and (np.asarray(scale) > 0).all():
             bad = known[rmse_by_step(states[known], truth[known], scale) > threshold]
             good = int(bad[0]) - 1 if len(bad) else 0
-            found += [(good, f"valid for {good} step{'s' * (good != 1)}")] if len(bad) else []
+            found += [(good, f"valid for {counted(good, 'step')}")] if len(bad) else []
     outcome = forecast.outcomes[start] if start < len(forecast.outcomes) else forecast.outcome
     if outcome.left is not None:
         found.append((outcome.left, "leaves the training region"))
@@ -253,5 +255,5 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt, filled=np.isnan(given))
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
     label = f", {dataset.labels[window.series]}" if len(dataset.series) > 1 else ""
-    title = f"{Layout.of(dataset).title}{label}: {window.steps} steps of {scored}"
+    title = f"{Layout.of(dataset).title}{label}: {counted(window.steps, 'step')} of {scored}"
     return placed.plot(rows[0, model.history_ :], title=title)

@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
-from lln.data.interpret.calendar import LOCAL, dates_of, step_numbers, time_zone
+from lln.data.interpret.calendar import LOCAL, dates_of, first_date, step_numbers, time_zone
+from lln.data.interpret.cells import months_of_years
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
 from lln.data.stream import lagged_rows
@@ -214,7 +216,7 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         given = table[table.columns[columns.index(layout.time_name)]]
     elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
         given = table.index
-    times = None if given is None else _clock(given.to_numpy(), layout.time_name)
+    times = None if given is None else _as_dates(_clock(given.to_numpy(), layout.time_name), table, layout)
     zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
     if zone and layout.time_zone.startswith(LOCAL):
         moments = pd.DatetimeIndex(given).tz_convert(time_zone(layout.time_zone)).tz_localize(None)
@@ -225,6 +227,21 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         # As of an xarray object, its end counts.
         return Start(values[-history:], "table", None if times is None else times[-1], zone=zone)
     return Start(values[:, None, :], "table", times, zone=zone)
+
+
+def _as_dates(times: Any, table: pandas.DataFrame, layout: Layout) -> Any:
+    """Numbers that are dates in tables, such as 20240131 or 1949.083, as dates if those of the model are."""
+    if times.dtype.kind not in "fiu" or first_date(layout.units.get(layout.time_name, "")) is None:
+        return times
+    falls = len(times) > 1 and times[0] > times[-1]
+    dates = None if layout.frequency is None else months_of_years(times[::-1] if falls else times, fewest=2)
+    if dates is None:
+        with suppress(InputError):
+            data = as_dataset(table, states=list(layout.variables), inputs=list(layout.input_names) or None)
+            dates = dates_of(data.times(), data.units.get("time", ""), data.frequency)
+    if dates is None or len(dates) != len(times):
+        return times
+    return dates[::-1] if falls else dates
 
 
 def _clock(times: Any, name: str) -> Any:

@@ -155,3 +155,14 @@ def test_a_series_whose_end_is_mostly_gaps_is_fitted():
     x[140::2] = np.nan
     model = LensForecaster().fit(x)
     assert model.report_.held_out_nmse < 1e-6
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_gaps_stay_where_no_measured_row_follows_another_among_those_held_out(every):
+    t = np.arange(120)
+    x = np.sin(2 * np.pi * t / 12) + 0.3 * np.random.default_rng(0).normal(size=120)
+    x[(t > 90) & (t % every > 0)] = np.nan
+    model = LensForecaster(parts="linear").fit(x)
+    assert model.layout_.filling is None
+    assert model.report_.noisy
+    assert min(model.report_.skill["model"]) > 0.05  # the noise alone has a sixth of the variance

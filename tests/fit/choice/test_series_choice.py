@@ -377,6 +377,11 @@ def test_differences_to_a_curve_have_fitted_weights():
     np.testing.assert_allclose(rolled(x, replace(fitted, ridge=1e12)), rolled(x, curve), atol=1e-6)
 
 
+def test_no_map_looks_at_as_many_states_as_train_in_a_row():
+    x = np.sin(2 * np.pi * np.arange(150) / 12) + 0.3 * noise(150)
+    assert LensForecaster(parts="linear").fit([x[:75], x[75:]]).history_ < 60  # 15 rows of each are held out
+
+
 def windows(x, history):
     return np.stack([x[i - history : i, None] for i in range(history, len(x))])
 

@@ -155,17 +155,17 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
 
 
 def text_offset(column: Any) -> str:
-    """The first text of a date that is not in UTC but in another time zone; "" if there is none."""
+    """The first text of a date that is not in UTC but in another time zone; empty if there is none."""
     texts = column[column.notna()].astype(str).str.strip()
     away = texts[texts.str.contains(AWAY)]
     return str(away.iloc[0]) if len(away) else ""
 
 
-def months_of_years(numbers: NDArray[Any]) -> NDArray[np.datetime64] | None:
+def months_of_years(numbers: NDArray[Any], fewest: int = FEWEST_YEARS) -> NDArray[np.datetime64] | None:
     """Dates of years such as 1949.0833, as R writes the times of months and quarters; None for other numbers."""
     if (
         numbers.dtype.kind != "f"
-        or len(numbers) < FEWEST_YEARS
+        or len(numbers) < fewest
         or not LIKELY[0] <= numbers.min() <= numbers.max() < LIKELY[1]
     ):
         return None
@@ -182,7 +182,7 @@ def months_of_years(numbers: NDArray[Any]) -> NDArray[np.datetime64] | None:
 
 def counts_rows(column: Any) -> bool:
     """Whether a column is 0, 1, 2, ... or 1, 2, 3, ..., as pandas and R write it where no index was asked for."""
-    if column.dtype.kind not in "iu" or not len(column):
+    if column.dtype.kind not in "iu" or not len(column) or column.isna().any():
         return False
     first = int(column.iloc[0])
     return first in (0, 1) and bool((column.to_numpy() == np.arange(first, first + len(column))).all())
@@ -207,7 +207,8 @@ def combined_dates(table: Any, base: dict[str, str]) -> tuple[NDArray[np.datetim
     numbers = {}
     for part in used:
         values = table[base[part]]
-        if getattr(values.dtype, "kind", "O") not in "iu" or not values.between(*limits[part]).all():
+        whole = getattr(values.dtype, "kind", "O") in "iu" and values.notna().all()
+        if not (whole and values.between(*limits[part]).all()):
             return None
         numbers[part] = values.to_numpy().astype(np.int64)
     if "week" in numbers:

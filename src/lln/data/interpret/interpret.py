@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.errors import InputError, positive
-from lln.core.table import human_time
+from lln.core.table import counted, human_time
 from lln.data.interpret import calendar
 from lln.data.interpret.arrays import describe_array
 from lln.data.interpret.description import Choices, Description, Part, TimeContext, examined, refuse_swapped
@@ -289,7 +289,9 @@ def even(
     spans = _rising(clock, name, context)
     notes = []
     if len(spans) > 1:
-        notes.append(f"{name}: time goes back {len(spans) - 1} times{context.place}, taken as new trajectories")
+        notes.append(
+            f"{name}: time goes back {counted(len(spans) - 1, 'time')}{context.place}, taken as new trajectories"
+        )
     slack = 4 * precision * float(np.abs(clock).max())
     found = _step(clock, spans, slack)
     if resample and (found is None or (dt is not None and not _agree(dt, found, clock, slack))):
@@ -308,7 +310,7 @@ def even(
         what = "missing time filled in as a gap" if filled == 1 else "missing times filled in as gaps"
         notes.append(f"{name}: {filled} {what}")
     if len(segments) > len(spans):
-        notes.append(f"{name}: cut at {len(segments) - len(spans)} long holes in time")
+        notes.append(f"{name}: cut at {counted(len(segments) - len(spans), 'long hole')} in time")
     return EvenSeries(step, tuple(segments), tuple(notes))
 
 
@@ -427,7 +429,7 @@ def _resampled(
             segments.append(Segment(float(clock[a]), parts))
     notes = [*notes, f"{name}: uneven times interpolated to dt = {step:g}"]
     if len(segments) > len(spans):
-        notes.append(f"{name}: cut at {len(segments) - len(spans)} long holes in time")
+        notes.append(f"{name}: cut at {counted(len(segments) - len(spans), 'long hole')} in time")
     return EvenSeries(step, tuple(segments), tuple(notes))
 
 

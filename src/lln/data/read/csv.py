@@ -29,6 +29,7 @@ GZIP = b"\x1f\x8b"
 CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f]")
 # How amounts, dates and numbers begin, and names and units other than 10^3 kg do not.
 VALUE = re.compile(r"(?!1/[^\W\d])[<>]?\s*[-+]?[$€£]?\s*([.,]?\d|inf(inity)?$)", re.IGNORECASE)
+NAME = re.compile(r"\d{1,3}(?!e[-+]?\d)[^\W\d]", re.IGNORECASE)  # of names such as 2m_temperature
 LOOK = 6  # lines of data from which the notation is found
 PREAMBLE = 30  # lines that may stand above the header
 BLOCK = 1 << 16  # bytes read at a time
@@ -194,7 +195,8 @@ def _preamble(lines: list[str]) -> int:
         if width > 1 and counts[0] < width:
             begin = next((k for k in range(len(counts) - 2) if counts[k : k + 3] == [width] * 3), 0)
             headings = _cells(lines[begin], mark)
-            named = not any(VALUE.match(cell) for cell in headings) and not any(map(_is_missing, headings[1:]))
+            named = all(NAME.match(cell) or not VALUE.match(cell) for cell in headings)
+            named = named and not any(map(_is_missing, headings[1:]))
             if named and all(count < width for count in counts[:begin]):
                 return begin
     return 0

@@ -77,7 +77,8 @@ def maps_of_noisy_data(
         dataset: all of it.
         histories: numbers of states that fitted maps look at.
         ranked: plain linear maps, the best first, for data on which no others are tried: grids and many rows.
-        fold: judges the choice; a map looks at no more states than lie between a gap and the starts of its rollouts.
+        fold: judges the choice; a map looks at no more states than lie between a gap and the starts of its rollouts,
+            and at fewer than train in a row.
         given: whether the one history was asked for, and no other may be used.
     """
     if dataset.lazy or dataset.space or dataset.rows > _MOST_ROWS:
@@ -88,7 +89,8 @@ def maps_of_noisy_data(
     tried = candidates(histories, found, dataset.rows, 0 if given else slow_season(dataset), steady, dataset.size)
     if dataset.inputs:
         tried += [replace(one, ridge=_RIDGE_OF_INPUTS, inputs_alone=True) for one in tried if one.ridge is None]
-    room = rows_before(dataset, fold)
+    train = dataset.select(fold.train)
+    room = min(rows_before(dataset, fold), max(last - first for _, first, last in train.stretches()) - 1)
     tried = [one for one in tried if (one.history == histories[0] if given else one.history <= room)]
     blocks = origin_blocks(dataset, max(one.history for one in tried)) if len(dataset.series) <= _SINGLE else []
     return tried if blocks else [one for one in tried if one.history <= histories[-1]], blocks

@@ -286,11 +286,14 @@ def _whole_trajectories(dataset: Dataset, whole: list[int], validation: float, h
 
 
 def _ends(dataset: Dataset, validation: float, history: int) -> list[Fold | None]:
+    known: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(dataset.series))}
+    for index, a, b in dataset.stretches():
+        known[index].append((a, b))
     made = []
     for share in (1.0,) if dataset.lazy else (0.25, 0.5, 0.75, 1.0):
         train, out = [], []
         for index, one in enumerate(dataset.series):
-            cut = _cut(len(one), [(a, b) for where, a, b in dataset.stretches() if where == index], share * validation)
+            cut = _cut(len(one), known[index], share * validation)
             train.append((index, 0, cut))
             out.append((index, cut, len(one)))
         made.append(_fold(dataset, tuple(train), tuple(out), history))
@@ -343,6 +346,8 @@ def _block(dataset: Dataset, bounds: Sequence[Sequence[int]], block: int, histor
     if not starts or dataset.select(tuple(train)).transitions(history) < _FEWEST_PAIRS:
         return None
     starts = list(_before_measured(dataset, starts))
+    if not starts:
+        return None
     kept = np.unique(np.linspace(0, len(starts) - 1, min(WINDOWS, len(starts))).round().astype(int))
     return Fold(tuple(train), tuple(out), tuple(starts[k] for k in kept), steps, noisy=True)
 
@@ -368,7 +373,8 @@ def _fold(dataset: Dataset, train: tuple[Part, ...], out: tuple[Part, ...], hist
         room = end - 1 - steps - begin
         count = min(each, 1 + room)
         starts += [(index, int(row)) for row in np.linspace(begin, begin + room, count).round()]
-    return Fold(train, out, _before_measured(dataset, dict.fromkeys(starts)), steps)
+    windows = _before_measured(dataset, dict.fromkeys(starts))
+    return Fold(train, out, windows, steps) if windows else None
 
 
 def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) -> Fold:
@@ -385,19 +391,21 @@ def rolling(dataset: Dataset, fold: Fold, history: int, steps: int, count: int) 
     before = np.cumsum([0, *(length for _, _, length in spans)])
     chosen = np.unique(np.linspace(0, before[-1] - 1, min(count, int(before[-1]))).round().astype(int))
     places = np.searchsorted(before, chosen, side="right") - 1
-    windows = [(spans[at][0], int(spans[at][1] + k - before[at])) for at, k in zip(places, chosen, strict=True)]
-    return replace(fold, windows=_before_measured(dataset, windows), steps=steps)
+    windows = _before_measured(
+        dataset, [(spans[at][0], int(spans[at][1] + k - before[at])) for at, k in zip(places, chosen, strict=True)]
+    )
+    return replace(fold, windows=windows, steps=steps) if windows else replace(fold, steps=min(steps, fold.steps))
 
 
 def _before_measured(dataset: Dataset, windows: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The measured starts after which a measured row comes; all if there is none.
+    """The measured starts after which a measured row comes.
 
     A start that was filled in was made up from the row after it, which the first step is judged by.
     """
     every = tuple(windows)
     if dataset.filling is None:
         return every
-    return tuple((i, row) for i, row in every if not dataset.series[i].filled[row : row + 2].any()) or every
+    return tuple((i, row) for i, row in every if not dataset.series[i].filled[row : row + 2].any())
 
 
 def rows_before(dataset: Dataset, fold: Fold) -> int:

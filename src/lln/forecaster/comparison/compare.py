@@ -208,7 +208,7 @@ class _Split:
         if not has_gaps(self.fitting):
             return self
         fit = learn(self.fitting, request.recipe, field=request.field)
-        fitting = with_gaps_filled(self.fitting, fit.report)
+        fitting = with_gaps_filled(self.fitting, fit.report, request.recipe)
         if fitting.filling is None:
             return self
         data = fitting.filling.of_dataset(self.data)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
-from lln.core.table import Table, human_time, label, number, plain
+from lln.core.table import Table, counted, human_time, label, number, plain
 from lln.fit.choice.holdout import LEAST, RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
@@ -160,7 +160,7 @@ class Comparison:
         """What was scored, in one line."""
         rollouts = "one rollout" if self.windows == 1 else f"{self.windows} rollouts"
         many = f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
-        return f"{rollouts} of {self.steps} steps on {self.scored}{many}"
+        return f"{rollouts} of {counted(self.steps, 'step')} on {self.scored}{many}"
 
     @property
     def table(self) -> Table:

@@ -129,7 +129,7 @@ class LeadSkill:
             [_label(name), *map(float, row)] for name, row in zip(self.errors, values, strict=True)
         ]
         best = [(int(np.argmin([row[j] for row in values])), j + 1) for j in range(len(places))]
-        title = f"normalised MSE by lead time in steps, {self.origins} rolling origins"
+        title = f"normalised MSE by lead time in steps, {counted(self.origins, 'rolling origin')}"
         return Table(["", *(f"{self.leads[k]}" for k in places)], rows, title=title, best=best)
 
     def text(self) -> str:
@@ -294,7 +294,7 @@ class Evaluation:
         metrics: further metrics by name.
         skill: errors by lead time of the model and of simple methods, from rolling origins; None where none was taken.
         choosing: the same scores on the rows that helped to choose, where those are scored apart.
-        time_unit: unit of dt, "" if it is not known.
+        time_unit: unit of dt; empty if it is not known.
         exponent: largest Lyapunov exponent, per unit of time; None where the model is not chaotic.
     """
 
@@ -328,7 +328,7 @@ class Evaluation:
 
     @property
     def rmse_by_step(self) -> Array:
-        """Its root for each step, (steps,)."""
+        """Root of the normalised mean square error at each step, (steps,)."""
         return np.sqrt(self.nmse_by_step)
 
     @property
@@ -390,7 +390,7 @@ class Evaluation:
         errors, scored = {OURS: self.rmse_by_step}, self.many
         if self.skill is not None:
             errors = {OURS if name == MODEL else name: curve for name, curve in self.skill.by_step.items()}
-            scored = f"{self.skill.origins} rolling origins"
+            scored = counted(self.skill.origins, "rolling origin")
         return comparison_figure(
             errors, references=list(errors)[1:], threshold=self.threshold, dt=self.dt, time_unit=self.time_unit,
             title=f"scored on {self.scored}: {scored}" if title is None else title,
@@ -409,7 +409,7 @@ class Evaluation:
         return self.to_pandas().to_xarray()
 
     def __repr__(self) -> str:
-        valid = f"{self.valid_prediction_steps:.4g} of {self.steps} steps"
+        valid = f"{self.valid_prediction_steps:.4g} of {counted(self.steps, 'step')}"
         return f"Evaluation({self.scored}, {self.many}: normalised MSE {self.nmse:.3g}, valid for {valid})"
 
     def _repr_html_(self) -> str:
@@ -426,7 +426,7 @@ class Evaluation:
         lines = [self.title, *([self.warning] if self.warning else [])]
         lines += [f"{name:<29} {value}" for name, value in self.facts().items()]
         if self.skill is not None:
-            lines += [f"normalised mean square error by lead time, {self.skill.origins} rolling origins",
+            lines += [f"normalised mean square error by lead time, {counted(self.skill.origins, 'rolling origin')}",
                       self.skill.text()]  # fmt: skip
         return "\n".join([*lines, *self.remarks()])
 
@@ -438,11 +438,11 @@ class Evaluation:
     @property
     def title(self) -> str:
         """What was scored, in one line."""
-        return f"scored on {self.scored}: {self.many} of up to {self.steps} steps"
+        return f"scored on {self.scored}: {self.many} of up to {counted(self.steps, 'step')}"
 
     @property
     def warning(self) -> str:
-        """One sentence where the rows were not unseen; "" otherwise."""
+        """One sentence where the rows were not unseen; empty otherwise."""
         return _WARNINGS.get(self.scored, "")
 
     def facts(self) -> dict[str, str]:
@@ -450,17 +450,17 @@ class Evaluation:
         span = human_time(self.valid_prediction_time, self.time_unit)
         chaotic = self.valid_lyapunov_times
         times = "" if chaotic is None else f", {chaotic:.3g} Lyapunov times"
-        valid = f"{self.valid_prediction_steps:.4g} of {self.steps} steps ({span}{times})"
+        valid = f"{self.valid_prediction_steps:.4g} of {counted(self.steps, 'step')} ({span}{times})"
         found = {
             "normalised mean square error": f"{self.nmse:.3g}",
             "valid prediction time": f"{valid}, RMSE below {self.threshold:g}",
         }
         if self.skill is not None and self.skill.noisy:  # one noisy state ends the valid time of a single window
-            steps = self.skill.valid_steps
+            steps, origins = self.skill.valid_steps, counted(self.skill.origins, "rolling origin")
             least = "at least " if steps == self.skill.leads[-1] else ""
             mean = f"{least}{counted(steps, 'step')} ({human_time(steps * self.dt, self.time_unit)})"
             mean = mean if steps else "not even one step"
-            found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {self.skill.origins} rolling origins"
+            found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {origins}"
         found |= {name: f"{value:.3g}" for name, value in self.metrics.items()}
         if self.interval_coverage is not None:
             found["90 % intervals"] = f"cover {100 * self.interval_coverage:.0f} % of the states"
