@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.core.table import number
 from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
@@ -208,7 +209,7 @@ class DenseFitting:
         tried = (self.preparer, self.ways, self.histories, radii, ridges, self.scale, self.mapper)
         choice = choose_linear(*tried, lambda: not limit.allows(0.0, rest))
         self.kept.put("linear", choice.record())
-        self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
+        self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {number(math.exp(choice.errors[choice.best]))}"))
         return choice
 
     @property

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, positive
-from lln.core.table import Table, plain
+from lln.core.table import Table, number, plain
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.read.formats import as_dataset, check_options
 from lln.data.series import Dataset
@@ -226,7 +226,7 @@ def search(
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
             best = min((trial.values[0] for trial in _trials(study, "COMPLETE")), default=None)
-            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out nmse {best:.3g}"))
+            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out error {number(best)}"))
         found, defaults = _result(study, url, aims, options), store.defaults(study)
         if defaults is None:
             say(Progress("search", _ended(study), total, "scoring the defaults"))

@@ -463,14 +463,14 @@ class Evaluation:
             found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {origins}"
         found |= {name: f"{value:.3g}" for name, value in self.metrics.items()}
         if self.interval_coverage is not None:
-            found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
+            found["90 % intervals"] = f"cover {100 * self.interval_coverage:.0f} % of the states"
         return {**found, "parameters": f"{self.parameters:,}"}
 
     def remarks(self) -> list[str]:
         """Remarks: divergence, choice rows, better baselines."""
         said = []
         if self.diverged or self.left:
-            ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
+            ended = f"rollouts that diverged: {self.diverged}; rollouts that left the training region: {self.left}"
             said.append(f"{ended} (more: lln explain diverged)")
         beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
         if beaten is not None:
