@@ -69,7 +69,7 @@ def run(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Train both networks, find the lens network's errors, and follow their rays.
 
     Returns:
-        Plain data: points, labels and predictions of all held-out samples, their turns by layer, the errors by
+        Points, labels and predictions of all held-out samples as plain data, their turns by layer, the errors by
         increasing confidence, the displayed case with its two references, paths in the plane of the first two
         principal components (fitted to the states of all held-out samples behind all layers), explained variances.
         Layers are counted from 1: the last lens gets no gradient and hardly turns a ray, so the paper, whose L7 turns

@@ -183,7 +183,7 @@ class LensRegression:
 
 
 def fields_of(dataset: Dataset, frame: FieldFrame, rows: int) -> int:
-    """Fields over which about so many points are spread."""
+    """Number of fields over which about `rows` points are spread."""
     points = int(free(frame.space, frame.boundary).sum())
     spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // points))
     return min(dataset.transitions(frame.history), max(spread, -(-rows // points)))
