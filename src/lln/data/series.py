@@ -280,7 +280,7 @@ class Dataset:
     def pair_runs(self, history: int = 1) -> list[tuple[int, int, int]]:
         """Runs of present rows of usable pairs: (trajectory, first, last + 1).
 
-        They and the states after them were measured: what was filled in between them was made up from both.
+        They and the states after them were measured; what was filled in between them was computed from both.
         """
         found = []
         for index, a, b in self.stretches(check_int("history", history, 1) + 1):
