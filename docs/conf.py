@@ -92,6 +92,14 @@ def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001
                 fields.remove(one)
 
 
+NAMED = re.compile(r"<function (?:\w+\.)*(\w+|<lambda>)>|<?<class '(?:\w+\.)*(\w+)'>(?: \w+>)?")
+
+
+def _plain_defaults(app, what, name, obj, options, signature, returned):  # noqa: ANN001, ANN202, ARG001
+    """A default that is a function or a class is shown by its name, not as <class '...'>."""
+    return signature and NAMED.sub(lambda default: default[1] or default[2], signature), returned
+
+
 # In `Array | None` Sphinx writes the alias by its representation, which would name this class of its own.
 TypeAliasForwardRef.__repr__ = lambda alias: alias.name
 
@@ -103,3 +111,4 @@ def setup(app):  # noqa: ANN001, ANN201
     """Called by Sphinx."""
     app.connect("object-description-transform", _once, priority=600)
     app.connect("autodoc-process-docstring", _plain_marks)
+    app.connect("autodoc-process-signature", _plain_defaults)

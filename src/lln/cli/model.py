@@ -271,7 +271,7 @@ def page(
     out: Path | None = option("HTML file to write.", None, "--out", "-o", shown="the model's name with .html"),
     show: bool = switch("Open the page in the browser.", "--open"),
     data: Path | None = option("Trajectories to start from and to compare rollouts with."),
-    steps: int | None = option("States after the start.", shown="as many as can be compared, but 50 to 500", min=1),
+    steps: int | None = option("States after the start.", shown="as many as can be compared, from 50 to 500", min=1),
     members: int | None = option("Number of networks of the ensemble to include.", shown="all of them", min=1),
     title: str | None = option("Title of the page.", shown="the name of the data"),
 ) -> None:

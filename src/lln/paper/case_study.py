@@ -172,10 +172,10 @@ Array = NDArray[np.floating[Any]]
 
 
 def turn_angles(angles: ArrayLike) -> Array:
-    """By how many degrees each layer turns each ray: theta_0 .. theta_D, (D + 1, ..., h) -> (..., D).
+    """By how many degrees each layer turns each ray: ``theta_0 .. theta_D``, (D + 1, ..., h) -> (..., D).
 
-    A sample's h angles make one ray that points along (1, theta) in R^(h+1); the turn of layer l is the angle between
-    (1, theta_l) and (1, theta_{l+1}).
+    A sample's h angles make one ray that points along (1, theta) in h + 1 dimensions; the turn of layer l is the angle
+    between ``(1, theta_l)`` and ``(1, theta_{l+1})``.
     """
     theta = np.asarray(angles, dtype=np.float64)
     if theta.ndim < 2 or len(theta) < 2:

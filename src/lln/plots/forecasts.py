@@ -279,7 +279,7 @@ def comparison_figure(
         references: names of the simple methods; drawn thinner and below the networks.
         threshold: error at which a forecast stops being valid, drawn as a line.
         dt: time of one step, for a second axis in time; None omits it.
-        time_unit: unit of dt; "" if it is not known.
+        time_unit: unit of dt; empty if it is not known.
         title: title of the figure.
     """
     curves = {name: _curve(name, values) for name, values in errors.items()}

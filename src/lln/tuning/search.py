@@ -120,8 +120,8 @@ class SearchResult:
     def options(self) -> dict[str, Any]:
         """What has the lowest held-out rollout error, as keyword arguments of `LensForecaster`.
 
-        These are the fixed options and those of the best trial, or of the fixed ones those that the defaults share with
-        the trials, where no trial beats the defaults.
+        These are the fixed options and those of the best trial. If no trial beats the defaults, they are those of the
+        fixed options that the defaults share with the trials.
         """
         if self.defaults_win:
             return {name: value for name, value in self.fixed.items() if name in SHARED}
@@ -191,7 +191,7 @@ def search(
         scheduler: address of a Dask scheduler whose workers share the trials, as in ``"tcp://10.0.0.5:8786"``.
         random_state: seed of the proposals and of every training.
         resume: continue the search of that name; interrupted trials are run again.
-        fixed: options that are not searched: keyword arguments of `LensForecaster`, as in {"epochs": 30}, or an
+        fixed: options that are not searched: keyword arguments of `LensForecaster`, as in ``{"epochs": 30}``, or an
             estimator whose options differ from the defaults.
         progress: callback that receives a `Progress` after every trial, and before the defaults are scored.
         **data: dt, inputs and the other keyword arguments of `LensForecaster.fit` that describe the data.

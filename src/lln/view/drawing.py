@@ -45,7 +45,7 @@ class Bench:
 
 
 def architecture_figure(bench: Bench, *, rays: int = 12, title: str = "") -> Figure:
-    """A residual block, one lens layer, and the whole stack with so many `rays`, those with the largest turns first."""
+    """A residual block, one lens layer, and the whole stack with `rays` rays, those with the largest turns first."""
     if bench.depth < 1 or bench.positions.shape != bench.angles.shape:
         raise InputError(
             f"a drawing needs positions and angles of one shape (D + 1, h) with D >= 1, got {bench.positions.shape} "

@@ -294,7 +294,7 @@ class Evaluation:
         metrics: further metrics by name.
         skill: errors by lead time of the model and of simple methods, from rolling origins; None where none was taken.
         choosing: the same scores on the rows that helped to choose, where those are scored apart.
-        time_unit: unit of dt, "" if it is not known.
+        time_unit: unit of dt; empty if it is not known.
         exponent: largest Lyapunov exponent, per unit of time; None where the model is not chaotic.
     """
 
@@ -328,7 +328,7 @@ class Evaluation:
 
     @property
     def rmse_by_step(self) -> Array:
-        """Its root for each step, (steps,)."""
+        """Root of the normalised mean square error at each step, (steps,)."""
         return np.sqrt(self.nmse_by_step)
 
     @property
@@ -442,7 +442,7 @@ class Evaluation:
 
     @property
     def warning(self) -> str:
-        """One sentence where the rows were not unseen; "" otherwise."""
+        """One sentence where the rows were not unseen; empty otherwise."""
         return _WARNINGS.get(self.scored, "")
 
     def facts(self) -> dict[str, str]:
