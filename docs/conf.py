@@ -58,7 +58,13 @@ FITTED = re.compile(r"^(:ivar \w+)_:")
 STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 INDENTED = r"(?:    [^\n]*\n?|\n(?=    ))+"
 BLOCK = re.compile(rf"^(\w[^\n]*\n\n)({INDENTED})", re.MULTILINE)
-CODE = re.compile(rf"(``.+?``|(?<=^::\n\n){INDENTED})", re.MULTILINE | re.DOTALL)
+CODE = re.compile(rf"(``.+?``|^ *>>>[^\n]*(?:\n[^\n]+)*|(?<=^::\n\n){INDENTED})", re.MULTILINE | re.DOTALL)
+# Lines must not end within an arrow, 1e-12 or 90 %.
+UNBROKEN = {
+    r"(?<= )->(?= )": "\N{RIGHTWARDS ARROW}",
+    r"(?<=\de)-(?=\d)": "\N{NON-BREAKING HYPHEN}",
+    r"(?<=\d) (?=%)": "\xa0",
+}
 
 
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
@@ -69,6 +75,8 @@ def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202,
     text = BLOCK.sub(r"\1::\n\n\2", "\n".join(lines).replace("np.bool_", "np.bool"))
     pieces = CODE.split(text)
     pieces[::2] = [STAR.sub(r"\*", piece.replace("|", r"\|")) for piece in pieces[::2]]
+    for broken, whole in UNBROKEN.items():
+        pieces[::2] = [re.sub(broken, whole, piece) for piece in pieces[::2]]
     told = [line for line in "".join(pieces).split("\n") if not line.startswith("Alias for field number")]
     lines[:] = [FITTED.sub(r"\1\\_:", line) for line in told]
 

@@ -57,3 +57,15 @@ def test_signs_in_code_stay_as_they_are():
 def test_what_belongs_to_a_field_or_a_list_is_no_code():
     text = ":param x: one\n\n    two\n\n- item\n\n    more"
     assert plain(text) == text
+
+
+def test_a_line_does_not_end_within_an_arrow_a_number_or_a_percentage():
+    assert (
+        plain("(P, F) -> (P, n), above 1e-12, in 90 % of the rows")
+        == "(P, F) → (P, n), above 1e‑12, in 90\xa0% of the rows"
+    )
+
+
+def test_an_example_stays_as_it_is():
+    text = "Here:\n\n>>> f(1e-3) < 2 | False\n1e-3 -> 90 %"
+    assert plain(text) == text

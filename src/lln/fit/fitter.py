@@ -166,7 +166,7 @@ class DenseFitting:
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
-        self.looks_noisy = self.noise.matters  # before any model has shown what can be foreseen
+        self.looks_noisy = self.noise.matters  # before any model has shown what can be predicted
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone

@@ -146,7 +146,7 @@ Progress = Callable[[Event], object]
 
 
 def say_nothing(event: Event) -> None:
-    """Progress that nobody hears."""
+    """Ignore progress events."""
     del event
 
 
@@ -370,7 +370,7 @@ class TimeLimit:
         return self if self.seconds is None else TimeLimit(fraction * self.left(), left_out=self.left_out)
 
     def allows(self, seconds: float, what: str) -> bool:
-        """Whether a phase of about so many seconds ends in time; if not, `what` is noted as left out."""
+        """Whether a phase of about this many seconds ends in time; if not, `what` is noted as left out."""
         if seconds < self.left():
             return True
         if what not in self.left_out:

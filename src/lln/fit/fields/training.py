@@ -162,5 +162,5 @@ class FieldTrainer:
 
 
 def odd(points: int) -> int:
-    """The largest odd kernel that a grid of so many points can carry by reflection."""
+    """The largest odd kernel that a grid of this many points can carry by reflection."""
     return max(1, 2 * ((points - 1) // 2) - 1)

@@ -241,7 +241,7 @@ class _Rolled:
 
 
 def with_errors_held(states: Array, truth: Array) -> Array:
-    """The truth (W, steps, n), where it is NaN such that the error of `states` is the one of the last step before."""
+    """The truth (W, steps, n); NaN is filled so that the error of `states` stays that of the last known step."""
     known = np.isfinite(truth)
     if known.all():
         return truth
