@@ -16,6 +16,7 @@ project = "lln"
 author = "the lln contributors"
 copyright = "the lln contributors"  # noqa: A001 - the name Sphinx reads
 release = version = __version__
+smartquotes_action = "De"  # quotes in code and values stay straight
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
@@ -63,7 +64,13 @@ FITTED = re.compile(r"^(:ivar \w+)_:")
 STAR = re.compile(r"(?<![\w*`\\])\*(?=[a-z_]+\b(?!\*))")
 INDENTED = r"(?:    [^\n]*\n?|\n(?=    ))+"
 BLOCK = re.compile(rf"^(\w[^\n]*\n\n)({INDENTED})", re.MULTILINE)
-CODE = re.compile(rf"(``.+?``|(?<=^::\n\n){INDENTED})", re.MULTILINE | re.DOTALL)
+CODE = re.compile(rf"(``.+?``|^ *>>>[^\n]*(?:\n[^\n]+)*|(?<=^::\n\n){INDENTED})", re.MULTILINE | re.DOTALL)
+# Lines must not end within an arrow, 1e-12 or 90 %.
+UNBROKEN = {
+    r"(?<= )->(?= )": "\N{RIGHTWARDS ARROW}",
+    r"(?<=\de)-(?=\d)": "\N{NON-BREAKING HYPHEN}",
+    r"(?<=\d) (?=%)": "\xa0",
+}
 
 
 def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202, ARG001
@@ -74,6 +81,8 @@ def _plain_marks(app, what, name, obj, options, lines):  # noqa: ANN001, ANN202,
     text = BLOCK.sub(r"\1::\n\n\2", "\n".join(lines).replace("np.bool_", "np.bool"))
     pieces = CODE.split(text)
     pieces[::2] = [STAR.sub(r"\*", piece.replace("|", r"\|")) for piece in pieces[::2]]
+    for broken, whole in UNBROKEN.items():
+        pieces[::2] = [re.sub(broken, whole, piece) for piece in pieces[::2]]
     told = [line for line in "".join(pieces).split("\n") if not line.startswith("Alias for field number")]
     lines[:] = [FITTED.sub(r"\1\\_:", line) for line in told]
 
@@ -90,6 +99,14 @@ def _once(app, domain, objtype, content):  # noqa: ANN001, ANN202, ARG001
                 fields.remove(one)
 
 
+NAMED = re.compile(r"<function (?:\w+\.)*(\w+|<lambda>)>|<?<class '(?:\w+\.)*(\w+)'>(?: \w+>)?")
+
+
+def _plain_defaults(app, what, name, obj, options, signature, returned):  # noqa: ANN001, ANN202, ARG001
+    """A default that is a function or a class is shown by its name, not as <class '...'>."""
+    return signature and NAMED.sub(lambda default: default[1] or default[2], signature), returned
+
+
 # In `Array | None` Sphinx writes the alias by its representation, which would name this class of its own.
 TypeAliasForwardRef.__repr__ = lambda alias: alias.name
 # NDArray[np.bool_] is an array too.
@@ -103,3 +120,4 @@ def setup(app):  # noqa: ANN001, ANN201
     """Called by Sphinx."""
     app.connect("object-description-transform", _once, priority=600)
     app.connect("autodoc-process-docstring", _plain_marks)
+    app.connect("autodoc-process-signature", _plain_defaults)

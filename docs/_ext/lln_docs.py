@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -125,14 +126,27 @@ def write_internals(target: Path) -> None:
             private = any(part.startswith("_") for part in path.relative_to(source).parts)
             if private or module in LEFT_OUT or "node_modules" in module:
                 continue
-            lines += [f"## {module.removeprefix('lln.')}", "", "```{eval-rst}", f".. automodule:: {module}", "```", ""]
+            lines += [f"## {module.removeprefix('lln.')}", "", "```{eval-rst}", f".. automodule:: {module}"]
+            lines += [f"   :exclude-members: +{', '.join(names)}" for names in [_passed_on(path)] if names]
+            lines += ["```", ""]
         _write(target / f"{folder.name}.md", "\n".join(lines))
     _write(target / "index.md", "\n".join(index))
 
 
-def _docstring(path: Path) -> str:
-    import ast
+def _passed_on(path: Path) -> list[str]:
+    """What a module lists in `__all__` for another one of the package, whose page describes it."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    taken = {
+        name.asname or name.name
+        for line in body
+        if isinstance(line, ast.ImportFrom) and (line.module or "").startswith("lln.")
+        for name in line.names
+    }
+    listed = [line.value for line in body if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__"]
+    return sorted(taken & {name for value in listed for name in ast.literal_eval(value)})
 
+
+def _docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
 
 

@@ -101,7 +101,7 @@ def test_search_then_fit_the_best(lln, data, tmp_path):
     assert load(tmp_path / "best.lln").recipe_.width is None
     again = lln(*words, "--resume")
     assert again.code == 0, again.err
-    assert "best: lln fit DATA -o MODEL\nthat is with the defaults: no trial has a lower error\n" in again.out
+    assert f"best: lln fit {data} -o best.lln\nthat is with the defaults: no trial has a lower error\n" in again.out
     assert lln(*words).code == 2
 
 

@@ -15,7 +15,7 @@ def run(*words, **env):
 def test_text():
     done = run()
     assert done.exit_code == 0
-    assert f"torch {torch.__version__.split('+')[0]}" in done.stdout
+    assert f"torch=={torch.__version__.split('+')[0]}" in done.stdout
     assert "float32 on cpu: backend" in done.stdout
     assert "  triton     the operands are on cpu" in done.stdout
     assert "  reference  could serve" in done.stdout

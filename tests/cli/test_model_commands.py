@@ -1,5 +1,6 @@
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def states_in(path):
 def test_rollout_starts_where_training_ended(lln, room, tmp_path):
     done = lln("rollout", room / "two.lln", "--steps", 30, "-o", tmp_path / "r.npz")
     assert done.code == 0, done.err
-    assert done.out.startswith(f"wrote {tmp_path / 'r.npz'}: 30 steps, dt = 0.01")
+    assert re.match(f"wrote {re.escape(str(tmp_path / 'r.npz'))} in .* s: 30 steps, dt = 0.01", done.out)
     dataset = read(tmp_path / "r.npz")
     (states,) = states_in(tmp_path / "r.npz")
     assert states.shape == (31, 3)

@@ -62,6 +62,7 @@ def test_a_table_with_errors_of_factors_fits_80_columns(screen):
     cells = ["residual-batchnorm", *[1.23e-10] * 4, 0.639, 5.82, "1.58e+05 ± 1.0e+05"]
     console.show_table(Table(heads, [cells], title="normalised MSE by lead time"))
     lines = out.getvalue().splitlines()
+    assert any("times the best" in line for line in lines)  # the column is wide enough
     assert max(map(len, lines)) <= 80
     shown = out.getvalue().split()
     assert all(cell in shown for cell in ("residual-batchnorm", "1.23e-10", "0.639", "1.58e+05", "1.0e+05"))
@@ -100,6 +101,15 @@ def test_phases_are_numbered_and_a_long_message_stands_above_the_bars(screen, wi
     bars.listen(Event("training", 2, 4, "loss 1e-3"))
     console.console().print(bars)
     assert out.getvalue().splitlines()[-1].rstrip().endswith("loss 1e-3")
+
+
+def test_a_phase_is_over_when_the_next_one_begins():
+    bars = Bars()
+    bars.listen(Event("grid", 0, 1))  # encloses the others
+    bars.listen(Event("closed forms", 4, 7, "closed forms, degree 2"))
+    bars.listen(Event("screening", 0, 3))
+    assert [task.finished for task in bars.progress.tasks] == [False, True, False]
+    assert bars.progress.tasks[1].fields["message"] == "degree 2"
 
 
 def test_a_listener_in_a_pipe_draws_nothing(screen):
@@ -141,6 +151,7 @@ def test_a_command_on_several_lines_can_be_copied(screen, monkeypatch, capsys):
     assert max(map(len, said.splitlines())) <= 40
     assert all(line.endswith(" \\") for line in said.splitlines()[:-1])
     assert shlex.split(said.replace("\\\n", "")) == command.split()
+    assert "--plot forecast.png" in said  # an option stays with its value
 
 
 def test_doctor_and_errors_break_lines_between_words(screen, monkeypatch, capsys):

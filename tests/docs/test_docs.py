@@ -216,6 +216,14 @@ def test_commands_are_written_from_the_code(tmp_path):
     assert "[bold]" not in text
 
 
+def test_internals_describe_a_class_once(tmp_path):
+    pytest.importorskip("latex2mathml")
+    _loaded("_ext/lln_docs").write_internals(tmp_path)
+    text = (tmp_path / "fit.md").read_text()
+    assert ".. automodule:: lln.fit.fitter\n   :exclude-members: +Event, Fit, FitReport, Recipe\n```" in text
+    assert ".. automodule:: lln.fit.options\n```" in text
+
+
 def test_the_gallery_has_a_picture_of_every_example():
     names = {path.stem for path in (ROOT / "examples" / "gallery").glob("[0-9]*.py")}
     assert len(names) >= 9

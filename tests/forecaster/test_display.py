@@ -77,6 +77,14 @@ def test_dates_of_any_range_have_ticks_without_a_warning(count, unit):
     assert 2 <= len(figure.axes[0].get_xticks()) <= 13
 
 
+def test_ticks_some_days_apart_are_as_far_apart_where_a_month_ends():
+    dates = np.datetime64("2023-03-26", "h") + np.arange(260)
+    figure = forecast_figure(dates.astype("M8[ns]"), np.ones((260, 1)), labels=["x"])
+    figure.canvas.draw()
+    assert set(np.diff(figure.axes[0].get_xticks())) == {2.0}
+    assert figure.axes[0].yaxis.label.get_rotation() == 0  # a letter stands upright
+
+
 def test_truth_is_aligned_by_date(daily):
     run = daily.rollout(dated().iloc[40:41], steps=10)
     figure = run.plot(dated())

@@ -98,7 +98,7 @@ def test_the_same_physics_everywhere_is_shared():
     dense, shared = fit.report.candidates[:2]
     assert (dense["family"], shared["family"]) == ("dense", "field")
     assert shared["nmse"] < dense["nmse"]
-    assert f"one rule {shared['nmse']:.2g}, own rules {dense['nmse']:.2g}" in note
+    assert f"one rule {shared['nmse']:.3g}, own rules {dense['nmse']:.3g}" in note
     assert "of all 3 folds (the model's own error: the last alone)" in note
 
 

@@ -94,7 +94,7 @@ def test_noise_gaps_coverage_and_notes():
     assert "none that matters" in text(noise=1e-6, noise_of_increments=1e-4, noisy=False)
     assert "12 more touch a gap and were left out" in text(left_out=12)
     assert "1 more touches a gap and was left out" in text(left_out=1)
-    assert "97.5% of hidden positions lie between the control points" in text(coverage=0.025, correction_weight=1.0)
+    assert "97.5 % of hidden positions lie between the control points" in text(coverage=0.025, correction_weight=1.0)
     assert "note a column does not vary" in text(notes=("a column does not vary",))
 
 

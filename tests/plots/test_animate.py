@@ -95,7 +95,7 @@ def test_dates_are_dates_in_the_title_and_on_the_axis():
     told = Scene({"truth": np.ones((3, 1)), "forecast": np.ones((3, 1))}, 1.0, "x", title="sales", dates=months)
     assert [told.clock(k) for k in (0, 2)] == ["sales   2024-01-01", "sales   2024-03-01"]
     hours = Scene({"data": np.ones((3, 1))}, 1.0, "x", dates=months + np.timedelta64(90, "m"))
-    assert hours.clock(0) == "2024-01-01T01:30"
+    assert hours.clock(0) == "2024-01-01 01:30"
     assert len(list(draw_frames(told, frames=2))) == 2
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 import time
@@ -116,9 +117,13 @@ class Selection:
         "The array, variable or column of time, or none if the rows have no times; of arrays "
         "alone, the axis of time (0 or 1)."
     )
-    states: list[str] | None = _reading("The array, variables or columns of the state: a,b or several times.")
+    states: list[str] | None = _reading(
+        "The array, variables or columns of the state, as in a,b; may be given several times."
+    )
     trajectory: str | None = _reading("The dimension or column that tells trajectories apart.")
-    inputs: list[str] | None = _reading("The array, variables or columns of known inputs: a,b or several times.")
+    inputs: list[str] | None = _reading(
+        "The array, variables or columns of known inputs, as in a,b; may be given several times."
+    )
     dt: float | None = _reading("Time between rows, where the data has no time.")
     resample: bool = switch("Interpolate unevenly sampled data to equal time steps.", "--resample", panel=_READING)
 
@@ -356,8 +361,10 @@ def _wrapped(text: str, err: bool, indent: int, end: str = "") -> str:
         screen.width - len(end), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False,
     )  # fmt: skip
+    if end:  # an option of a command stays with its value
+        text = re.sub(r"( --?\w[\w-]*) (?!-)", "\\1\xa0", text)
     lines = (wrapper.wrap(line) if len(line) > screen.width else [line] for line in text.split("\n"))
-    return "\n".join(f"{end}\n".join(line) for line in lines)
+    return "\n".join(f"{end}\n".join(line) for line in lines).replace("\xa0", " ")
 
 
 def say(sentence: str) -> None:

@@ -85,7 +85,7 @@ def to_text(found: dict[str, Any]) -> str:
     versions = found["versions"]
     machine = ("processor", "cores", "system", "python", "commit", "date")
     lines = [f"lln {versions['lln']} on {versions['processor']}, {versions['cores']} cores, {versions['system']}"]
-    packages = [f"{name} {version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
+    packages = [f"{name}=={version}" for name, version in versions.items() if version and name not in (*machine, "lln")]
     lines.append(f"python {versions['python']}, {', '.join(packages)}")
     lines.append(f"CPU instructions: {found['instructions'] or 'no fused kernels'}; threads: {found['threads']}")
     lines.append(f"GPU: {found['gpu'] or 'none'}")
@@ -139,7 +139,7 @@ def explain(
     """
     known = topics()
     if topic is None:
-        typer.echo("lln explain NAME says more about an error that holds these words:")
+        typer.echo("lln explain NAME says more about an error that contains these words:")
         facts({name: one.title for name, one in known.items()})
         return
     said = known[choice("topic", topic.lower(), known)]

@@ -332,7 +332,8 @@ def search(
     """Try sizes and training options on held-out rollouts, and rank them. Needs the extra `search`.
 
     Every trial is stored when it ends: after Ctrl-C or a kill, --resume continues. Options given by --set are not
-    searched; trials that fall behind are stopped. The row "defaults" is LensForecaster without options, scored alike.
+    searched; trials that fall behind are stopped. The row "defaults" is LensForecaster without options, scored in
+    the same way.
     """
     from lln.tuning.search import search as run
     from lln.tuning.storage import without_password
@@ -369,19 +370,19 @@ def search(
     except RuntimeError as error:
         say(str(error))
         raise typer.Exit(1) from None
-    _show_search(found, as_json)
+    _show_search(found, " ".join(paths), as_json)
     if out is not None:
         _fit(found, where, words, out, state)
 
 
-def _show_search(found: SearchResult, as_json: bool) -> None:
+def _show_search(found: SearchResult, data: str, as_json: bool) -> None:
     if as_json:
         show_json(found.record())
         return
     show_table(found.table)
     words = {k: "none" if v is None else f"{v:.6g}" if isinstance(v, float) else v for k, v in found.options.items()}
     options = " ".join(f"--{k.replace('_', '-')} {word}" for k, word in words.items())
-    command = f"best: lln fit DATA -o MODEL {options}".rstrip()
+    command = f"best: lln fit {data} -o best.lln {options}".rstrip()
     echo(command, indent=8, command=True)
     if found.defaults_win:
         echo("that is with the defaults: no trial has a lower error")

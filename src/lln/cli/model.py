@@ -38,6 +38,7 @@ from lln.cli.console import (
     text_width,
 )
 from lln.core.errors import InputError
+from lln.core.table import counted
 
 if TYPE_CHECKING:
     from lln.evaluate.chaos import LyapunovSpectrum
@@ -75,7 +76,7 @@ def rollout(
     save_picture(run.plot, plot)
     count = len(dataset.series)
     each = f"{count} rollouts of {steps:,} steps" if count > 1 else f"{steps:,} steps"
-    echo(f"wrote {out}: {each}, dt = {forecaster.layout_.step_length} ({taken()})")
+    echo(f"wrote {out} in {taken()}: {each}, dt = {forecaster.layout_.step_length}")
     if plot is not None:
         echo(f"wrote {plot}")
     last = forecaster.report_.last_trajectory
@@ -215,7 +216,7 @@ def _lines(forecaster: LensForecaster, found: dict[str, Any]) -> dict[str, str]:
     lines = {
         "file": f"{found['file']}, {found['bytes']:,} bytes, format {found['format']}",
         "written by": f"lln {found['lln']} with {versions}",
-        "states": f"{layout.size} {'coordinate' if layout.size == 1 else 'coordinates'}: {layout.listing()}",
+        "states": f"{counted(layout.size, 'coordinate')}: {layout.listing()}",
         "time step": layout.step_length,
     }
     if layout.input_names:
@@ -271,7 +272,7 @@ def page(
     out: Path | None = option("HTML file to write.", None, "--out", "-o", shown="the model's name with .html"),
     show: bool = switch("Open the page in the browser.", "--open"),
     data: Path | None = option("Trajectories to start from and to compare rollouts with."),
-    steps: int | None = option("States after the start.", shown="as many as can be compared, but 50 to 500", min=1),
+    steps: int | None = option("States after the start.", shown="as many as can be compared, from 50 to 500", min=1),
     members: int | None = option("Number of networks of the ensemble to include.", shown="all of them", min=1),
     title: str | None = option("Title of the page.", shown="the name of the data"),
 ) -> None:
@@ -315,9 +316,9 @@ def draw(
     bench = bench_of(forecaster.surrogate_, forecaster.last_window_, member=member)
     inside = "the lens network inside"
     if forecaster.surrogate_.kind == "field":
-        inside = (
-            f"the first of {len(forecaster.surrogate_.members[0].blocks)} blocks of lenses, at one point of the grid"
-        )
+        blocks = len(forecaster.surrogate_.members[0].blocks)
+        which = f"the first of {blocks} blocks" if blocks > 1 else "the block"
+        inside = f"{which} of lenses, at one point of the grid"
     figure = architecture_figure(bench, rays=rays, title=f"{model.stem}: {inside}")
     save_figure(figure, out)
     echo(f"wrote {out}: {min(rays, bench.width)} of {bench.width} rays through {bench.depth} lenses")
@@ -334,6 +335,7 @@ def animate(
 ) -> None:
     """Make a film of a rollout: a curve in phase space or over time, or a field as a curve or an image."""
     from lln.core.safe_files import whole_file
+    from lln.forecaster.layout import Layout
     from lln.plots.animate import draw_frames, film_bytes, no_film
     from lln.view.scenes import data_scene, model_scene
 
@@ -344,12 +346,13 @@ def animate(
     if source.suffix == MODEL_SUFFIX:
         model = read_model(source)
         truth = None if data is None else read_for(model, data, selection)
-        scene = model_scene(model, truth, steps, source.stem)
+        scene, layout = model_scene(model, truth, steps, source.stem), model.layout_
     elif data is not None:
         raise InputError("--data is shown beside a model's rollout; give a model, or one file of data alone")
     else:
-        scene = data_scene(read_data([source], selection), steps, source.stem)
+        found = read_data([source], selection)
+        scene, layout = data_scene(found, steps, source.stem), Layout.of(found)
     content = film_bytes(out.suffix, draw_frames(scene, frames), fps)
     with whole_file(out) as partial:
         partial.write_bytes(content)
-    echo(f"wrote {out}: {scene.steps:,} states, dt = {scene.dt:g}, {len(content) / 1e6:.1f} MB")
+    echo(f"wrote {out}: {scene.steps:,} states, dt = {layout.step_length}, {len(content) / 1e6:.2f} MB")

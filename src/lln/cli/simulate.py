@@ -50,7 +50,7 @@ def simulate(
     write(out, dataset)
     count = len(dataset.series)
     each = f"{count} trajectories of {steps + 1:,} states" if count > 1 else f"{steps + 1:,} states"
-    typer.echo(f"wrote {out}: {each}, {system.size:,} coordinates, dt = {system.dt:g} ({taken()})")
+    typer.echo(f"wrote {out} in {taken()}: {each}, {system.size:,} coordinates, dt = {system.dt:g}")
 
 
 def trajectories(system: System, steps: int, burn_in: int, seeds: list[int], dtype: str = "float32") -> Dataset:

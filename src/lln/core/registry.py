@@ -5,7 +5,7 @@ A package outside adds one by an entry point in the registry's group, for exampl
     [project.entry-points."lln.models"]
     ridgelet = "my_package:RidgeletNetwork"
 
-or, in a running program, by `registry.register("ridgelet", RidgeletNetwork)`.
+or, in a running program, by ``registry.register("ridgelet", RidgeletNetwork)``.
 """
 
 from __future__ import annotations

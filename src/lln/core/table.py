@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lln.core.errors import InputError, printable
@@ -76,7 +77,7 @@ class Table:
         return f"<div><b>{escape(printable(self.title))}</b><table>{''.join(rows)}</table></div>"
 
     def to_rich(self, *, narrow: bool = False) -> rich.table.Table:
-        """The table for a terminal; a narrow one has each word of a heading on a line of its own."""
+        """The table for a terminal; a narrow one breaks headings that are wider than their column."""
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -85,10 +86,12 @@ class Table:
             title=Text(printable(self.title), "bold", no_wrap=True, overflow="ignore") if self.title else None,
             title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
         )  # fmt: skip
+        cells = self.cells()
         for j, name in enumerate(self.columns):
-            heading = Text(printable(name.replace(" ", "\n") if narrow else name))
+            widest = max([len(word) for word in name.split()] + [len(row[j]) for row in cells], default=1)
+            heading = Text(printable("\n".join(wrap(name, widest, break_on_hyphens=False)) if narrow else name))
             drawn.add_column(heading, justify="left" if j == 0 else "right", no_wrap=narrow)
-        for i, row in enumerate(self.cells()):
+        for i, row in enumerate(cells):
             drawn.add_row(*(Text(cell, style="bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
         return drawn
 

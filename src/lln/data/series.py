@@ -280,7 +280,7 @@ class Dataset:
     def pair_runs(self, history: int = 1) -> list[tuple[int, int, int]]:
         """Runs of present rows of usable pairs: (trajectory, first, last + 1).
 
-        They and the states after them were measured: what was filled in between them was made up from both.
+        They and the states after them were measured; what was filled in between them was computed from both.
         """
         found = []
         for index, a, b in self.stretches(check_int("history", history, 1) + 1):
@@ -347,7 +347,7 @@ class Dataset:
     def digest(self) -> str:
         """A name for the content: the same numbers, step and names have the same, wherever they came from.
 
-        Of data on the disk the shape and blocks spread over its length are taken, so that 20 GB need not be read.
+        Of data on disk, only the shape and some blocks along its length count, so that 20 GB need not be read.
         """
         series = [[*map(int, one.states.shape), str(np.dtype(one.states.dtype)), one.start] for one in self.series]
         head = {name: getattr(self, name) for name in ("dt", "names", "input_names", "space")} | {"series": series}

@@ -47,14 +47,14 @@ class Pairs:
 class Moments:
     """Weighted mean and scatter of the rows of a linear fit, exact over any number of blocks.
 
-    The vector of one pair is v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]. Differences are
-    summed as differences: from sums over states, small ones would be lost in rounding.
+    The vector of one pair is ``v = [x_k, x_k - x_{k-1}, ..., x_{k-H+2} - x_{k-H+1}, u_k, x_{k+1} - x_k]``. Differences
+    are summed as differences: from sums over states, small ones would be lost in rounding.
     """
 
     pairs: int  #: number of pairs
     weight: float  #: sum of their weights
     mean: Float64  #: of v, (n (H + 1) + m,)
-    scatter: Float64  #: sum of w (v - mean)(v - mean)^T, (V, V), or its diagonal alone, (V,)
+    scatter: Float64  #: sum of ``w (v - mean)(v - mean)^T``, (V, V), or its diagonal alone, (V,)
     size: int  #: n
     history: int  #: H
     left_out: int  #: pairs that touch a gap

@@ -71,7 +71,15 @@ class Trajectory:
 
 
 def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:
-    """Simulate `system` over `steps` steps, the start first; the result is cached by its content."""
+    """Simulate `system`; the states of the systems of lln are cached and read again for the same arguments.
+
+    Args:
+        system: what to simulate.
+        steps: number of steps; the trajectory has one row more, because the start is its first row.
+        start: the state at time zero, (n,); None takes the system's own start.
+        dtype: of the states, "float32" or "float64". Runge-Kutta also computes in it; spectral fields are always
+            computed in float64.
+    """
     states = simulated_states(system, steps, starts=start, dtype=dtype)
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError
+from lln.core.table import number
 from lln.core.workers import Mapper, serial
 from lln.data.series import Dataset
 from lln.fit.choice.combination import combine, maps_of_noisy_data
@@ -165,7 +166,7 @@ class DenseFitting:
         # First, because it refuses data without a single transition, for which no fold could be found either.
         self.scale = self.preparer.prepare(None, self.histories[0]).units.scale
         self.noise = estimate_noise(dataset)
-        self.looks_noisy = self.noise.matters  # before any model has shown what can be foreseen
+        self.looks_noisy = self.noise.matters  # before any model has shown what can be predicted
         ways = folds(dataset, recipe.validation or VALIDATION, self.histories[-1])
         self.ways, self.fold, self.longest = ways, ways[-1], ways[-1].steps
         self.origins: list[Fold] = []  # blocks of origins, of noisy series alone
@@ -208,7 +209,7 @@ class DenseFitting:
         tried = (self.preparer, self.ways, self.histories, radii, ridges, self.scale, self.mapper)
         choice = choose_linear(*tried, lambda: not limit.allows(0.0, rest))
         self.kept.put("linear", choice.record())
-        self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {math.exp(choice.errors[choice.best]):.2e}"))
+        self.progress(Event(Phase.LINEAR, 1, 1, f"held-out error {number(math.exp(choice.errors[choice.best]))}"))
         return choice
 
     @property

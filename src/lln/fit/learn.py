@@ -92,14 +92,14 @@ class Contest:
             chosen, other = "all points of the grid follow one rule (a convolution)", "--no-field"
         whole = ""
         if self.dense_network is not None and self.shared_network is not None:
-            errors = f"one rule {self.shared_network:.2g}, own rules {self.dense_network:.2g}"
+            errors = f"one rule {self.shared_network:.3g}, own rules {self.dense_network:.3g}"
             whole = f"; of whole models over the last fold {errors}"
         elif self.dense_network is not None:
-            whole = f"; of a whole model with own rules over the last fold {self.dense_network:.2g}"
+            whole = f"; of a whole model with own rules over the last fold {self.dense_network:.3g}"
         over = "the last fold" if self.folds == 1 else f"all {self.folds} folds (the model's own error: the last alone)"
         return (
             f"{chosen}: held-out rollouts decided. Error over up to {self.steps} steps of {over}: one rule "
-            f"{self.shared:.2g}, own rules {self.dense:.2g}{whole} ({self.grid}). To take the other kind, fit with "
+            f"{self.shared:.3g}, own rules {self.dense:.3g}{whole} ({self.grid}). To take the other kind, fit with "
             f"{other} (in Python: field={not self.points_share})"
         )
 

@@ -135,7 +135,7 @@ class Event:
     message: str = ""  #: details, as text.
     part: int = 0  #: which run of this phase, from 1; 0 where there is one alone.
     parts: int = 0  #: how many runs of it there are.
-    group: str = ""  #: which of several models, by name; "" where there is one alone.
+    group: str = ""  #: which of several models, by name; empty where there is one alone.
 
     def __str__(self) -> str:
         which = f" {self.part}/{self.parts}" if self.parts else ""
@@ -146,7 +146,7 @@ Progress = Callable[[Event], object]
 
 
 def say_nothing(event: Event) -> None:
-    """Progress that nobody hears."""
+    """Ignore progress events."""
     del event
 
 
@@ -184,7 +184,7 @@ class FitReport:
     exponent: float | None = None
     #: settings of the closed-form part, from which it is solved again on new data; empty for networks.
     structure: dict[str, Any] = field(default_factory=dict)
-    model: str = ""  #: name of the network; "" if none is used.
+    model: str = ""  #: name of the network; empty if none is used.
     width: int | None = None  #: of a member.
     depth: int | None = None  #: of a member.
     basis: int | None = None  #: of a lens.
@@ -214,7 +214,7 @@ class FitReport:
     #: known inputs at the last state of training, which drive the first step of a forecast, with their lags.
     last_inputs: list[float] = field(default_factory=list)
     last_filled: list[int] = field(default_factory=list)  #: places in the last window of values that were filled in.
-    last_trajectory: str = ""  #: the trajectory of the last state of training, by name; "" where there was only one.
+    last_trajectory: str = ""  #: the trajectory of the last state of training, by name; empty where there was only one.
     notes: tuple[str, ...] = ()  #: sentences for the user.
 
     def __repr__(self) -> str:
@@ -370,7 +370,7 @@ class TimeLimit:
         return self if self.seconds is None else TimeLimit(fraction * self.left(), left_out=self.left_out)
 
     def allows(self, seconds: float, what: str) -> bool:
-        """Whether a phase of about so many seconds ends in time; if not, `what` is noted as left out."""
+        """Whether a phase of about this many seconds ends in time; if not, `what` is noted as left out."""
         if seconds < self.left():
             return True
         if what not in self.left_out:

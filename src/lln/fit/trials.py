@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lln.core.errors import InputError
+from lln.core.table import number
 from lln.core.workers import Mapper, serial
 from lln.data.stream import Pairs
 from lln.fit.choice.holdout import Fold, Part, load
@@ -217,7 +218,7 @@ class Trials:
 
         def say(done: int, total: int, loss: float) -> None:
             which = (stage.index, stage.total) if stage.total > 1 else (0, 0)
-            self.progress(Event(stage.phase, done, total, f"loss {loss:.2e}", *which))
+            self.progress(Event(stage.phase, done, total, f"loss {number(loss)}", *which))
 
         name = _name(stage, candidate)
         trained = train_ensemble(

@@ -356,7 +356,7 @@ class LensForecaster(Estimator):
             inputs: as for `rollout`.
 
         Returns:
-            What `rollout` returns, with a first dimension for the members, such as (S, ..., steps + 1, n).
+            As from `rollout`, with states (S, ..., steps + 1, n), whose first dimension is the members.
         """
         start, steps, known = self._given(x0, steps, inputs)
         alone = [self.surrogate_.replace(members=(member,)) for member in self.surrogate_.members]

@@ -36,9 +36,9 @@ class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: i
     True
 
     Args:
-        width: rays; "auto" takes twice as many as there are rows, up to 1,200.
-        scale: deviation of the embedding, for standardised X; "auto" chooses on held-out rows.
-        ridge: relative to the largest squared singular value; "auto" chooses on held-out rows.
+        width: number of rays; "auto" takes twice as many as there are rows, up to 1,200.
+        scale: standard deviation of the embedding, for standardised X; "auto" chooses on held-out rows.
+        ridge: penalty, relative to the largest squared singular value; "auto" chooses on held-out rows.
         validation: fraction of the rows that is held out while choosing.
         random_state: an integer; the same one draws the same lenses.
 
@@ -47,7 +47,7 @@ class LensRegressor(RegressorMixin, TransformerMixin, BaseEstimator):  # type: i
         ridge_: the ridge in use.
         coef_: weights of the features, (targets, n_features + width).
         intercept_: (targets,).
-        n_features_in_: columns of X.
+        n_features_in_: number of columns of X.
     """
 
     width: int | str = "auto"

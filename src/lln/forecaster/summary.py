@@ -105,6 +105,7 @@ class Bars:
         self._bars: dict[tuple[str, str], Any] = {}
         self._groups: dict[str, tuple[int, Any]] = {}
         self._before = self.progress.get_time()
+        self._latest: Any = None
 
     def __rich__(self) -> Any:
         """The message, if there is one, above the bars."""
@@ -121,6 +122,9 @@ class Bars:
             phase = f"{phase} {event.part}/{event.parts}"
         bar = self._bars.get((group, phase))
         if bar is None:
+            if self._latest is not None and self.progress.tasks[self._latest].completed:
+                # How much there is to do is an estimate; one that has not begun encloses the phases after it.
+                self.progress.update(self._latest, completed=self.progress.tasks[self._latest].total)
             if group in self._groups:  # a comparison has one line for each model
                 self.progress.update(self._groups[group][1], visible=False)
             number = 1 + len(self._groups if group else self._bars)
@@ -131,11 +135,12 @@ class Bars:
             self.progress.tasks[-1].start_time = self._before
             if group:
                 self._groups[group] = (number, bar)
-        said = ", ".join(part for part in (phase if group else "", event.message) if part)
+        detail = event.message.removeprefix(f"{event.phase}, ")
+        said = ", ".join(part for part in (phase if group else "", detail) if part)
         self.message = said if len(said) > _LONG_MESSAGE else ""
         short = "" if self.message else printable(said)
         self.progress.update(bar, completed=event.done, total=event.total, message=short)
-        self._before = self.progress.get_time()
+        self._before, self._latest = self.progress.get_time(), bar
 
 
 WIDTH = 100  # of a summary
@@ -181,12 +186,12 @@ def _facts(
     for line in _by_lead(report):
         yield "", line
     if report.coverage_90 is not None:
-        yield "intervals", f"90 % intervals cover {report.coverage_90:.0%} of held-out states"
+        yield "intervals", f"90 % intervals cover {100 * report.coverage_90:.0f}\xa0% of held-out states"
     if report.exponent is not None:
         time = human_time(1.0 / report.exponent, layout.time_unit)
         yield "chaos", f"neighbouring rollouts separate by a factor e in about {time} (one Lyapunov time)"
     if report.coverage is not None and report.correction_weight:
-        inside = f"{1 - report.coverage:.1%} of hidden positions"
+        inside = f"{100 - 100 * report.coverage:.1f}\xa0% of hidden positions"
         yield "coverage", f"{inside} lie between the control points on the training data"
     yield "time", f"{report.seconds:.1f} s on {recipe.device}, random_state {recipe.seed}"
     for note in report.notes:

@@ -84,7 +84,7 @@ class NetworkEnsemble(nn.Module):
 def seeded_linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
     """`nn.Linear` under PyTorch's default initialisation, drawn from `generator` on the CPU.
 
-    The default draws weight and bias uniformly from +-1/sqrt(n_in).
+    The default draws weight and bias uniformly between -1/sqrt(n_in) and 1/sqrt(n_in).
     """
     layer = nn.Linear(n_in, n_out, device="meta")  # no draw of its own
     bound = 1.0 / math.sqrt(n_in)

@@ -80,7 +80,7 @@ class ScaledResidualMLP(ResidualMLP):
 
 
 class ResidualBatchNormMLP(ResidualMLP):
-    """``z <- z + relu(BatchNorm(W_l z + b_l))``, the normalisation affine."""
+    """``z <- z + relu(BatchNorm(W_l z + b_l))``, with an affine normalisation."""
 
     def __init__(
         self, n_in: int, n_out: int, *, width: int = 128, depth: int = 40, generator: torch.Generator | None = None
@@ -95,7 +95,7 @@ class ResidualBatchNormMLP(ResidualMLP):
 
 
 class LayerScaleMLP(ResidualMLP):
-    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate, from `initial_scale` on."""
+    """``z <- z + gamma_l * relu(W_l z + b_l)``, gamma_l learned for each coordinate, starting at `initial_scale`."""
 
     def __init__(
         self,

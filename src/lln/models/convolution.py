@@ -121,7 +121,7 @@ def patches(x: Tensor, kernel: tuple[int, ...], boundary: Sides) -> Tensor:
 
 
 def pad(x: Tensor, axis: int, before: int, after: int, boundary: tuple[Side, Side]) -> Tensor:
-    """The field with so many points more on both sides of `axis`, which counts from the end."""
+    """The field with `before` and `after` more points along `axis`, which counts from the end."""
     size = x.shape[axis]
     if boundary[0] == "periodic":
         if max(before, after) > size:
@@ -153,7 +153,7 @@ def _reach(size: int) -> tuple[int, int]:
 
 
 def padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequence[int] | None = None) -> Tensor:
-    """The field with as many points more around it as the kernel reaches."""
+    """The field, extended on all sides as far as the kernel reaches."""
     for place, (size, pair, step) in enumerate(zip(kernel, boundary, dilation or [1] * len(kernel), strict=True)):
         before, after = (reach * step for reach in _reach(size))
         x = pad(x, place - len(kernel) - 1, before, after, pair) if size > 1 else x
@@ -161,7 +161,7 @@ def padded(x: Tensor, kernel: tuple[int, ...], boundary: Sides, dilation: Sequen
 
 
 def whole_steps(ratio: Sequence[float] | None, rank: int) -> list[int] | None:
-    """Whole steps of the kernel along each axis; None where a step is no whole number of points."""
+    """Whole steps of the kernel along each axis; None where a step is not a whole number of points."""
     if ratio is None:
         return [1] * rank
     steps = [positive("ratio", r) for r in ratio]
@@ -245,7 +245,7 @@ def _by_waves(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: tuple[int,
 
 
 def wrapped(taps: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """Reorder taps (*kernel, ...) from around the middle of a kernel to what Fourier transforms take, or back."""
+    """Reorder taps (*kernel, ...), stored around the middle of a kernel, as Fourier transforms take them, or back."""
     for axis, size in enumerate(kernel):
         taps = taps.index_select(axis, (-(torch.arange(size, device=taps.device) - (size - 1) // 2)) % size)
     return taps

@@ -71,7 +71,7 @@ class Lenses(nn.Module):
 
 
 class LensNetwork(StateNetwork, Lenses):
-    """Embed a state as rays, carry them through D lenses, read the next state off their positions.
+    """Embed a state as rays, carry them through D lenses and read the next state off their positions.
 
     ``y_0 = W_y x + b_y`` and ``theta_0 = tanh(W_theta x + b_theta)``; then D times
     ``y <- y + L theta`` and ``theta <- theta + s phi_l(y)``; the output is ``W_o y_D + b_o``. The last lens bends

@@ -1,7 +1,7 @@
 """The factored algebra of `grid.py` in plain torch: no dependency, any device, float32 or float64.
 
 Every array here is (S, B, h), S ensemble members with coefficients (S, D, h, K) of their own. The backward
-handles rows in tiles, so that its scratch (the positions behind every layer of a tile) stays small at any B and D.
+pass handles rows in tiles, so that its scratch (the positions behind every layer of a tile) stays small at any B and D.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ parameters of their own are rolled out together, each from its own starts.
 A `StepProgram` is a whole time step as plain arrays. With the standardised state z = (x - mean) / scale, the features
 of step k are
 
-    f = [z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1}, (u_k - input_mean) / input_scale]
+    f = [z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1},
+         (u_k - input_mean) / input_scale]
 
 and one step is
 

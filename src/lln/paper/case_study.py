@@ -69,7 +69,7 @@ def run(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Train both networks, find the lens network's errors, and follow their rays.
 
     Returns:
-        Plain data: points, labels and predictions of all held-out samples, their turns by layer, the errors by
+        Points, labels and predictions of all held-out samples as plain data, their turns by layer, the errors by
         increasing confidence, the displayed case with its two references, paths in the plane of the first two
         principal components (fitted to the states of all held-out samples behind all layers), explained variances.
         Layers are counted from 1: the last lens gets no gradient and hardly turns a ray, so the paper, whose L7 turns
@@ -172,10 +172,10 @@ Array = NDArray[np.floating[Any]]
 
 
 def turn_angles(angles: ArrayLike) -> Array:
-    """By how many degrees each layer turns each ray: theta_0 .. theta_D, (D + 1, ..., h) -> (..., D).
+    """By how many degrees each layer turns each ray: ``theta_0 .. theta_D``, (D + 1, ..., h) -> (..., D).
 
-    A sample's h angles make one ray that points along (1, theta) in R^(h+1); the turn of layer l is the angle between
-    (1, theta_l) and (1, theta_{l+1}).
+    A sample's h angles make one ray that points along (1, theta) in h + 1 dimensions; the turn of layer l is the angle
+    between ``(1, theta_l)`` and ``(1, theta_{l+1})``.
     """
     theta = np.asarray(angles, dtype=np.float64)
     if theta.ndim < 2 or len(theta) < 2:

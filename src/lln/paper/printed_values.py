@@ -1,8 +1,8 @@
 """The paper's own numbers, typed once and read exactly.
 
-Every number keeps the digits that are printed: 6.170 stays Decimal("6.170"), so that a comparison knows how far it can
-look. A printed infinity is Decimal("Infinity"). The files are data beside the studies; they are read by their place,
-without the code of the studies, so that a report needs no torch.
+Every number keeps the digits that are printed: 6.170 stays ``Decimal("6.170")``, so that a comparison knows how far it
+can look. A printed infinity is ``Decimal("Infinity")``. The files are data beside the studies; they are read by their
+place, without the code of the studies, so that a report needs no torch.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ DONE, FAILED = "done", "failed"
 class Record:
     """The result of one run."""
 
-    #: everything that determines the run, as plain data; `spec["kind"]` says which sort of run it is.
+    #: everything that determines the run, as plain data; ``spec["kind"]`` says which sort of run it is.
     spec: Mapping[str, Any]
     result: Mapping[str, Any] = field(default_factory=dict)  #: its numbers, by name; empty if it failed.
     status: str = DONE  #: "done", also if a rollout diverged (that is a result), or "failed" if the run crashed.

@@ -1,4 +1,4 @@
-"""The simulators behind the paper's ten systems, as far as its printed numbers pin them.
+"""The simulators behind the paper's ten systems, as far as its printed numbers determine them.
 
 Lorenz is identified. For the other four families the paper prints no constants; what stands here is the best setting
 that a search found (see `lln.paper.identify`), and not the paper's own. `lln.systems.PRESETS` keep the package's own
@@ -45,7 +45,7 @@ class PinnedChain(SpringChain):
 
     Equation: ``q_i' = p_i``, ``p_i' = q_{i+1} - 2 q_i + q_{i-1} - q_i`` with ``q_{-1} = q_0`` and ``q_n = q_{n-1}``.
 
-    State: (q_0 .. q_{n-1}, p_0 .. p_{n-1}), 2n numbers.
+    State: ``(q_0 .. q_{n-1}, p_0 .. p_{n-1})``, 2n numbers.
 
     What the solution does: from a start of one sign all masses swing almost in phase, with a slow beat. It is linear.
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from lln.core.errors import InputError, check_int, positive
-from lln.plots.forecasts import axis_limits, label_bar, short_dates
+from lln.plots.forecasts import axis_limits, label_bar, short_dates, upright
 from lln.plots.style import BLACK, BLUE, FIELD_COLOURS, VERMILION, WIDTH, figure_style
 
 Array = NDArray[np.float64]
@@ -80,7 +80,8 @@ class Scene:
     def clock(self, row: int) -> str:
         """The title of a picture: what is seen, and when; all of one width, so that it stands still."""
         if self.dates is not None:
-            return f"{self.title}   {np.datetime_as_string(self.dates, unit=self._unit())[row]}".strip()
+            now = np.datetime_as_string(self.dates, unit=self._unit())[row].replace("T", " ")
+            return f"{self.title}   {now}".strip()
         # Enough decimals to distinguish the times of a step: 0.25 needs two, a third gets one more than its size
         # requires.
         fewest = max(0, -int(np.floor(np.log10(self.dt) + 1e-9)))
@@ -206,7 +207,7 @@ def _panels(figure: Figure, scene: Scene, labels: Sequence[str], spans: Sequence
     lines = []
     for axis, label, span in zip(axes, labels, spans, strict=True):
         axis.set_ylim(*scene.limits(*span))
-        axis.set_ylabel(scene.label(label))
+        axis.set_ylabel(scene.label(label), **upright(scene.label(label)))
         lines.append([axis.plot([], [], **_look(i, len(scene.runs)), label=run)[0] for i, run in enumerate(scene.runs)])
     if len(scene.runs) > 1:
         figure.legend(handles=lines[0], loc="outside lower center", ncols=len(scene.runs))
@@ -218,8 +219,8 @@ def _series(figure: Figure, scene: Scene) -> Update:
     columns = np.linspace(0, len(scene.names) - 1, shown).round().astype(int)
     axes, lines = _panels(figure, scene, [scene.names[j] for j in columns], [(j, j + 1) for j in columns])
     times = scene.start + np.arange(scene.steps) * scene.dt if scene.dates is None else scene.dates
-    short_dates(axes[-1], times)
     axes[-1].set_xlim(times[0], times[-1])
+    short_dates(axes[-1], times)
     axes[-1].set_xlabel(scene.label(scene.time_name) if scene.dates is None else scene.time_name)
     for line in (line for row in lines for line in row):
         line.set(marker="o", markersize=4, markevery=[-1], clip_on=False)  # the present state

@@ -25,6 +25,7 @@ _DATES = {
     "zero_formats": ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
     "offset_formats": ["", "%Y", "%Y", "%Y", "%d %b %Y", "%d %b %Y %H:%M"],
 }
+_DAYS = (4.0, 60.0)  # spans in which ticks are some days apart
 
 
 class Mark(NamedTuple):
@@ -83,14 +84,14 @@ def forecast_figure(
                 name = "members" if k == 0 else None
                 axis.plot(times, member[:, j], color=style.colour, linewidth=0.8, alpha=0.8, label=name)
             axis.plot(times, states[:, j], color=style.colour, linewidth=1.6, label="forecast")
-            axis.set_ylabel(labels[j])
+            axis.set_ylabel(labels[j], **upright(labels[j]))
             drawn = [states, *([] if interval is None else interval[:2]), *([] if past is None else past[1:])]
             right = None if truth is None else truth[:, j]
             axis.set_ylim(*axis_limits(np.concatenate([one[:, j] for one in drawn]), right))
             _draw_marks(axis, marks, with_words=j == 0)
-        short_dates(axes[-1], times)
         axes[-1].set_xlabel(time_label)
         axes[-1].set_xlim((times if past is None else past[0])[0], times[-1])
+        short_dates(axes[-1], times)
         figure.align_ylabels(axes)
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
@@ -133,7 +134,7 @@ def field_forecast_figure(
             images.append(axis.pcolormesh(times, grid, values.T, shading="nearest", rasterized=True, **colours))
             axis.set_title(name)
             axis.grid(False)
-            axis.set_ylabel(labels[1])
+            axis.set_ylabel(labels[1], **upright(labels[1]))
             _draw_marks(axis, marks, with_words=axis is axes[0], inside=True)
         states = axes[: 1 if truth is None else 2]
         label_bar(colour_bar(figure, images[0], list(states), aspect=14 * len(states)), labels[2])
@@ -169,7 +170,7 @@ def snapshot_figure(
     shape = float(np.ptp(y) / (np.ptp(x) or 1.0)) or 1.0
     with figure_style():
         panel = (WIDTH - 1.9) / len(moments)  # beside them: labels and the colour bar
-        figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.3))
+        figure = new_figure(height=0.9 + len(rows) * (panel * float(np.clip(shape, 0.3, 3.0)) + 0.12))
         axes = figure.subplots(len(rows), len(moments), squeeze=False, sharex=True, sharey=True)
         for k, (name, values, colours) in enumerate(rows):
             for j, words in enumerate(moments):
@@ -191,7 +192,10 @@ def snapshot_figure(
 def short_dates(axis: Axes, times: Any) -> None:
     """Label dates by what changes from tick to tick, with the rest beside the axis: long labels overlap."""
     if np.asarray(times).dtype.kind == "M":
-        locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]
+        low, high = axis.get_xlim()  # in days
+        # Some days apart, ticks are counted from the first one: counted from each first of a month, two are neighbours.
+        multiples = not _DAYS[0] < high - low < _DAYS[1]
+        locator = AutoDateLocator(minticks=4, maxticks=9, interval_multiples=multiples)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
 
@@ -253,8 +257,13 @@ def colour_bar(figure: Figure, image: AxesImage, axes: Any, **options: Any) -> C
 
 
 def label_bar(bar: Colorbar, label: str) -> None:
-    """Name what a colour bar shows; a letter such as u stands upright, because turned it reads as another."""
-    bar.set_label(label, rotation="horizontal" if len(label) < 3 else "vertical")
+    """Name what a colour bar shows."""
+    bar.set_label(label, rotation=upright(label).get("rotation", "vertical"))
+
+
+def upright(label: str) -> dict[str, Any]:
+    """Keywords for the label of a vertical axis: a letter such as u stands upright, as turned it reads as another."""
+    return {"rotation": "horizontal", "ha": "right", "va": "center"} if len(label) < 3 else {}
 
 
 TOP, BOTTOM = 1e2, 1e-17  # limits of the axis: a diverged model must not flatten the others; rounding is the floor
@@ -279,7 +288,7 @@ def comparison_figure(
         references: names of the simple methods; drawn thinner and below the networks.
         threshold: error at which a forecast stops being valid, drawn as a line.
         dt: time of one step, for a second axis in time; None omits it.
-        time_unit: unit of dt; "" if it is not known.
+        time_unit: unit of dt; empty if it is not known.
         title: title of the figure.
     """
     curves = {name: _curve(name, values) for name, values in errors.items()}
@@ -310,13 +319,14 @@ def comparison_figure(
         axis.set_ylim(low, high)
         axis.set_xlim(1, max(longest, 2))
         axis.set_xlabel("rollout step")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axis.set_ylabel("normalised RMSE at the step")
         if dt is not None:
             factor, unit = human_unit(longest * dt, time_unit)
             each = dt * factor
             turns = (lambda k: np.multiply(k, each), lambda t: np.divide(t, each))
             above = axis.secondary_xaxis("top", functions=turns)
+            above.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
             above.set_xlabel(f"time after the start{f' ({unit})' if unit else ''}")
         if low * _FEW_DECADES > high:
             axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

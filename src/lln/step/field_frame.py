@@ -58,7 +58,7 @@ class FieldFrame:
     difference_scale: Array  #: (H - 1, C), in standardised units.
     input_mean: Array  #: (m,).
     input_scale: Array  #: (m,), above zero.
-    matrix: Array  #: the linear convolution, (C, kernel points * (C H + m)); zeros are no linear part.
+    matrix: Array  #: the linear convolution, (C, kernel points * (C H + m)); zeros switch it off.
     offset: Array  #: (C,), standardised.
     gain: Array  #: what one unit of the network's output is worth, (C,), standardised. Zeros switch the network off.
     conserve: str = "none"  #: "none", "mean" or "flux".
@@ -105,7 +105,7 @@ class FieldFrame:
         return np.repeat(self.channel_scale, math.prod(self.space))
 
     def ratio(self, space: Sequence[int] | None) -> tuple[float, ...] | None:
-        """Points of a grid of shape `space` to one of the fitted grid, along each axis, on the same domain.
+        """Spacings of a grid of shape `space` in one spacing of the fitted grid, along each axis, on the same domain.
 
         A periodic axis of N points spans N spacings, any other N - 1: its first and last point lie on the boundary.
         """

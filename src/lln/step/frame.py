@@ -109,7 +109,7 @@ class Functions:
         return found
 
     def some(self, which: Sequence[int]) -> Functions:
-        """A few of them."""
+        """The functions at the positions `which`."""
         return Functions(self.table[list(which)], self.arguments[list(which)])
 
     def _argument(self, variables: Array) -> Array:
@@ -317,7 +317,8 @@ class Frame:
 
     With z = (x - mean) / scale, the features of a window of H states and the inputs u of the present are
 
-        f_k = [ z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1}, (u_k - input_mean) / input_scale ]
+        f_k = [ z_k, (z_k - z_{k-1}) / d_1, ..., (z_{k-H+2} - z_{k-H+1}) / d_{H-1},
+                (u_k - input_mean) / input_scale ]
 
     and one step is
 

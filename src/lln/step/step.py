@@ -64,7 +64,7 @@ class Box(Protocol):
 class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
     """One learned step: ``x_{k+1} = x_k + increment(features(x_{k-H+1}, ..., x_k, u_k))``.
 
-    Everything is float64 but the networks, which compute in the type of their parameters. All buffers lie on the
+    Everything is float64 except the networks, which compute in the type of their parameters. All buffers lie on the
     device of the first network.
 
     Args:
@@ -182,7 +182,7 @@ class Step(nn.Module, ABC, Generic[FrameT, NetworkT]):
     def inverse(self, window: Array, inputs: Array | None = None) -> Array:
         """The state before a window: x_{k-H} such that the step from x_{k-H}, ..., x_{k-1} leads to x_k.
 
-        A learned step is no bijection in general, so this is Newton's method in float64, damped, from a straight
+        A learned step is not a bijection in general, so this is Newton's method in float64, damped, from a straight
         continuation into the past. It refuses where it does not converge.
 
         Args:
@@ -452,7 +452,7 @@ class DenseStep(Step[Frame, Any]):
         """All lens members as one: the mean of S networks of width h is one network of width S h.
 
         Rays never mix inside a stack, so members sit side by side and the readout takes their mean. None where members
-        are no lens networks.
+        are not lens networks.
         """
         lenses = [member for member in self.members if isinstance(member, LensNetwork)]
         if not lenses or len(lenses) < len(self.networks):

@@ -47,7 +47,7 @@ SYSTEMS: Registry[System] = Registry("system", "lln.systems", EVERY_PRESET)
 
 
 def preset(name: str) -> System:
-    """The system called `name`: of the paper (`PRESETS`), a field (`FIELD_PRESETS`), or of another package.
+    """The system called `name`: one of the paper (`PRESETS`), a field (`FIELD_PRESETS`) or one of another package.
 
     >>> preset("lorenz-28").symbols["rho"]
     28.0

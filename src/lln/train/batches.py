@@ -114,7 +114,7 @@ class InMemoryBatches:
         return self.features[chosen], self.targets[chosen], weights
 
     def some(self, rows: int) -> Triple:
-        """At most so many pairs, evenly spaced: (P, F), (P, n) and (P,)."""
+        """At most `rows` pairs, evenly spaced: (P, F), (P, n) and (P,)."""
         if len(self) <= rows:
             return self.features, self.targets, self.weights
         chosen = torch.linspace(0, len(self) - 1, rows, dtype=torch.float64).round().long().to(self.features.device)
@@ -151,7 +151,7 @@ class StreamedBatches:
         return self._get(epoch, block).batch(position, size, [subseed(s, epoch, block) for s in seeds])
 
     def some(self, rows: int) -> Triple:
-        """At most so many pairs, from one block."""
+        """At most `rows` pairs, from one block."""
         return self._get(0, 0).some(rows)
 
     def _get(self, epoch: int, block: int) -> InMemoryBatches:

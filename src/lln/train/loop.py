@@ -470,7 +470,7 @@ def _alike(batch: Batch, given: Batch) -> bool:
 
 
 def join_processes(device: str = "cpu") -> bool:
-    """Join the process group that torchrun describes in the environment; whether there is one of several processes.
+    """Join the process group that torchrun describes in the environment; True if several processes train.
 
     The device "cuda" takes NCCL, everything else gloo.
     """

@@ -1,1 +1,1 @@
-"""Hyper-parameter search by Optuna."""
+"""Search for hyper-parameters with Optuna."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lln.core.errors import InputError, check_int, choice, positive
-from lln.core.table import Table, plain
+from lln.core.table import Table, number, plain
 from lln.core.workers import DaskPool, LocalPool, Pool, Task
 from lln.data.read.formats import as_dataset, check_options
 from lln.data.series import Dataset
@@ -120,8 +120,8 @@ class SearchResult:
     def options(self) -> dict[str, Any]:
         """What has the lowest held-out rollout error, as keyword arguments of `LensForecaster`.
 
-        These are the fixed options and those of the best trial, or of the fixed ones those that the defaults share with
-        the trials, where no trial beats the defaults.
+        These are the fixed options and those of the best trial. If no trial beats the defaults, they are those of the
+        fixed options that the defaults share with the trials.
         """
         if self.defaults_win:
             return {name: value for name, value in self.fixed.items() if name in SHARED}
@@ -191,7 +191,7 @@ def search(
         scheduler: address of a Dask scheduler whose workers share the trials, as in ``"tcp://10.0.0.5:8786"``.
         random_state: seed of the proposals and of every training.
         resume: continue the search of that name; interrupted trials are run again.
-        fixed: options that are not searched: keyword arguments of `LensForecaster`, as in {"epochs": 30}, or an
+        fixed: options that are not searched: keyword arguments of `LensForecaster`, as in ``{"epochs": 30}``, or an
             estimator whose options differ from the defaults.
         progress: callback that receives a `Progress` after every trial, and before the defaults are scored.
         **data: dt, inputs and the other keyword arguments of `LensForecaster.fit` that describe the data.
@@ -226,7 +226,7 @@ def search(
             if refusal:
                 raise InputError(refusal[0], topic=refusal[1])
             best = min((trial.values[0] for trial in _trials(study, "COMPLETE")), default=None)
-            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out nmse {best:.3g}"))
+            say(Progress("search", _ended(study), total, "" if best is None else f"best held-out error {number(best)}"))
         found, defaults = _result(study, url, aims, options), store.defaults(study)
         if defaults is None:
             say(Progress("search", _ended(study), total, "scoring the defaults"))

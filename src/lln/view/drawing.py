@@ -45,7 +45,7 @@ class Bench:
 
 
 def architecture_figure(bench: Bench, *, rays: int = 12, title: str = "") -> Figure:
-    """A residual block, one lens layer, and the whole stack with so many `rays`, those with the largest turns first."""
+    """A residual block, one lens layer, and the whole stack with `rays` rays, those with the largest turns first."""
     if bench.depth < 1 or bench.positions.shape != bench.angles.shape:
         raise InputError(
             f"a drawing needs positions and angles of one shape (D + 1, h) with D >= 1, got {bench.positions.shape} "
@@ -150,9 +150,9 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
     depth, shown = bench.depth, bench.positions[:, rays]
     low, high = float(shown.min()), float(shown.max())
     margin = 0.12 * (high - low) or 1.0
-    strongest = float(bench.strength.max()) or 1.0
+    strongest, gap = float(bench.strength.max()) or 1.0, max(0.09 * depth, 0.6)
     for layer in range(depth):
-        wide = 0.75 * float(bench.strength[layer]) / strongest
+        wide = min(0.75, 0.7 * gap) * float(bench.strength[layer]) / strongest  # the last one ends before the readout
         lens = Ellipse((layer + 1, (low + high) / 2), max(wide, 0.04), high - low + margin, fc=SKY, ec=BLUE, alpha=0.35)
         axis.add_patch(lens)
     for place, ray in reversed(list(enumerate(rays))):
@@ -163,7 +163,6 @@ def _stack(axis: Axes, bench: Bench, turns: Array, rays: list[int]) -> None:
         if bold:
             layer = int(turns[: max(depth - 1, 1), ray].argmax())
             axis.plot(layer + 1, bench.positions[layer + 1, ray], "o", color=look["color"], markersize=6)
-    gap = max(0.09 * depth, 0.6)
     axis.set_xlim(-2.1 * gap, depth + 2.1 * gap)
     axis.set_ylim(low - margin, high + margin)
     middle, height = (low + high) / 2, 0.62 * (high - low)

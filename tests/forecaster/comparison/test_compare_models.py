@@ -164,6 +164,10 @@ def test_geometric_means_are_over_windows_and_seeds():
     score = Score("m", errors[:1], np.array([[2, 0]]), 1, 5, 0.1)
     assert score.nmse == pytest.approx(2.0)
     np.testing.assert_allclose(score.rmse_by_step, np.sqrt([2.0, 2.0]))
+    chance = Score("m", np.array([[[1e-2]] * 19 + [[0.0]]]), np.array([[1] * 20]), 1, 5, 0.1)
+    assert chance.rmse_by_step[0] > 0.02  # one rollout that is right by chance
+    tiny = Score("m", np.full((1, 2, 1), 1e-29), np.ones((1, 2), dtype=np.int64), 1, 5, 0.1)
+    np.testing.assert_allclose(tiny.rmse_by_step, np.sqrt(1e-29))
     assert score.valid_steps == 1.0
     assert Score("m", 0 * errors, np.zeros((2, 2), dtype=np.int64), 1, 5, 0.1).nmse == 0.0
     both = Comparison((score,), (), 2, 2, (0, 1), 0.1, 0.4, None, "test data")

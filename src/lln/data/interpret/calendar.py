@@ -33,8 +33,8 @@ def find_frequency(dates: Dates) -> str | None:
     """Find the calendar step of dates.
 
     Returns:
-        A pandas offset alias: B for business days, MS, QS, YS (one day of the month), ME, QE, YE (month ends), with a
-        multiple or a month where needed (2MS, QS-FEB); None if the dates follow no such step.
+        The pandas offset alias B for business days, MS, QS, YS (one day of the month) or ME, QE, YE (month ends), with
+        a multiple or a month where needed (2MS, QS-FEB); None if the dates follow no such step.
     """
     array = np.unique(np.asarray(dates, dtype="datetime64[ns]"))
     if len(array) < FEWEST or np.isnat(array).any():

@@ -155,7 +155,7 @@ def text_dates(column: Any, source: str) -> NDArray[np.datetime64] | None:
 
 
 def text_offset(column: Any) -> str:
-    """The first text of a date that is not in UTC but in another time zone; "" if there is none."""
+    """The first text of a date that is not in UTC but in another time zone; empty if there is none."""
     texts = column[column.notna()].astype(str).str.strip()
     away = texts[texts.str.contains(AWAY)]
     return str(away.iloc[0]) if len(away) else ""

@@ -61,9 +61,9 @@ class Choices:
 class TimeContext:
     """How messages describe the times of a table."""
 
-    place: str = ""  #: the column, as in " in column 'T'"
+    place: str = ""  #: the column, as in ``" in column 'T'"``
     rows: NDArray[np.intp] | None = None  #: the numbers of its rows; from 0 if None
-    remedy: str = ""  #: what may help too where times do not rise, as in ", or ..."
+    remedy: str = ""  #: what may help too where times do not rise, as in ``", or ..."``
     dates: NDArray[np.datetime64] | None = None  #: of the rows, if the times are dates
 
     def row(self, index: Any) -> int:

@@ -1,7 +1,7 @@
 """Trajectories from any source as a `Dataset`: arrays, lists of them, frames, xarray objects, and files by suffix.
 
 A package outside adds a format with an entry point in the group `lln.formats`, named by its suffix, or in a running
-program with `FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))`.
+program with ``FORMATS.register(".parquet", Format("Parquet", read_parquet, write_parquet))``.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Model(ABC, Generic[FrameT]):
 
     @abstractmethod
     def body(self) -> str:
-        """Tables and functions, up to a static `change(m, inputs)` that leaves x_{k+1} - x_k in m->change."""
+        """Tables and functions, up to a static `change(m, inputs)` that leaves ``x_{k+1} - x_k`` in ``m->change``."""
 
 
 def header(model: Model[Any], names: Sequence[str] = (), input_names: Sequence[str] = ()) -> str:
@@ -296,7 +296,7 @@ def closed_scratch(frame: Frame) -> str:
 
 
 def closed_functions(frame: Frame, name: str) -> str:
-    """Tables, and a function for each part that adds its increment to m->change."""
+    """Tables, and a function for each part that adds its increment to ``m->change``."""
     parts = _polynomials(frame)
     if not parts:
         return ""
@@ -317,7 +317,7 @@ def field_scratch(frame: FieldFrame) -> str:
 
 
 def field_functions(frame: FieldFrame, name: str) -> str:
-    """Tables, and the function that adds the polynomial of every point's features to m->moved."""
+    """Tables, and the function that adds the polynomial of every point's features to ``m->moved``."""
     assert frame.polynomial is not None
     count, big = len(frame.polynomial.table), name.upper()
     function = f"""\

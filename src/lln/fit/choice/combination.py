@@ -335,7 +335,7 @@ def criteria(preparer: Preparer, tried: Sequence[FrameChoice], rows: int) -> dic
     Args:
         preparer: prepares the data.
         tried: the maps, solved from all rows.
-        rows: the last so many pairs count, the same for every map.
+        rows: number of pairs that count, the last ones; the same for every map.
     """
     found: dict[FrameChoice, float] = {}
     for some in _by_history(tried):

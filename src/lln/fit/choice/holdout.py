@@ -137,7 +137,7 @@ def better_by(one: RolloutErrors, other: RolloutErrors, *, noisy: bool = False) 
 
 
 def bounded(surrogate: AnyStep, window: Array, steps: int = 10_000) -> bool:
-    """Whether a rollout from `window` (H, n) stays within twenty standard deviations for so many steps."""
+    """Whether a rollout from `window` (H, n) stays within twenty standard deviations for `steps` steps."""
     frame = surrogate.frame
     if frame.inputs:  # their future is not known
         return True

@@ -226,7 +226,7 @@ _READOUT_ROWS = 16384
 
 @dataclass(frozen=True)
 class NetworkChoice:
-    """How a trained network is used: at which stop, with which readout, at which correction_weight."""
+    """How a trained network is used: at which stop, with which readout, at which correction weight."""
 
     stop: int
     readout: float | None
@@ -347,7 +347,7 @@ class Work:
         return math.sqrt(float(np.mean(self.trained.loss))) * self.ready.unexplained(self.frame)
 
     def judge(self, windows: Windows, groups: int, only: NetworkChoice | None = None) -> Judgement:
-        """Roll every group out at every stop, readout and correction_weight (or at one setting alone)."""
+        """Roll every group out at every stop, readout and correction weight (or at one setting alone)."""
         weights = CORRECTION_WEIGHTS if only is None else (only.correction_weight,)
         uses: list[tuple[int, float | None]] = []
         states: list[dict[str, Tensor]] = []

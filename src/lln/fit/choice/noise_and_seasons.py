@@ -24,7 +24,7 @@ _HELD_OUT = 400  # rows whose one-step errors bound the noise
 # Differences of a smooth signal keep falling with their order; those of noise, rightly scaled, stay.
 _PLATEAU = 0.7
 _NOTICEABLE = 0.05
-_NO_BETTER = 0.3  # ratio of one-step errors from which a model hardly foresees more than a curve through the last rows
+_NO_BETTER = 0.3  # ratio of one-step errors from which a model hardly predicts more than a curve through the last rows
 _FAR_FROM_CURVES = 0.02  # of the change: where curves err by less, a model need not be better yet
 
 
@@ -38,7 +38,7 @@ class Noise:
         of_increments: the same against the root mean square of one step's change.
         found: whether it looks like noise: differences of order five and six agree about its size.
         of_curves: one-step error of the best curve through the last rows, likewise.
-        drives: whether no model foresees much more than such a curve: chance drives a smooth series.
+        drives: whether no model predicts much more than such a curve: chance drives a smooth series.
     """
 
     relative: float
@@ -50,8 +50,8 @@ class Noise:
     def at_most(self, increments: float) -> Noise:
         """The same, knowing that a model's one-step errors are `increments` of the root mean square change.
 
-        Fast forcing looks like noise to differences, but what a model foresees is none. An error of one step holds the
-        noise of two states.
+        Fast forcing looks like noise to differences, but what a model predicts is not noise. An error of one step
+        holds the noise of two states.
         """
         bound = increments / math.sqrt(2.0)
         if not self.of_increments > bound:

@@ -193,7 +193,8 @@ def drawn_lenses(
         features: number of features F.
         n: number of coordinates.
         width: number of rays.
-        scale: deviation of the embedding's entries, for three features; it falls with the root of their number.
+        scale: standard deviation of the embedding's entries, for three features; it falls with the root of their
+            number.
         seed: of the draws.
         mixing: (F, F), the embedding is drawn for these combinations of features; None for the features themselves.
     """

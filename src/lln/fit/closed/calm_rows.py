@@ -1,8 +1,8 @@
 """Vector fields of data with long steps, fitted to the rows of the smallest changes first.
 
 Where one step of data is a large part of a turn, a regression of increments gives useless first weights, and no descent
-from there finds the law. Over the rows that change least the same regression holds. A law that is found there foresees
-further rows; these determine it better, and so on until it foresees all. Where the steps become longer, the integration
+from there finds the law. Over the rows that change least the same regression holds. A law that is found there predicts
+further rows; these determine it better, and so on until it predicts all. Where the steps become longer, the integration
 takes more Runge-Kutta steps.
 """
 

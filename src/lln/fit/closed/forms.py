@@ -219,7 +219,7 @@ class ClosedForms:
         return None if factors is None else replace(lens, ridge=0.0, factors=factors)
 
     def ranked(self, found: Sequence[Scored], behind: float = math.inf) -> list[Scored]:
-        """The best first, by errors up to where it loses the truth, and those that are at most so far behind it."""
+        """Those at most `behind` worse than the best, best first, by errors up to where the best loses the truth."""
         horizon = max((horizon_of([one.errors]) for one in found), default=0)
         errors = {one: one.errors if self.noisy else one.errors.late(horizon) for one in found}
         scores = {one: each.score(noisy=self.noisy) for one, each in errors.items()}
@@ -246,7 +246,7 @@ class ClosedForms:
         """Whether the typical one-step error still falls as rows are added; None where rows are too few.
 
         Coarsely sampled data looks noisy to differences, but a law that is not yet learned is learned better from four
-        times as many rows. Where the error stays, what is left cannot be foreseen. Rows that nearly repeat, such as
+        times as many rows. Where the error stays, what is left cannot be predicted. Rows that nearly repeat, such as
         zeros at night, are soon learned: all but the largest errors must fall too.
         """
         rows = 0 if self._best is None else len(self._data(self.fold.train, self._best.history).features)

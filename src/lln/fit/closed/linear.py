@@ -268,7 +268,7 @@ class Along:
 def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
     """The thin singular value decomposition.
 
-    LAPACK's quicker routine does not converge for some matrices of low rank, on some processors; then the other serves.
+    LAPACK's quicker routine does not converge for some matrices of low rank on some processors; then the other is used.
     """
     try:
         return np.linalg.svd(matrix, full_matrices=False)

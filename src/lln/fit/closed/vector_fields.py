@@ -187,7 +187,7 @@ class MonomialLibrary:
 
 
 def monomial_count(factors: int, degree: int) -> int:
-    """Monomials of degree 1 to `degree` in so many variables."""
+    """Number of monomials of degree 1 to `degree` in `factors` variables."""
     return math.comb(factors + degree, degree) - 1
 
 
@@ -425,7 +425,7 @@ def column_sizes(library: MonomialLibrary, pieces: Pieces) -> Array:
 def first_weights(library: MonomialLibrary, pieces: Pieces, ridge: float) -> list[Array]:
     """Weights (outputs, terms) from increments regressed on the mean of the monomials at both ends of a step.
 
-    Where steps are long, the regression errs, and its flow may run away; larger ridges give tamer starts.
+    Where steps are long, the regression errs, and its flow may diverge; larger ridges give starts that do not.
     """
     sizes, factor = column_sizes(library, pieces), np.zeros((0, library.terms + library.outputs))
     for part in _blocks(pieces, library.terms * len(library.place)):

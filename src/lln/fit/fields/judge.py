@@ -142,7 +142,7 @@ class FieldJudge:
         return max(time.monotonic() - began, 1e-9) / (steps * len(windows.start))
 
     def seconds(self, step: FieldStep, rollouts: int = 1) -> float:
-        """Estimate how long it takes to judge a step: held-out rollouts, so many times, and long rollouts once."""
+        """Estimate how long it takes to judge a step: held-out rollouts, `rollouts` times, and long rollouts once."""
         each, starts = self.seconds_per_step(step), self._count(step)
         stay = each * starts * self.stay_steps(starts * step.frame.size)
         if self.limit.seconds is not None:
@@ -151,7 +151,7 @@ class FieldJudge:
         return SLACK * (rollouts * held_out + (0.0 if step.frame.inputs else stay))
 
     def stay_steps(self, numbers: int) -> int:
-        """Length of long rollouts of states with so many values."""
+        """Length of long rollouts of states with this many values."""
         longest = max(last - first for _, first, last in self.fold.train)
         return int(min(MOST_STEPS, BEYOND * longest, max(BEYOND, _NUMBERS // numbers)))
 

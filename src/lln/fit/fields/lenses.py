@@ -45,7 +45,7 @@ class LensChoice:
     linear_kernel: tuple[int, ...]  #: points of the linear convolution along each axis.
     kernel: tuple[int, ...]  #: points of the network's convolutions along each axis.
     width: int  #: number of rays at each point.
-    scale: float  #: deviation of the embedding's entries, for three features; it falls with the root of their number.
+    scale: float  #: standard deviation of the embedding for three features; it falls with the root of their number.
     noise: float  #: on the states, in units of their spread.
     ridge: float = 0.0  #: relative to the trace of the normalised normal equations.
 
@@ -183,7 +183,7 @@ class LensRegression:
 
 
 def fields_of(dataset: Dataset, frame: FieldFrame, rows: int) -> int:
-    """Fields over which about so many points are spread."""
+    """Number of fields over which about `rows` points are spread."""
     points = int(free(frame.space, frame.boundary).sum())
     spread = max(_LEAST_FIELDS, min(_FIELDS, _POINTS // points))
     return min(dataset.transitions(frame.history), max(spread, -(-rows // points)))

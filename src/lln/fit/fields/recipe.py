@@ -312,7 +312,7 @@ class FieldFitting:
         began = time.monotonic()
         frame = self.solved(self.fold.train, ranked[0])
         self.solving = time.monotonic() - began
-        # Fast forcing looks like noise to differences, but what a convolution foresees is none.
+        # Fast forcing looks like noise to differences, but what a convolution predicts is not noise.
         change = self.solved(self.fold.train, Linear(ranked[0].history, None, None, 0.0)).gain
         self.noise = self.noise.at_most(float(np.median(frame.gain / change)))
         if not self.noise.matters:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lln.core.errors import InputError, choice, finite
+from lln.core.table import number
 from lln.data.series import Dataset
 from lln.fit.defaults import FIELD_MEMBERS, field_budget
 from lln.fit.fields.data import FieldExamples
@@ -111,7 +112,7 @@ class FieldTrainer:
         trainer = self.trainer(ensemble, frame, plan)
 
         def say(done: int, total: int, value: float) -> None:
-            self.say(Event(plan.phase, done, total, f"{plan.name}, loss {value:.2e}"))
+            self.say(Event(plan.phase, done, total, f"{plan.name}, loss {number(value)}"))
 
         trainer.run(self.checkpoint, plan.name, say)
         self.updates = trainer.done
@@ -161,5 +162,5 @@ class FieldTrainer:
 
 
 def odd(points: int) -> int:
-    """The largest odd kernel that a grid of so many points can carry by reflection."""
+    """The largest odd kernel that a grid of this many points can carry by reflection."""
     return max(1, 2 * ((points - 1) // 2) - 1)

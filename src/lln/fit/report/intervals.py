@@ -132,11 +132,11 @@ class Intervals:
         *,
         logarithms: bool = False,
     ) -> Intervals:
-        """From rollouts and what came, both (windows, steps, n).
+        """From rollouts and the truth, both (windows, steps, n).
 
         Args:
             predicted: states of the rollouts.
-            truth: what came.
+            truth: the true states.
             scale: standard deviations, (n,).
             rows: number of rows that the windows are taken from; infinite for windows that do not overlap.
             spread: spread of the errors along each rollout, (windows, steps, n), used where errors follow it.
@@ -294,9 +294,9 @@ def as_elsewhere(
 
     Args:
         predicted: states of the rollouts, (windows, steps, n).
-        truth: what came.
-        held: over held-out rows: rollouts of a model that did not learn from them and of the one that did, and what
-            came. By how much the second errs less is the factor.
+        truth: the true states.
+        held: over held-out rows: rollouts of a model that did not learn from them and of the one that did, and the
+            true states. By how much the second errs less is the factor.
         units: in which the errors over each are counted: standard deviations, (n,), or what widths are multiples of.
     """
     apart, fitted = (_size([(one[k] - one[2]) / unit for one, unit in zip(held, units, strict=True)]) for k in range(2))
@@ -310,7 +310,7 @@ def as_at_the_end(predicted: Array, truth: Array, age: Array, *, logarithms: boo
 
     Args:
         predicted: states of the rollouts, (windows, steps, n).
-        truth: what came.
+        truth: the true states.
         age: how long before the end of the rows each starts, as a part of all rows, (windows,).
         logarithms: whether the model learned logarithms of the states.
     """
@@ -409,7 +409,7 @@ def spread_along(step: Step[Any, Any], start: Array, steps: int, inputs: Array |
 
 
 def may_differ(step: Step[Any, Any], start: Array, inputs: Array | None, step_error: Array) -> bool:
-    """Whether errors of a model grow from some windows (W, H, n) otherwise than from others, as in no linear map.
+    """Whether errors of a model grow differently from different windows (W, H, n); those of a linear map never do.
 
     Large windows and networks are not tested: that would take longer than their fit.
     """

@@ -56,7 +56,7 @@ class Coverage:
     high: float
 
     def __str__(self) -> str:
-        return f"{1 - self.outside:.1%} of hidden positions between the control points"
+        return f"{100 - 100 * self.outside:.1f} % of hidden positions between the control points"
 
 
 def coverage(networks: Sequence[StateNetwork], features: Array, static: Array | None = None) -> Coverage:
@@ -241,7 +241,7 @@ class _Rolled:
 
 
 def with_errors_held(states: Array, truth: Array) -> Array:
-    """The truth (W, steps, n), where it is NaN such that the error of `states` is the one of the last step before."""
+    """The truth (W, steps, n); NaN is filled so that the error of `states` stays that of the last known step."""
     known = np.isfinite(truth)
     if known.all():
         return truth
@@ -509,10 +509,8 @@ def _notes(dataset: Dataset, noise: Noise, ready: PreparedData, part: str, flow:
             "last rows. The choice is made as for noisy data."
         )
     elif noise.matters:
-        notes.append(
-            f"The data looks noisy: about {min(noise.relative, 1.0):.1%} of its spread, {noise.of_increments:.0%} of "
-            "one step's change."
-        )
+        spread, change = 100 * min(noise.relative, 1.0), 100 * noise.of_increments
+        notes.append(f"The data looks noisy: about {spread:.1f} % of its spread, {change:.0f} % of one step's change.")
     if part in _USES:
         notes.append(_USES[part].format(field="" if flow is None else flow.description()))
     return tuple(notes)

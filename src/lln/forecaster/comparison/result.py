@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from lln.core.statistics import geometric_mean
 from lln.core.table import Table, counted, human_time, label, number, plain
-from lln.fit.choice.holdout import RolloutErrors, better_by, horizon_of, lead_columns, lead_times
+from lln.fit.choice.holdout import LEAST, RolloutErrors, better_by, horizon_of, lead_columns, lead_times
 from lln.models.factory import state_networks
 from lln.step.frame import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TINY = float(np.finfo(np.float64).tiny)
 _SURE = 2.0  # standard errors by which two models must differ
 
 
@@ -227,7 +226,7 @@ class Comparison:
         networks = [score for score in self.scores if score.name not in self.references]
         shaded = networks[:1] if self.windows * len(self.seeds) > 3 else []
         return comparison_figure(
-            {score.name: score.rmse_by_step for score in self.scores},
+            {score.name: self._curve(score) for score in self.scores},
             bands={score.name: score.quartiles() for score in shaded},
             references=self.references,
             threshold=self.threshold,
@@ -235,6 +234,10 @@ class Comparison:
             time_unit=self.time_unit,
             title=self.title if title is None else title,
         )
+
+    def _curve(self, score: Score) -> Array:
+        """Root mean square error by step, averaged over rollouts as the table averages it."""
+        return np.asarray(np.sqrt(score.errors.mean(axis=(0, 1)))) if self.noisy else score.rmse_by_step
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON; what is not finite becomes None."""
@@ -264,7 +267,7 @@ class Comparison:
 
 def steady_mean(errors: Array) -> float:
     """Geometric mean in which a rollout that is exact by chance does not hide the others; zero if all are exact."""
-    return 0.0 if not errors.any() else geometric_mean(np.maximum(errors, TINY))
+    return 0.0 if not errors.any() else geometric_mean(np.maximum(errors, LEAST * errors.max()))
 
 
 def left_out_words(done: str, left_out: Mapping[str, str]) -> list[str]:

@@ -294,7 +294,7 @@ class Evaluation:
         metrics: further metrics by name.
         skill: errors by lead time of the model and of simple methods, from rolling origins; None where none was taken.
         choosing: the same scores on the rows that helped to choose, where those are scored apart.
-        time_unit: unit of dt, "" if it is not known.
+        time_unit: unit of dt; empty if it is not known.
         exponent: largest Lyapunov exponent, per unit of time; None where the model is not chaotic.
     """
 
@@ -328,7 +328,7 @@ class Evaluation:
 
     @property
     def rmse_by_step(self) -> Array:
-        """Its root for each step, (steps,)."""
+        """Root of the normalised mean square error at each step, (steps,)."""
         return np.sqrt(self.nmse_by_step)
 
     @property
@@ -442,7 +442,7 @@ class Evaluation:
 
     @property
     def warning(self) -> str:
-        """One sentence where the rows were not unseen; "" otherwise."""
+        """One sentence where the rows were not unseen; empty otherwise."""
         return _WARNINGS.get(self.scored, "")
 
     def facts(self) -> dict[str, str]:
@@ -463,14 +463,14 @@ class Evaluation:
             found["valid on average"] = f"{mean}, NMSE below {LOST:g}, {origins}"
         found |= {name: f"{value:.3g}" for name, value in self.metrics.items()}
         if self.interval_coverage is not None:
-            found["90 % intervals"] = f"cover {self.interval_coverage:.0%} of the states"
+            found["90 % intervals"] = f"cover {100 * self.interval_coverage:.0f} % of the states"
         return {**found, "parameters": f"{self.parameters:,}"}
 
     def remarks(self) -> list[str]:
         """Remarks: divergence, choice rows, better baselines."""
         said = []
         if self.diverged or self.left:
-            ended = f"rollouts that diverged: {self.diverged}; that left the region of the training data: {self.left}"
+            ended = f"rollouts that diverged: {self.diverged}; rollouts that left the training region: {self.left}"
             said.append(f"{ended} (more: lln explain diverged)")
         beaten = None if self.skill is None or self.scored == TRAINING else self.skill.sentence()
         if beaten is not None:

@@ -489,7 +489,7 @@ def _lens_arrays(block: LensBlock, lens: LensShape, shape: StepShape, grid: Grid
 
 
 def lens_rows(block: LensBlock, grid: Grid, width: int) -> NDArray[Any]:
-    """The coefficients with the weights folded in, by blocks of so many units: (blocks, D, K, width)."""
+    """The coefficients with the weights folded in, in blocks of `width` units: (blocks, D, K, width)."""
     depth, units, basis = block.coefficients.shape
     padded, dtype = padded_size(units, width), np.dtype(block.precision)
     weights = np.array([w for group in grid.groups for w in group.weights]) * block.strength

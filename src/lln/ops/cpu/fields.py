@@ -169,7 +169,7 @@ class FieldRun:
             gains are not used.
         layout: of the grid.
         batch: number of fields, one at least.
-        threads: at most so many.
+        threads: at most this many threads.
     """
 
     def __init__(self, members: Sequence[Sequence[LensBlock]], layout: Layout, batch: int, threads: int) -> None:

@@ -73,9 +73,9 @@ def polynomial(code: Code, coefficients: Sequence[float], x: Tile) -> Tile:
 
 
 def tanh(code: Code, x: Tile) -> Tile:
-    """The hyperbolic tangent to the last digit or two: (e^2x - 1) / (e^2x + 1).
+    """The hyperbolic tangent to the last digit or two: (e^(2x) - 1) / (e^(2x) + 1).
 
-    With 2 x log2(e) = m + f, e^2x - 1 = 2^m (2^f - 1) + (2^m - 1) has no cancellation for small x, where m = 0.
+    With 2 x log2(e) = m + f, e^(2x) - 1 = 2^m (2^f - 1) + (2^m - 1) has no cancellation for small x, where m = 0.
     """
     one, magic, rate = code.constant(1.0), code.constant(code.magic), code.constant(2.0 * LOG2E)
     limit = code.constant(34.0)  # 2^100 is infinite for our purposes

@@ -1,4 +1,4 @@
-"""Lens networks on the CPU, for NumPy arrays: the fused transport, forward and both backwards, and whole rollouts.
+"""Lens networks on the CPU, for NumPy arrays: the fused transport, forward and both ways backward, and whole rollouts.
 
 S ensemble members with their own coefficients go through one call. Work is cut into tasks (a block of units of one
 member), and a thread owns whole tasks, so no two threads add to the same gradient and the bits do not depend on how
@@ -153,7 +153,7 @@ def rollout(
     scaling: Scaling | None = None,
     threads: int = 1,
 ) -> Tensor:
-    """As `lln.ops.rollout`, on at most so many threads, with the constants of the centres in `grid`."""
+    """As `lln.ops.rollout`, on at most `threads` threads, with the constants of the centres in `grid`."""
     from lln.ops.cpu.kernels import constants
 
     members, batch, size = starts.shape

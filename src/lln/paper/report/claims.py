@@ -33,7 +33,7 @@ FIELDS = ("burgers-48", "advecdiff-48", "reactiondiff-48")
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper and how it fares here."""
+    """One claim of the paper, and whether it holds here."""
 
     text: str  #: the claim.
     printed: str  #: what the paper's own tables give.

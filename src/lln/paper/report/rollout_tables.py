@@ -33,7 +33,7 @@ def ratio_texts(cells: Sequence[Ratio]) -> Ratios:
 
 @dataclass(frozen=True)
 class Pair:
-    """The two contestants of a row."""
+    """The two networks that a row compares."""
 
     lens: Summary | None  #: score of the LLN.
     name: str | None  #: the comparator with the lowest mean of those that were run, None if none was.
@@ -195,7 +195,7 @@ def _depth_notes(evidence: Evidence, depth: int) -> list[str]:
 
 
 class Cells(NamedTuple):
-    """How single scores of the all-depth table fare: how many were run, agree, show the printed digits."""
+    """Counts of single scores of the all-depth table: how many were run, agree, and show the printed digits."""
 
     run: int
     agree: int

@@ -1,28 +1,32 @@
 """The geometry of the transport at one point of phase space (Section 4 and Appendix A).
 
-With H_l the diagonal of s phi_l'(y_{l+1}), a layer's Jacobian in (y, theta) is a refraction shear times a drift shear,
+With ``H_l`` the diagonal of ``s phi_l'(y_{l+1})``, a layer's Jacobian in (y, theta) is a refraction shear times a drift
+shear,
 
     J_l = [[I, L I], [H_l, I + L H_l]] = [[I, 0], [H_l, I]] [[I, L I], [0, I]],
 
-and every coordinate is a ray of its own: J is h independent 2 x 2 blocks [[a, b], [c, d]] with a d - b c = 1. That is
-the whole symplectic structure, so the functions here work on blocks of shape (..., h, 2, 2), and `dense` spreads them
-out to the (2h, 2h) matrix over (y, theta). Everything is computed in float64, whatever the network's dtype.
+and every coordinate is a ray of its own: J is h independent 2 x 2 blocks [[a, b], [c, d]] with ``a d - b c = 1``. That
+is the whole symplectic structure, so the functions here work on blocks of shape (..., h, 2, 2), and `dense` spreads
+them out to the (2h, 2h) matrix over (y, theta). Everything is computed in float64, whatever the network's dtype.
 
-How exact it is (u = 2^-53 is the unit roundoff, sigma the largest singular value of J, sigma_j that of ray j's block).
-The blocks are multiplied shear by shear in double-double arithmetic, with the shears' float64 entries L and H taken as
-exact. Each of the 2D shears adds an error below 2^-102 of the partial products around it, together below
-2D 2^-102 G_j, where G_j = max_l |J_{D-1}...J_{l+1}| |J_l...J_0| is the `growth` of ray j. While D G_j <= 2^42 sigma_j
-(at D = 64: G_j up to 6e10 sigma_j), rounding to float64 dominates, each block is right to 1.01 u of its norm, and:
+How exact it is (``u = 2^-53`` is the unit roundoff, ``sigma`` the largest singular value of J, ``sigma_j`` that of the
+block of ray j). The blocks are multiplied shear by shear in double-double arithmetic, with the shears' float64 entries
+L and H taken as exact. Each of the 2D shears adds an error below ``2^-102`` of the partial products around it, together
+below ``2D 2^-102 G_j``, where ``G_j = max_l |J_{D-1}...J_{l+1}| |J_l...J_0|`` is the `growth` of ray j. While
+``D G_j <= 2^42 sigma_j`` (at D = 64: ``G_j`` up to ``6e10 sigma_j``), rounding to float64 dominates, each block is
+right to ``1.01 u`` of its norm, and:
 
-- log|det J|, summed over the blocks without leaving double-double arithmetic, is off by 4D 2^-102 sum_j G_j sigma_j:
-  below 1e-12 while D sum_j G_j sigma_j <= 10^18. (From float64 entries it could not be known better than to
-  u sum_j sigma_j^2.)
-- |J^T Omega J - Omega| is the largest |a d - b c - 1|. Rounded entries move a d - b c by at most
-  2.02 u (|ad| + |bc|) <= 2.02 u sigma^2, since |ad| + |bc| <= (a^2 + b^2 + c^2 + d^2) / 2 <= sigma^2. Forming the
-  matrix product costs 3 u sigma^2 more (two terms a sum, all others exact zeros): 6 u sigma^2 < 1e-15 sigma^2 in all.
-- Singular values of a matrix perturbed by E move by at most |E| (Weyl): 1.01 sqrt(2) u sigma by rounding the block and
-  about 10 u sigma by the 2 x 2 singular value decomposition. The pairing |sigma_small - 1 / sigma_large| moves by twice
-  that at most, as 1 / x has slope below 1 above 1: 25 u sigma < 3e-15 sigma.
+- ``log|det J|``, summed over the blocks without leaving double-double arithmetic, is off by
+  ``4D 2^-102 sum_j G_j sigma_j``: below 1e-12 while ``D sum_j G_j sigma_j <= 10^18``. (From float64 entries it could
+  not be known better than to ``u sum_j sigma_j^2``.)
+- ``|J^T Omega J - Omega|`` is the largest ``|a d - b c - 1|``. Rounded entries move ``a d - b c`` by at most
+  ``2.02 u (|ad| + |bc|) <= 2.02 u sigma^2``, since ``|ad| + |bc| <= (a^2 + b^2 + c^2 + d^2) / 2 <= sigma^2``. Forming
+  the matrix product costs ``3 u sigma^2`` more (two terms a sum, all others exact zeros):
+  ``6 u sigma^2 < 1e-15 sigma^2`` in all.
+- Singular values of a matrix perturbed by E move by at most ``|E|`` (Weyl): ``1.01 sqrt(2) u sigma`` by rounding the
+  block and about ``10 u sigma`` by the 2 x 2 singular value decomposition. The pairing
+  ``|sigma_small - 1 / sigma_large|`` moves by twice that at most, as 1 / x has slope below 1 above 1:
+  ``25 u sigma < 3e-15 sigma``.
 """
 
 from __future__ import annotations
@@ -53,14 +57,14 @@ class Doubled(NamedTuple):
 
 
 def two_sum(a: Tensor, b: Tensor) -> Doubled:
-    """A + b exactly (Knuth)."""
+    """``a + b`` exactly (Knuth)."""
     total = a + b
     shadow = total - a
     return Doubled(total, (a - (total - shadow)) + (b - shadow))
 
 
 def two_product(a: Tensor, b: Tensor) -> Doubled:
-    """A * b exactly, without a fused multiply-add (Dekker)."""
+    """``a * b`` exactly, without a fused multiply-add (Dekker)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
     error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -68,7 +72,7 @@ def two_product(a: Tensor, b: Tensor) -> Doubled:
 
 
 def add(a: Doubled, b: Doubled) -> Doubled:
-    """A + b, also right where the two cancel."""
+    """``a + b``, also right where the two cancel."""
     high, carry = two_sum(a.high, b.high)
     low, rest = two_sum(a.low, b.low)
     high, carry = _renormalised(high, carry + low)
@@ -76,13 +80,13 @@ def add(a: Doubled, b: Doubled) -> Doubled:
 
 
 def times(a: Doubled, b: Doubled) -> Doubled:
-    """A * b."""
+    """``a * b``."""
     product, error = two_product(a.high, b.high)
     return _renormalised(product, error + (a.high * b.low + a.low * b.high))
 
 
 def times_plus(factor: Tensor, a: Doubled, b: Doubled) -> Doubled:
-    """Factor * a + b, for a factor of ordinary precision."""
+    """``factor * a + b``, for a factor of ordinary precision."""
     product, error = two_product(factor, a.high)
     return add(_renormalised(product, error + factor * a.low), b)
 
@@ -103,7 +107,7 @@ class Geometry:
     """What the theory says about a stack at one point, measured."""
 
     log_abs_det: float  #: log|det J|; exactly 0 in theory.
-    symplectic_defect: float  #: |J^T Omega J - Omega| / sigma_max^2 in the spectral norm; 0 in theory.
+    symplectic_defect: float  #: ``|J^T Omega J - Omega| / sigma_max^2`` in the spectral norm; 0 in theory.
     pairing_defect: float  #: see `pairing_defect`; 0 in theory.
     sigma_max: float  #: largest singular value |J| of the stack; the smallest is its reciprocal.
     condition: float  #: see `condition`.
@@ -127,7 +131,7 @@ def geometry_at(optics: Lenses, y: Tensor, theta: Tensor) -> Geometry:
 
 
 def lens_powers(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
-    """The diagonals H_l = s phi_l'(y_{l+1}) along the ray that starts at (y, theta): (D, ..., h)."""
+    """The diagonals ``H_l = s phi_l'(y_{l+1})`` along the ray that starts at (y, theta): (D, ..., h)."""
     _check(optics, y, theta)
     coefficients, y, theta = optics.coefficients.detach().double(), y.double(), theta.double()
     powers = []
@@ -145,7 +149,7 @@ def layer_blocks(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
 
 
 def stack_blocks(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
-    """The stack's Jacobian J_{D-1}...J_0, right to the last digit (see the module): (..., h, 2, 2)."""
+    """The stack's Jacobian ``J_{D-1}...J_0``, right to the last digit (see the module): (..., h, 2, 2)."""
     position, angle = _shear_product(lens_powers(optics, y, theta), optics.length)
     return torch.stack((position.rounded(), angle.rounded()), dim=-2)
 
@@ -181,7 +185,7 @@ def log_abs_det(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
 
 
 def symplectic_defect(jacobian: Tensor) -> Tensor:
-    """|J^T Omega J - Omega| in the spectral norm, (...), for any (..., 2h, 2h) matrix over (y, theta)."""
+    """``|J^T Omega J - Omega|`` in the spectral norm, (...), for any (..., 2h, 2h) matrix over (y, theta)."""
     eye = torch.eye(jacobian.shape[-1] // 2, dtype=jacobian.dtype, device=jacobian.device)
     omega = torch.kron(torch.tensor([[0, 1], [-1, 0]]).to(eye), eye)  # [[0, I], [-I, 0]]
     norm: Tensor = torch.linalg.matrix_norm(jacobian.mT @ omega @ jacobian - omega, ord=2)
@@ -198,7 +202,7 @@ def pairing_defect(values: Tensor) -> Tensor:
     """How far singular values, largest first, (..., 2h), are from reciprocal pairs: (...).
 
     The i-th largest should be the reciprocal of the i-th smallest. A singular value is only ever known to a fraction of
-    the largest one, so the defect is max_i |sigma_{2h+1-i} - 1 / sigma_i| / sigma_1 over the h large ones.
+    the largest one, so the defect is ``max_i |sigma_{2h+1-i} - 1 / sigma_i| / sigma_1`` over the h large ones.
     """
     half = values.shape[-1] // 2
     large, small = values[..., :half], values.flip(-1)[..., :half]
@@ -206,7 +210,7 @@ def pairing_defect(values: Tensor) -> Tensor:
 
 
 def condition(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
-    """How much the way back can magnify a disturbance on the way: max_l |(J_l...J_0)^-1|, at least 1, (...).
+    """How much the way back can magnify a disturbance on the way: ``max_l |(J_l...J_0)^-1|``, at least 1, (...).
 
     A disturbance behind layer l reaches the entrance through the inverse of the first layers, whose norm is that of the
     layers themselves (the singular values are paired). The whole stack alone would not do: rays that spread and are
@@ -217,7 +221,7 @@ def condition(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
 
 
 def growth(optics: Lenses, y: Tensor, theta: Tensor) -> Tensor:
-    """G_j = max_l |J_{D-1}...J_{l+1}| |J_l...J_0| of every ray, (..., h): what magnifies errors in its product."""
+    """``G_j = max_l |J_{D-1}...J_{l+1}| |J_l...J_0|`` of every ray, (..., h): what magnifies errors in its product."""
     layers = list(layer_blocks(optics, y, theta))
     before = _partial_norms(layers, lambda layer, product: layer @ product)
     after = _partial_norms(layers[::-1], lambda layer, product: product @ layer).flip(0)

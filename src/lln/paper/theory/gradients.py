@@ -1,8 +1,9 @@
 """How loss gradients travel through a deep stack before any training (Experiment 2).
 
-For the state h_l behind repeated layer l, ``g_l = RMS(dLoss / dh_l)``; the reported curve is ``log10(g_l / g_D)``, zero
-where the gradient at a layer is as large as at the last one. For a lens network h_l = y_l, and the gradient is that of
-the computation: it counts both ways in which y_l goes on, by its flight to y_{l+1} and by the lens it meets at once.
+For the state ``h_l`` behind repeated layer l, ``g_l = RMS(dLoss / dh_l)``; the reported curve is ``log10(g_l / g_D)``,
+zero where the gradient at a layer is as large as at the last one. For a lens network ``h_l = y_l``, and the gradient is
+that of the computation: it counts both ways in which ``y_l`` goes on, by its flight to ``y_{l+1}`` and by the lens it
+meets at once.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _add(terms: Terms, powers: Powers, weights: Array) -> None:
 
 
 def polynomial_field(system: System) -> tuple[Any, Array, Array] | None:
-    """Monomial table (M, 2), weights (n, M) and offset (n,) of `system.rhs`; None if it is no such polynomial.
+    """Monomial table (M, 2), weights (n, M) and offset (n,) of `system.rhs`; None if it is not such a polynomial.
 
     Monomials are those of degree 1 to 3 of systems of few coordinates, and of larger ones those of single coordinates
     and of products of neighbours. The weights are found from the values of the right-hand side and checked on others.

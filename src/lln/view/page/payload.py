@@ -198,7 +198,7 @@ def quantised(values: NDArray[Any], groups: int, numbers: int) -> dict[str, Any]
 
 
 def rounding_note(numbers: int) -> list[str]:
-    """What quantisation does to the data on a page with so many numbers."""
+    """What quantisation does to the data on a page with this many `numbers`."""
     if numbers <= EXACT:
         return []
     bits, levels = (16, 65535) if numbers <= FINE else (8, 255)
