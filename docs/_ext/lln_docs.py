@@ -189,6 +189,16 @@ def keep_numbers_whole(_: Sphinx, tree: nodes.document) -> None:
             cell["classes"].append("number")
 
 
+_DOTTED = re.compile(r"(?<=>)\w+(?:\.\w+)+(?=</?a\b)")
+
+
+def break_at_dots(_: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:  # noqa: ARG001
+    """Names of modules in headings and in the table beside them break behind a dot, not inside a word."""
+    if page.startswith("_made/internals/"):
+        for part in ("body", "toc"):
+            context[part] = _DOTTED.sub(lambda name: name[0].replace(".", ".<wbr>"), context.get(part) or "")
+
+
 # Attributes that the theme leaves out and that readers of a page by ear need.
 _SPOKEN = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
@@ -217,5 +227,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (_formula("inline"), None), (_formula("block"), None))
     app.connect("builder-inited", write_all)
     app.connect("doctree-read", keep_numbers_whole)
+    app.connect("html-page-context", break_at_dots)
     app.connect("build-finished", name_landmarks)
     return {"parallel_read_safe": True}
