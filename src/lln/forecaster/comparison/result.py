@@ -191,7 +191,7 @@ class Comparison:
         rows: list[list[str | float | int]] = []
         for score, errors in zip(self.scores, values, strict=True):
             factor, error = self.against_best(score.name)
-            beside = "best" if score is self.best else f"{number(factor)} ± {number(error, 2)}"
+            beside = "best" if score is self.best else f"{_rounded(factor, 3)} ± {_rounded(error, 2)}"
             rows.append([score.label, *map(float, errors), beside])
         columns = ["model", *heads, "times the best"]
         return Table(columns, rows, title="normalised MSE by lead time, in steps", best=_best_cells(values))
@@ -263,6 +263,11 @@ class Comparison:
         others = ("parameters", "seconds", "history", "diverged", "note", "nmse_by_window", "rmse_by_step")
         record: dict[str, Any] = plain({**found, **{name: getattr(score, name) for name in others}})
         return record
+
+
+def _rounded(value: float, digits: int) -> str:
+    """A factor: no more than `digits` digits that are not zero, also before the point."""
+    return number(round(float(f"{value:.{digits}g}"))) if 1e3 <= value < 1e5 else number(value, digits)
 
 
 def steady_mean(errors: Array) -> float:
