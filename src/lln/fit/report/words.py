@@ -40,7 +40,8 @@ def report_page(report: FitReport) -> str:
 def _facts(report: FitReport) -> dict[str, str]:
     """The most important values, by name; the first has none."""
     many = "present state" if report.history == 1 else f"last {report.history} states"
-    found = {"": f"{report.part or 'model'} of the {many}", "parameters": f"{report.parameters:,}"}
+    part = "vector field" if report.part == "flow" else report.part or "model"
+    found = {"": f"{part} of the {many}", "parameters": f"{report.parameters:,}"}
     if not math.isnan(report.held_out_nmse):
         found["held-out error"] = f"{report.held_out_nmse:.3g} over {counted(report.held_out_steps, 'step')}"
         found["valid for"] = counted(report.valid_steps, "step")
