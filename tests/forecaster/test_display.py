@@ -242,6 +242,7 @@ def test_a_report_is_one_line_and_a_small_page_in_a_notebook():
     page = report._repr_html_()
     assert page.count("<table>") == 2
     assert "<th>steps ahead</th>" in page
+    assert ">linear</th>" not in page  # it is the model
     assert "color" not in page.replace("background-color", "")  # those of the notebook, light or dark
     assert report.notes[-1] in html.unescape(page)
     assert repr(model.training_) == "TrainingFingerprint(120 of 120 rows of array)"

@@ -31,6 +31,7 @@ def report_page(report: FitReport) -> str:
             f"<th style='{left}'>{escape(OURS if name == 'model' else name)}</th>"
             + "".join(f"<td>{escape(number(value))}</td>" for value in values)
             for name, values in report.skill.items()
+            if name == "model" or values != report.skill.get("model")  # a linear model once
         ]
         title = "normalised mean square error on held-out rows by lead time"
         page += f"<div><b>{title}</b><table>{_rows([head, *errors])}</table></div>"
