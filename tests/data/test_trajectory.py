@@ -51,3 +51,8 @@ def test_a_cut_keeps_everything_but_the_rows():
 def test_bad_trajectories_get_a_sentence(states, options, message):
     with pytest.raises(InputError, match=message):
         Trajectory(states, **{"dt": 0.1, "name": "run", **options})
+
+
+def test_a_trajectory_is_one_line_of_text():
+    shown = repr(Trajectory(np.zeros((5, 2)), 0.1, name="run"))
+    assert shown == "Trajectory(run: 5 states of x0, x1, dt = 0.1)"

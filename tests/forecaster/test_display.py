@@ -1,4 +1,5 @@
 import html
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,7 @@ def test_a_forecast_is_one_line_of_text_and_a_table_in_a_notebook():
     assert page.startswith("<p>Forecast(40 steps")
     assert "<table" in page
     assert page.count("<tr>") < 12  # not all rows
+    assert max(len(cell.strip("-")) for cell in re.findall(r"<td>(.*?)</td>", page)) <= 7  # six digits and a point
     many = fitted().rollout(lorenz()[:5], steps=3)
     assert repr(many).startswith("Forecast(5 rollouts of 3 steps")
     assert "<table" not in many._repr_html_()
@@ -248,6 +250,7 @@ def test_a_report_is_one_line_and_a_small_page_in_a_notebook():
     page = report._repr_html_()
     assert page.count("<table>") == 2
     assert "<th>steps ahead</th>" in page
+    assert ">linear</th>" not in page  # it is the model
     assert "color" not in page.replace("background-color", "")  # those of the notebook, light or dark
     assert report.notes[-1] in html.unescape(page)
     assert repr(model.training_) == "TrainingFingerprint(120 of 120 rows of array)"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError, positive
+from lln.core.table import counted
 from lln.data.cache import simulated_states
 from lln.data.series import Array, as_states
 from lln.systems import System
@@ -51,6 +52,11 @@ class Trajectory:
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "dt", positive(f"{self.name}: dt", self.dt))
+
+    def __repr__(self) -> str:
+        """One line; the numbers are in `states`."""
+        names = ", ".join([*self.names[:6], *["..."] * (self.size > 6)])
+        return f"Trajectory({self.name}: {counted(len(self), 'state')} of {names}, dt = {self.dt:.6g})"
 
     @property
     def size(self) -> int:

@@ -74,7 +74,7 @@ def forecast_words(forecast: Forecast) -> str:
 def forecast_html(forecast: Forecast) -> str:
     """The line, and the first and last rows of the table of a single rollout."""
     small = forecast.array.ndim == 2 and forecast.layout.size <= 2 * MOST_PANELS
-    table = forecast.to_pandas().to_html(max_rows=ROWS_SHOWN, border=0) if small else ""
+    table = forecast.to_pandas().to_html(max_rows=ROWS_SHOWN, border=0, float_format="{:.6g}".format) if small else ""
     return f"<p>{html.escape(forecast_words(forecast))}</p>{table}"
 
 

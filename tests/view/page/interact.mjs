@@ -210,6 +210,7 @@ async function violations(page) {
 {
   const { page, seen, context } = await open(opened, asked.plane);
   const plane = { first: await view(page) };
+  plane.words = [await page.locator("#rollout > .note").textContent(), await page.locator(".key").textContent()].join(" ");
   await page.locator("#field").scrollIntoViewIfNeeded();
   await drawn(page);
   plane.box = await page.evaluate(() => {

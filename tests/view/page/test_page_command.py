@@ -65,6 +65,17 @@ def test_the_numbers_of_a_seasonal_model_do_not_speak_of_networks_or_chaos():
     network = {"correction weight of the network", "updates", "steps of fine-tuning", "the same, linear map alone"}
     assert not network & {label for _, label in numbers}
     assert payload_of(page)["lyapunov"] is None
+    assert numbers["Model", "network"] == "none was tried"
+
+
+def test_lyapunov_times_are_those_of_the_fit():
+    model = copy.copy(fitted())
+    model.report_ = replace(model.report_, exponent=0.9)
+    assert payload_of(forecaster_page(model, Dataset((Series(lorenz()),), 0.01)))["lyapunov"] == 0.9
+
+
+def test_networks_have_names_of_people():
+    assert payload_of(forecaster_page(fitted(model="mlp")))["subtitle"].endswith("2 × plain MLP, h = 8, D = 3")
 
 
 def test_the_error_of_the_linear_map_is_shown_where_it_is_another():
@@ -110,7 +121,7 @@ def test_the_first_start_is_on_unseen_rows_and_every_row_says_what_it_was():
     assert "rows that trained the model are not on this page" in notes[0]
     new = Dataset((Series(states[:200] + 0.1),), 0.01)
     assert numbers_of(forecaster_page(model, new))["Truth on this page", "rows"] == "new to the model"
-    assert payload_of(forecaster_page(model, new))["series"][0]["marks"] == []
+    assert payload_of(forecaster_page(model, new))["series"][0]["marks"] == [[0, 200, "unseen"]]
 
 
 def test_a_model_without_lenses_gets_a_title_that_fits():

@@ -25,11 +25,21 @@ BARS = [
 ]
 NUMBERS = [(-3.2e-4, "−3.2e−4"), (2.5e-6, "2.5e−6"), (-7.0, "−7"), (1234.5678, "1235")]
 
+YEARS = {"calendar": {"first": 0, "dates": [f"{1900 + k}-01-01" for k in range(9)]}, "timeUnit": "years"}
+MOMENTS = [
+    (YEARS, 3, "1903"),
+    ({**MONTHS, "timeUnit": "months"}, 13, "2009-02"),
+    ({**HOURS, "timeUnit": "days"}, 7 / 24, "1900-01-01 07:00"),
+    ({**HOURS, "timeUnit": "days"}, 2, "1900-01-03"),
+    ({**HOURS, "timeUnit": "seconds"}, 61, "1900-01-01 00:01:01"),
+]
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     axes = [{"payload": payload, "low": low, "high": high, "count": count} for payload, low, high, count, _ in AXES]
     request = {"axes": axes, "bars": [bar for bar, _ in BARS], "numbers": [number for number, _ in NUMBERS]}
+    request["moments"] = [{"payload": payload, "time": time} for payload, time, _ in MOMENTS]
     return drive(tmp_path_factory.mktemp("dates"), "dates", request)
 
 
@@ -44,3 +54,7 @@ def test_the_ends_of_a_colour_bar_are_told_apart(told):
 
 def test_a_number_has_one_kind_of_minus(told):
     assert told["numbers"] == [words for _, words in NUMBERS]
+
+
+def test_a_moment_has_no_more_digits_than_its_steps(told):
+    assert told["moments"] == [words for *_, words in MOMENTS]

@@ -165,11 +165,11 @@ def test_a_moved_start_of_a_known_system_is_compared_with_its_simulation(told):
 def test_the_start_is_chosen_by_the_rows_of_the_file(told):
     known = told["known"]
     assert known["slider"] == ["2000", "2998", "2399"]
-    assert known["note"] == "Row 2,399: the rows after it were not seen by the model."
+    assert known["note"] == "Row 2,399, counted from 0: the rows after it were not seen by the model."
     np.testing.assert_allclose(known["chosen"]["start"], states_of("lorenz-28")[2100], rtol=1e-6)
     np.testing.assert_allclose(known["keyed"]["start"], states_of("lorenz-28")[2101], rtol=1e-6)
     assert known["keyedRow"] == "2101"
-    assert known["chosenNote"] == "Row 2,100: the rows after it trained the model."
+    assert known["chosenNote"] == "Row 2,100, counted from 0: the rows after it trained the model."
     assert known["refused"] == ("Row 5000 cannot be a start: rows 2,000 to 2,998 can. The start stays at row 2,101.")
     assert known["after"]["start"] == known["keyed"]["start"]
     assert "(1 of 1 step)" in known["last"]
@@ -179,6 +179,8 @@ def test_the_start_is_chosen_by_the_rows_of_the_file(told):
 
 def test_a_field_in_the_plane_is_painted_and_keeps_its_shape(told):
     plane = told["plane"]
+    assert "paint on the start state" in plane["words"]
+    assert "drag" not in plane["words"]
     pulled = np.array(plane["painted"]["start"]) - np.array(plane["first"]["start"])
     assert np.abs(pulled).max() > 0.05
     assert differs(plane["painted"], plane["first"])

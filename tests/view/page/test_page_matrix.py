@@ -63,7 +63,8 @@ def test_forecasters_fitted_with_every_option(system, tmp_path):
         rows = len(probe.window[0]) + 60
         known = None if probe.inputs is None else np.repeat(probe.inputs[0, :1], rows, axis=0)
         layout = forecaster.layout_
-        data = Dataset((Series(states_of(system)[2500 : 2500 + rows], known),), layout.dt, layout.names)
+        series = (Series(states_of(system)[2500 : 2500 + rows], known),)
+        data = Dataset(series, layout.dt, layout.names, space=layout.space, channels=layout.channels)
         made.append((name, forecaster_page(forecaster, data, steps=20), forecaster.surrogate_, probe))
     held_to_the_bar(tmp_path, made)
 

@@ -31,6 +31,7 @@ def report_page(report: FitReport) -> str:
             f"<th style='{left}'>{escape(OURS if name == 'model' else name)}</th>"
             + "".join(f"<td>{escape(number(value))}</td>" for value in values)
             for name, values in report.skill.items()
+            if name == "model" or values != report.skill.get("model")  # a linear model once
         ]
         title = "normalised mean square error on held-out rows by lead time"
         page += f"<div><b>{title}</b><table>{_rows([head, *errors])}</table></div>"
@@ -40,7 +41,8 @@ def report_page(report: FitReport) -> str:
 def _facts(report: FitReport) -> dict[str, str]:
     """The most important values, by name; the first has none."""
     many = "present state" if report.history == 1 else f"last {report.history} states"
-    found = {"": f"{report.part or 'model'} of the {many}", "parameters": f"{report.parameters:,}"}
+    part = "vector field" if report.part == "flow" else report.part or "model"
+    found = {"": f"{part} of the {many}", "parameters": f"{report.parameters:,}"}
     if not math.isnan(report.held_out_nmse):
         found["held-out error"] = f"{report.held_out_nmse:.3g} over {counted(report.held_out_steps, 'step')}"
         found["valid for"] = counted(report.valid_steps, "step")

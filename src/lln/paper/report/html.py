@@ -70,7 +70,7 @@ def _heading(name: str, text_column: bool) -> str:
 def _is_text(cells: Sequence[str]) -> bool:
     """Whether a column holds words: one cell is long, or most of those that are no verdict begin with a letter."""
     plain = [cell for cell in cells if cell and cell not in _MARKS and cell != MISSING]
-    return any(len(cell) > LONG and "±" not in cell for cell in plain) or (
+    return any(len(cell) > LONG and "±" not in cell and any(map(str.isalpha, cell)) for cell in plain) or (
         2 * sum(cell[0].isalpha() for cell in plain) > len(plain)
     )
 
@@ -106,7 +106,8 @@ def _picture(picture: Picture, figures: Path) -> str:
     data = base64.b64encode((figures / f"{picture.name}.svg").read_bytes()).decode("ascii")
     caption = escape(picture.caption)
     source = f"data:image/svg+xml;base64,{data}"
-    return f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+    image = f'<div tabindex="0"><img alt="{caption}" src="{source}"></div>'  # narrow pages scroll it
+    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
 
 
 def _prose(text: str) -> str:

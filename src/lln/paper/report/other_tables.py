@@ -30,7 +30,7 @@ def gradient_table(evidence: Evidence) -> Compared:
     scores = {row.system: gradient_scores(evidence, row.system) for row in paper.gradient_transport()}
 
     def difference(here: Summary | None, printed: MeanAndDeviation) -> str:
-        return NOTHING if here is None else f"{here.mean - float(printed.mean):+.3f}"
+        return NOTHING if here is None else f"{round(here.mean - float(printed.mean), 3) + 0.0:+.3f}"  # no -0.000
 
     notes = [
         "log10(g_1 / g_40) at initialisation, mean ± standard deviation over the seeds; zero is ideal. These are "

@@ -25,9 +25,16 @@ from lln.data.stream import with_input_lags
 from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
-from lln.forecaster.scoring.lyapunov import learned_lyapunov
 from lln.forecaster.summary import LINEAR, NAIVE
-from lln.models import FieldLensNetwork, LensNetwork
+from lln.models import (
+    FieldLensNetwork,
+    LayerScaleMLP,
+    LensNetwork,
+    PlainMLP,
+    ResidualBatchNormMLP,
+    ResidualMLP,
+    ScaledResidualMLP,
+)
 from lln.step.frame import PolynomialPart
 from lln.step.step import AnyStep
 from lln.systems import EVERY_PRESET, System
@@ -53,7 +60,15 @@ _REPORT = {
     "linear_nmse": "the same, linear map alone",
     "spectral_radius": "spectral radius of the linear map",
 }
-_KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
+_KINDS: dict[type, str] = {
+    LensNetwork: "lens network",
+    FieldLensNetwork: "convolutional lens network",
+    PlainMLP: "plain MLP",
+    ResidualMLP: "ResMLP",
+    ScaledResidualMLP: "scaled ResMLP",
+    ResidualBatchNormMLP: "ResMLP with batch normalisation",
+    LayerScaleMLP: "LayerScale MLP",
+}
 
 
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
@@ -74,7 +89,7 @@ def numbers_of(
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
         ("time step", layout.step_length),
         ("closed-form parts", ", ".join(_closed_forms(surrogate, forecaster.report_.part)) or "none"),
-        *_network_rows(surrogate),
+        *_network_rows(surrogate, forecaster.recipe_.tried_parts),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
     ]
     report = forecaster.report_.record()
@@ -127,9 +142,10 @@ def _closed_forms(surrogate: AnyStep, part: str = "") -> list[str]:
     return found
 
 
-def _network_rows(surrogate: AnyStep) -> list[tuple[str, str]]:
+def _network_rows(surrogate: AnyStep, tried: tuple[str, ...]) -> list[tuple[str, str]]:
     if not surrogate.corrected:
-        return [("network", "none: the closed-form parts did best on held-out rollouts")]
+        best = {"lens", "network"} & set(tried)
+        return [("network", "none: the closed-form parts did best on held-out rollouts" if best else "none was tried")]
     first = surrogate.members[0]
     rows = [("networks in the ensemble", f"{len(surrogate.members)}")]
     rows += [("width h", f"{first.width}"), ("depth D", f"{first.depth}")]
@@ -171,8 +187,6 @@ def _shown(value: Any, thousands: str = "") -> str:
 
 MADE = f"Made by lln {__version__}. Everything on this page is computed in your browser; it sends nothing."
 FORMAT = 2  # of the data that the page's script reads
-# Models of at most so many coordinates times history have their Lyapunov exponent estimated for the page.
-SMALL = 12
 # Rollouts on a page have at least so many steps, unless the caller asks for fewer.
 SHORTEST = 50
 
@@ -263,7 +277,7 @@ def forecaster_page(
     layout = forecaster.layout_
     truth: list[tuple[str, str]] = []
     notes: list[str] = []
-    lyapunov = system = None
+    system = None
     known = 0  # rows after the first start
     runs: list[Series | Run]
     if data is None:
@@ -280,7 +294,6 @@ def forecaster_page(
         runs, truth = list(found), [("data", data.source), ("rows", kind)]
         known = max(len(run.series) - run.begin - 1 for run in found)
         system = EVERY_PRESET.get(data.system)
-        lyapunov = _lyapunov(forecaster, data)
     lenses = surrogate.corrected and isinstance(surrogate.members[0], LensNetwork | FieldLensNetwork)
     return build_page(
         surrogate,
@@ -292,7 +305,7 @@ def forecaster_page(
         region=forecaster.region_,
         numbers=numbers_of(forecaster, surrogate, truth),
         notes=notes,
-        lyapunov=lyapunov,
+        lyapunov=forecaster.report_.exponent,
         system=system,
     )
 
@@ -301,20 +314,6 @@ def _length(forecaster: LensForecaster, known: int) -> int:
     """Steps of a rollout that are worth looking at: what can be compared, and a few times what the fit could judge."""
     judged = forecaster.report_.held_out_steps
     return min(HORIZON, max(SHORTEST, 4 * judged, known)) if judged else HORIZON
-
-
-def _lyapunov(forecaster: LensForecaster, data: Dataset) -> float | None:
-    """The largest Lyapunov exponent of a small model, per unit of time; None if it is unknown or not above zero."""
-    linear = forecaster.report_.part in LINEAR  # a linear map that grows follows a trend, which is not chaos
-    if linear or forecaster.n_features_in_ * forecaster.history_ > SMALL or forecaster.input_names_:
-        return None
-    windows = data.windows(forecaster.history_, 4)
-    try:
-        found = learned_lyapunov(forecaster.surrogate_, windows, 1000, dt=forecaster.dt_, count=1, every=5)
-    except InputError:  # an orbit that does not stay finite
-        return None
-    # Below a hundredth a step's worth of growth it would take the whole rollout to double an error.
-    return found.largest if found.largest * forecaster.dt_ * HORIZON > 1.0 else None
 
 
 def _filled(payload: dict[str, Any]) -> str:

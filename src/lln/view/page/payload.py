@@ -75,7 +75,7 @@ def runs_of(data: Dataset, training: TrainingFingerprint | None, history: int) -
         left_out = rows - sum(last - first for _, first, last in parts)
         notes.append(f"{left_out:,} rows that trained the model are not on this page, to keep it small.")
     pieces = Counter(index for index, _, _ in parts)
-    runs = [_run(data, part, kinds[part[0]] if known else None, history, pieces[part[0]] == 1) for part in parts]
+    runs = [_run(data, part, kinds[part[0]], history, pieces[part[0]] == 1) for part in parts]
     runs.sort(key=lambda run: -_longest_unseen(run, history)[1])
     runs = _cut(runs, data, history, notes)
     filled = sum(int(run.series.filled.sum()) for run in runs)
@@ -115,17 +115,15 @@ def _unseen_pieces(kinds: NDArray[np.int8], part: tuple[int, int, int], history:
     return [(index, max(first, int(a) - history), int(b)) for a, b in edges if b - max(first, a - history) > history]
 
 
-def _run(data: Dataset, part: tuple[int, int, int], kinds: Any, history: int, alone: bool) -> Run:
+def _run(data: Dataset, part: tuple[int, int, int], kinds: NDArray[np.int8], history: int, alone: bool) -> Run:
     index, first, last = part
     one, label = data.series[index], data.labels[index]
     name = label if alone else f"{label}, rows {first} to {last - 1}".lstrip(", ")
     series = replace(one.cut(first, last), name=name, start=one.start + first * data.dt)
-    marks: tuple[Mark, ...] = ()
-    if kinds is not None:
-        here = kinds[first:last]
-        edges = np.r_[0, np.flatnonzero(np.diff(here)) + 1, len(here)]
-        names = (UNSEEN, CHOSE, TRAINED)
-        marks = tuple((int(a), int(b), names[here[a]]) for a, b in pairwise(edges))
+    here = kinds[first:last]
+    edges = np.r_[0, np.flatnonzero(np.diff(here)) + 1, len(here)]
+    names = (UNSEEN, CHOSE, TRAINED)
+    marks = tuple((int(a), int(b), names[here[a]]) for a, b in pairwise(edges))
     run = Run(series, first, marks)
     return replace(run, begin=_longest_unseen(run, history)[0])
 

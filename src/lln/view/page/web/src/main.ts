@@ -87,7 +87,11 @@ function pictures(state: State): View[] {
   } else {
     const grid = new Grid(state);
     views.push(new FieldView(state, grid), new CurveView(state, grid, !grid.flat));
-    if (!grid.flat) views.push(new PaintView(state, grid));
+    if (!grid.flat) {
+      views.push(new PaintView(state, grid));
+      element("start-how").textContent = "paint on the start state";
+      element("knob-word").textContent = "brush, to paint on the start state";
+    }
     element("paint-panel").hidden = grid.flat;
     element("start-panel").hidden = !grid.flat;
   }
@@ -97,6 +101,7 @@ function pictures(state: State): View[] {
   else {
     element("error-panel").hidden = true;
     element("baseline-key").hidden = true;
+    element("start-else").hidden = true;
     element("truth-key").hidden = state.row === 0;
   }
   const lens = lensOf(payload);

@@ -75,7 +75,9 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
   context.textBaseline = "top";
   if (x) {
     const word = options.dates ?? short;
-    for (const value of (options.dates?.ticks ?? ticks)(x.low, x.high, (box.right - box.left) / (options.dates ? 110 : 80))) {
+    const count = (box.right - box.left) / (options.dates ? 110 : 80);
+    const stands = (many: number): number[] => (options.dates?.ticks ?? ticks)(x.low, x.high, many);
+    for (const value of stands(count).length > 1 ? stands(count) : stands(count + 1)) {
       const at = Math.round(x(value)) + 0.5;
       segment(context, at, box.top, at, box.bottom);
       if (options.xTicks === false) continue;
@@ -190,9 +192,9 @@ export function handle(context: CanvasRenderingContext2D, x: number, y: number, 
   dot(context, x, y, 5, c.handle);
 }
 
-/** The vertical mark of a moment, with words beside it. */
+/** The vertical mark of a moment, with words beside it: above the axis, where its `title` leaves room, or inside. */
 export function mark(
-  surface: Surface, box: Box, at: number, text: string, colour: string, dash: number[] = [],
+  surface: Surface, box: Box, at: number, text: string, colour: string, dash: number[] = [], title = "",
 ): void {
   const { context } = surface;
   context.strokeStyle = colour;
@@ -204,7 +206,8 @@ export function mark(
   const wide = context.measureText(text).width;
   // Behind the line, or before it; where neither has room, as near as the words stay whole.
   const from = at + 6 + wide < box.right + 10 ? at + 6 : Math.max(at - 6 - wide, box.left + 2);
-  rimmed(context, text, from, box.top + 5, "top", colour);
+  const above = title !== "" && from > box.left + context.measureText(title).width + 8;
+  rimmed(context, text, from, above ? box.top - 4 : box.top + 5, above ? "bottom" : "top", colour);
 }
 
 /** Words with a rim of paper, which keeps them readable on lines and pictures. */

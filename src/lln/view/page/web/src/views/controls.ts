@@ -74,7 +74,7 @@ export class Controls implements View {
         data: "The forecast", simulation: "The start was moved; against the simulated truth the forecast",
       };
       if (reference.kind === "analog") {
-        parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(reference.distance)} standard deviations away.`);
+        parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(+reference.distance.toPrecision(2))} standard deviations away.`);
       } else {
         parts.push(whole ? `${against[reference.kind]} is valid throughout: ${time}.` : `${against[reference.kind]} is valid for ${time}.`);
         parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations; that of persistence is ${short(+state.baseline[state.known].toPrecision(2))}.`);
@@ -182,7 +182,7 @@ export class Controls implements View {
     const { marks, firstRow } = state.data;
     const at = (row: number): string => `${(100 * Math.min(Math.max((row + firstRow - first) / Math.max(last - first, 1), 0), 1)).toFixed(2)}%`;
     const stops = marks.map(([a, b, kind]) => `var(--${kind}) ${at(a)} ${at(b)}`);
-    element("start-track").style.background = stops.length ? `linear-gradient(to right, ${stops.join(", ")})` : "var(--unseen)";
+    element("start-track").style.background = stops.length ? `linear-gradient(to right, ${stops.join(", ")})` : "none";
     const kinds = new Set(marks.map(([, , kind]) => kind));
     for (const kind of ["unseen", "chose", "trained"] as const) element(`rows-${kind}`).hidden = !kinds.has(kind);
   }
@@ -192,7 +192,7 @@ export class Controls implements View {
     const kind = state.kindOf(Math.min(state.row + 1, state.data.rows - 1));
     const words = { unseen: "not seen by the model", chose: "helped to choose the model", trained: "trained the model" };
     const what = kind === null ? "" : `: the rows after it ${kind === "unseen" ? `were ${words.unseen}` : words[kind]}`;
-    write("start-note", `Row ${(state.data.firstRow + state.row).toLocaleString("en")}${what}.`);
+    write("start-note", `Row ${(state.data.firstRow + state.row).toLocaleString("en")}, counted from 0${what}.`);
   }
 
   private number(i: number): void {

@@ -45,8 +45,9 @@ export class SeriesView implements View {
     });
     this.rows.forEach(({ box, x, y }, i) => {
       const last = i === state.n - 1;
+      const title = named(payload.names[i], payload.units[i]);
       axes(surface, box, x, y, {
-        y: named(payload.names[i], payload.units[i]),
+        y: title,
         x: last ? timeAxis(payload) : undefined,
         xTicks: last,
         dates: dateWords(payload),
@@ -65,7 +66,7 @@ export class SeriesView implements View {
       });
       mark(surface, box, at(state.now), "", c["soft-ink"]);
       if (state.limit !== null) {
-        mark(surface, box, at(state.limit), i === 0 ? "valid until here" : "", c.highlight, [5, 4]);
+        mark(surface, box, at(state.limit), i === 0 ? "valid until here" : "", c.highlight, [5, 4], title);
       }
       const k = Math.min(Math.floor(state.now), state.fresh);
       dot(surface.context, at(k), y(state.predicted(k, i)), 4.5, c.forecast);

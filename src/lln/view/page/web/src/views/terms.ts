@@ -16,6 +16,8 @@ export class TermsView implements View {
   private readonly surface: Surface;
   /** what a bar of full length means for each coordinate; it only grows, so that bars can be compared over time */
   private readonly most: number[];
+  /** terms in words, and the room that they take in a picture of this width */
+  private labels = { width: 0, room: 0, words: [] as string[][] };
 
   constructor(
     private readonly state: State,
@@ -45,7 +47,8 @@ export class TermsView implements View {
     const step = Math.min(Math.floor(state.now), state.fresh);
     const present = [...state.payload.names.map((_, i) => state.predicted(step, i)), ...state.inputsAt(step)];
     const now = [...present, ...equations.functions.map((one) => valueOf(one, present))];
-    const label = Math.min(170, surface.width * 0.3);
+    if (this.labels.width !== surface.width) this.labels = this.fitted(surface.width);
+    const { room: label, words } = this.labels;
     let top = 6;
     equations.rows.forEach((terms, i) => {
       const shown = terms.slice(0, MOST);
@@ -60,18 +63,32 @@ export class TermsView implements View {
       context.strokeStyle = c.rule;
       context.lineWidth = 1;
       segment(context, x(0), top, x(0), top + shown.length * ROW);
-      shown.forEach((term, k) => {
+      shown.forEach((_, k) => {
         const middle = top + (k + 0.5) * ROW;
         const end = x(values[k]);
         context.fillStyle = values[k] < 0 ? c.highlight : c.forecast;
         context.fillRect(Math.min(end, x(0)), middle - 6, Math.max(Math.abs(end - x(0)), 1), 12);
         context.fillStyle = c["soft-ink"];
         context.textAlign = "right";
-        context.fillText(monomial(term.powers, names) || "1", label - 10, middle);
+        context.fillText(words[i][k], label - 10, middle);
         context.fillText(short(+values[k].toPrecision(3)), surface.width - 8, middle);
       });
       top += shown.length * ROW + 12;
     });
+  }
+
+  /** The terms with names that are cut in the middle until the longest takes at most half of the width. */
+  private fitted(width: number): { width: number; room: number; words: string[][] } {
+    const { equations, state, surface } = this;
+    const whole = [...state.payload.names, ...state.payload.inputNames];
+    for (let letters = Math.max(...whole.map((name) => name.length)); ; letters--) {
+      const tail = Math.floor(letters / 3);
+      const cut = whole.map((name) => (name.length > letters ? `${name.slice(0, letters - tail - 1)}…${name.slice(-tail)}` : name));
+      const names = factorNames(equations, cut);
+      const words = equations.rows.map((terms) => terms.slice(0, MOST).map((term) => monomial(term.powers, names) || "1"));
+      const room = 14 + Math.max(0, ...words.flat().map((text) => surface.context.measureText(text).width));
+      if (room <= width / 2 || letters <= 4) return { width, room: Math.max(room, Math.min(170, width * 0.3)), words };
+    }
   }
 }
 
@@ -118,12 +135,14 @@ function sum(terms: Term[], names: string[]): string {
       const sign = `${weight < 0 ? "−" : k ? "+" : ""}${k ? " " : ""}`; // the first one belongs to its number
       const [size, factors] = [short(Math.abs(weight)), monomial(powers, names)];
       const term = factors && size === "1" ? factors : `${size} ${factors}`.trim();
-      return sign + term.replaceAll(" 1/(", "/(");
+      return sign + term.replace(/ (· )?1\/\(/g, "/(");
     })
     .join(" ");
 }
 
 function monomial(powers: number[], names: string[]): string {
   const raised = (power: number): string => (power > 1 ? String(power).replace(/\d/g, (digit) => RAISED[Number(digit)]) : "");
-  return powers.map((power, i) => (power ? `${names[i]}${raised(power)}` : "")).filter(Boolean).join(" ");
+  // Names of several words need a sign between them.
+  const times = names.some((name) => /\p{L} [\p{L}([]/u.test(name)) ? " · " : " ";
+  return powers.map((power, i) => (power ? `${names[i]}${raised(power)}` : "")).filter(Boolean).join(times);
 }

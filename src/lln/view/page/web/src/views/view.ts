@@ -54,13 +54,16 @@ export function span(payload: Payload, steps: number): string {
 
 const SECONDS_IN: Record<string, number> = { seconds: 1, minutes: 60, hours: 3600, days: 86400, years: 31557600 };
 
+/** Letters of a date that name a step of the calendar; days need all of them. */
+const LETTERS: Record<string, number | undefined> = { years: 4, months: 7, quarters: 7 };
+
 /** A moment of the data: a date where there are dates, otherwise a number with its unit. */
 export function moment(payload: Payload, time: number): string {
   const day = payload.calendar?.dates[Math.round(time) - payload.calendar.first];
-  if (day) return day;
+  if (day) return day.slice(0, LETTERS[payload.timeUnit]);
   if (payload.origin !== null) {
-    const date = new Date(Date.parse(payload.origin) + 1000 * (SECONDS_IN[payload.timeUnit] ?? 1) * time);
-    if (!Number.isNaN(date.getTime())) return date.toISOString().slice(0, 19).replace("T", " ").replace(" 00:00:00", "");
+    const date = new Date(Math.round(Date.parse(payload.origin) + 1000 * (SECONDS_IN[payload.timeUnit] ?? 1) * time));
+    if (!Number.isNaN(date.getTime())) return date.toISOString().slice(0, 19).replace("T", " ").replace(/ 00:00:00$|:00$/, "");
   }
   return `${short(+time.toPrecision(6))}${payload.timeUnit ? ` ${payload.timeUnit}` : ""}`;
 }
@@ -101,10 +104,9 @@ function roundDates(low: number, high: number, count: number): number[] {
 export function dateWords(payload: Payload): Dates | undefined {
   const { calendar, origin } = payload;
   if (calendar) {
-    const letters = { years: 4, months: 7, quarters: 7 }[payload.timeUnit] ?? 10;
     const unit = { years: 12, months: 1, quarters: 3 }[payload.timeUnit];
     const day = (time: number) => (Number.isInteger(time) ? (calendar.dates[time - calendar.first] ?? "") : "");
-    return Object.assign((time: number) => day(time).slice(0, letters), {
+    return Object.assign((time: number) => day(time).slice(0, LETTERS[payload.timeUnit]), {
       ticks(low: number, high: number, count: number) {
         if (!unit) return ticks(low, high, count);
         const months = choose(MONTHS, ((high - low) * unit) / Math.max(count, 1)) || 1200;
