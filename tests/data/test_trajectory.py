@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lln.core.errors import InputError
-from lln.data import Trajectory, simulated
+from lln.data import Trajectory, simulate, simulated
 from lln.systems import preset
 
 
@@ -56,3 +56,11 @@ def test_bad_trajectories_get_a_sentence(states, options, message):
 def test_a_trajectory_is_one_line_of_text():
     shown = repr(Trajectory(np.zeros((5, 2)), 0.1, name="run"))
     assert shown == "Trajectory(run: 5 states of x0, x1, dt = 0.1)"
+
+
+def test_a_preset_is_simulated_by_its_name():
+    found, same = simulate("lorenz-28", 20), simulate(preset("lorenz-28"), 20)
+    np.testing.assert_array_equal(found.states, same.states)
+    assert found.name == same.name
+    with pytest.raises(InputError, match="unknown system 'lorenz-29'; did you mean 'lorenz-28'"):
+        simulate("lorenz-29", 20)

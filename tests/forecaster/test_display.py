@@ -246,7 +246,7 @@ def test_a_report_is_one_line_and_a_small_page_in_a_notebook():
     line = repr(report)
     assert len(line) < 160
     assert line.startswith(f"FitReport(linear of the last {report.history} states; parameters {report.parameters}; ")
-    assert f"held-out error {report.held_out_nmse:.3g} over {report.held_out_steps} steps" in line
+    assert f"held-out error {report.held_out_nmse:.3g}, averaged up to {report.held_out_steps} steps" in line
     page = report._repr_html_()
     assert page.count("<table>") == 2
     assert "<th>steps ahead</th>" in page

@@ -11,7 +11,7 @@ from lln.core.errors import InputError, positive
 from lln.core.table import counted
 from lln.data.cache import simulated_states
 from lln.data.series import Array, as_states
-from lln.systems import System
+from lln.systems import System, preset
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +76,20 @@ class Trajectory:
         return Trajectory(self.states[first:last], self.dt, self.names, self.grid, self.name)
 
 
-def simulate(system: System, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32") -> Trajectory:
+def simulate(
+    system: System | str, steps: int, *, start: ArrayLike | None = None, dtype: str = "float32"
+) -> Trajectory:  # fmt: skip
     """Simulate `system`; the states of the systems of lln are cached and read again for the same arguments.
 
     Args:
-        system: what to simulate.
+        system: what to simulate, or the name of a preset.
         steps: number of steps; the trajectory has one row more, because the start is its first row.
         start: the state at time zero, (n,); None takes the system's own start.
         dtype: of the states, "float32" or "float64". Runge-Kutta also computes in it; spectral fields are always
             computed in float64.
     """
+    if isinstance(system, str):
+        system = preset(system)
     states = simulated_states(system, steps, starts=start, dtype=dtype)
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)
 

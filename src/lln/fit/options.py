@@ -196,7 +196,7 @@ class FitReport:
     parameters_per_member: int = 0  #: of one network.
     linear_parameters: int = 0  #: of the linear part.
     seconds: float = 0.0  #: that it took.
-    #: normalised mean square error of held-out rollouts, geometric mean over windows, of the model that was chosen.
+    #: normalised mean square error of held-out rollouts of the chosen model, geometric mean over windows and leads.
     held_out_nmse: float = math.nan
     linear_nmse: float = math.nan  #: the same for the linear part alone.
     held_out_steps: int = 0  #: length of those rollouts.

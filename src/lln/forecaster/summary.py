@@ -306,7 +306,7 @@ def _held_out(report: FitReport) -> str:
     error, alone = f"{report.held_out_nmse:.3g}", f"{report.linear_nmse:.3g}"
     beside = f" (linear part alone {alone})" if apart and alone != error else ""
     steps = counted(report.held_out_steps, "step")
-    return f"normalised mean square error {error}{beside} over {steps}{tried}"
+    return f"normalised mean square error {error}{beside}, averaged over lead times up to {steps}{tried}"
 
 
 def _by_lead(report: FitReport) -> list[str]:

@@ -44,7 +44,7 @@ def _facts(report: FitReport) -> dict[str, str]:
     part = "vector field" if report.part == "flow" else report.part or "model"
     found = {"": f"{part} of the {many}", "parameters": f"{report.parameters:,}"}
     if not math.isnan(report.held_out_nmse):
-        found["held-out error"] = f"{report.held_out_nmse:.3g} over {counted(report.held_out_steps, 'step')}"
+        found["held-out error"] = f"{report.held_out_nmse:.3g}, averaged up to {counted(report.held_out_steps, 'step')}"
         found["valid for"] = counted(report.valid_steps, "step")
     if report.notes:
         found["notes"] = f"{len(report.notes)}"

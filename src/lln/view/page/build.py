@@ -56,7 +56,7 @@ _REPORT = {
     "unroll": "steps of fine-tuning",
     "seconds": "seconds",
     "held_out_steps": "steps of held-out rollouts",
-    "held_out_nmse": "their error (NMSE)",
+    "held_out_nmse": "their error (NMSE), averaged over lead times",
     "linear_nmse": "the same, linear map alone",
     "spectral_radius": "spectral radius of the linear map",
 }
