@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from lln import InputError
-from lln.plots.animate import COLOURS, Scene, draw_frames, film_bytes, no_film
+from lln.plots.animate import COLOURS, Scene, _stage, draw_frames, film_bytes, no_film
 
 TIMES = np.linspace(0, 6, 60)[:, None]
 
@@ -42,7 +42,7 @@ def test_every_kind_of_system_moves(name):
 
 def test_the_title_stands_still():
     # A title whose words do not change: every picture has it where the first one has it.
-    film = draw_frames(scene(2, title="tank", dates=np.full(60, np.datetime64("2024-01-01", "D"))), frames=3)
+    film = draw_frames(scene(16, (16,), title="tank", dates=np.full(60, np.datetime64("2024-01-01", "D"))), frames=3)
     first, *later = (np.asarray(picture)[:40] for picture in film)
     assert (first < 128).any()
     assert all((first == one).all() for one in later)
@@ -97,6 +97,12 @@ def test_dates_are_dates_in_the_title_and_on_the_axis():
     hours = Scene({"data": np.ones((3, 1))}, 1.0, "x", dates=months + np.timedelta64(90, "m"))
     assert hours.clock(0) == "2024-01-01 01:30"
     assert len(list(draw_frames(told, frames=2))) == 2
+
+
+def test_dated_data_is_drawn_over_time_not_in_phase_space():
+    figure = Figure()
+    _stage(figure, scene(2, dates=np.datetime64("2024-01-01", "ns") + np.arange(60) * np.timedelta64(1, "D")))
+    assert [axis.get_ylabel() for axis in figure.axes] == ["x0", "x1"]
 
 
 def test_a_forecast_that_leaves_the_range_of_the_truth_stays_in_sight():

@@ -53,10 +53,11 @@ def test_a_figure_draws_no_filled_value_as_the_truth(gappy):
     np.testing.assert_array_equal(drawn[1:4], x[120:123, 0])
 
 
-def test_a_film_draws_no_filled_value_as_the_truth(gappy):
+def test_a_film_is_of_the_longest_unseen_stretch_without_a_gap(gappy):
     x, model = gappy
-    scene = model_scene(model, model.layout_.read(as_dataset(x, dt=1.0)), 500, "")
-    assert missing(scene.arrays["truth"]) == [gap - model.history_ + 1 for gap in GAPS if gap >= model.history_]
+    scene = model_scene(model, model.layout_.read(as_dataset(x, dt=1.0)), 500, "m")
+    assert (scene.title, scene.start) == ("m: 18 steps of unseen rows", 131)
+    np.testing.assert_array_equal(scene.arrays["truth"][1:], x[132:150])
     assert np.isfinite(scene.arrays["forecast"]).all()
 
 

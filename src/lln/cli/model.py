@@ -328,7 +328,9 @@ def animate(
     source: Annotated[Path, typer.Argument(help=f"A model ({MODEL_SUFFIX}) to roll out, or a file of trajectories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Film to write: .gif, or .mp4 where ffmpeg is installed.")],
     selection: Selection,
-    data: Path | None = option("Data to show beside a model's rollout, which then starts where the data does."),
+    data: Path | None = option(
+        "Data to show beside a model's rollout, which then starts on unseen rows if there are any."
+    ),
     steps: int = option("Steps to show.", 500, min=1),
     frames: int = option("Pictures in the film.", 120, min=2),
     fps: int = option("Pictures a second.", 25, min=1, max=100),

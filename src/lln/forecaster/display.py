@@ -237,13 +237,26 @@ def _time(value: Any) -> str:
 
 def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON, level: float | None = None) -> Figure:
     """Draw a rollout of a model; see `LensForecaster.plot`."""
-    from lln.forecaster.results import times_after
-    from lln.forecaster.scoring.scored_rows import read_windows, windows_of
-
     options = {} if level is None else {"level": level}
     if data is None:
         return model.rollout(steps=steps, **options).plot()
-    dataset, lags = model.layout_.read(data), model.input_lags_
+    dataset = model.layout_.read(data)
+    run, truth, what = rollout_beside(model, dataset, steps, **options)
+    return run.plot(truth, title=f"{Layout.of(dataset).title}{what}")
+
+
+def rollout_beside(
+    model: LensForecaster, dataset: Dataset, steps: int, **options: float
+) -> tuple[Forecast, Array, str]:
+    """A rollout beside the longest unseen stretch, or beside rows that chose or trained where none is unseen.
+
+    Returns:
+        the rollout, the true states after its start (steps, n), and words for a title: which rows these are.
+    """
+    from lln.forecaster.results import times_after
+    from lln.forecaster.scoring.scored_rows import read_windows, windows_of
+
+    lags = model.input_lags_
     found, scored = windows_of(with_input_lags(dataset, lags), model.training_, model.history_, None, None)
     window = max(found, key=lambda one: min(one.steps, steps))
     window = window._replace(steps=min(window.steps, steps))
@@ -255,5 +268,4 @@ def plot_model(model: LensForecaster, data: Any = None, *, steps: int = HORIZON,
     timed = replace(run.start, time=series.start + (window.first - 1) * dataset.dt, filled=np.isnan(given))
     placed = replace(run, start=timed, times=times_after(timed.time, dataset.dt, window.steps + 1))
     label = f", {dataset.labels[window.series]}" if len(dataset.series) > 1 else ""
-    title = f"{Layout.of(dataset).title}{label}: {counted(window.steps, 'step')} of {scored}"
-    return placed.plot(rows[0, model.history_ :], title=title)
+    return placed, rows[0, model.history_ :], f"{label}: {counted(window.steps, 'step')} of {scored}"

@@ -157,7 +157,7 @@ def _stage(figure: Figure, scene: Scene) -> Update:
         return _images(figure, scene)
     if len(scene.space) == 1:
         return _curves(figure, scene)
-    if len(scene.names) in (2, 3):
+    if len(scene.names) in (2, 3) and scene.dates is None:
         return _portrait(figure, scene)
     return _series(figure, scene)
 

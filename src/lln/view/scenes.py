@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from lln.core.errors import InputError
 from lln.data.series import Dataset
-from lln.data.stream import with_input_lags
-from lln.forecaster.display import real_times
+from lln.forecaster.display import real_times, rollout_beside
 from lln.forecaster.forecaster import LensForecaster
 from lln.forecaster.layout import Layout
 from lln.plots.animate import Scene
@@ -24,7 +23,7 @@ def data_scene(data: Dataset, steps: int, title: str) -> Scene:
 
 
 def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title: str) -> Scene:
-    """A rollout of `model`, from the start of the first trajectory of `truth`, or from the end of its training data."""
+    """A rollout of `model` beside the longest unseen stretch of `truth`, or from the end of its training data."""
     if truth is None:
         if model.input_names_:
             raise InputError(
@@ -35,17 +34,10 @@ def model_scene(model: LensForecaster, truth: Dataset | None, steps: int, title:
         run = np.concatenate([window[-1:], model.surrogate_.rollout(window, steps)])
         label = model.report_.last_trajectory
         return _scene(model.layout_, {"forecast": run}, f"{title}, {label}" if label else title, model.last_time_)
-    first = with_input_lags(truth, model.input_lags_).series[0] if model.input_names_ else truth.series[0]
-    history = max(model.history_, model.input_lags_ + 1)
-    steps = min(steps, len(first) - history)
-    if steps < 1:
-        raise InputError(f"{truth.source}: it has {len(first)} rows; a film beside it needs more than {history}")
-    window = np.asarray(first.rows(history - model.history_, history), dtype=np.float64)
-    known = first.input_rows(history - 1, history - 1 + steps) if model.input_names_ else None
-    guess = model.surrogate_.rollout(window, steps, known)
-    states = np.asarray(first.as_measured.rows(history - 1, history + steps), dtype=np.float64)
-    runs = {"truth": states, "forecast": np.concatenate([window[-1:], guess])}
-    return _scene(truth, runs, _title(truth, title), first.start + (history - 1) * truth.dt)
+    beside, after, what = rollout_beside(model, truth, steps)
+    guess = beside.array.reshape(-1, truth.size)
+    runs = {"truth": np.concatenate([guess[:1], after]), "forecast": guess}
+    return _scene(truth, runs, f"{title}{what}", beside.start.time)
 
 
 def _title(data: Dataset, title: str) -> str:
