@@ -90,7 +90,7 @@ function pictures(state: State): View[] {
     if (!grid.flat) {
       views.push(new PaintView(state, grid));
       element("start-how").textContent = "paint on the start state";
-      element("knob-word").textContent = "brush, to paint on the start state";
+      element("knob-word").textContent = "brush: paint on the start state";
     }
     element("paint-panel").hidden = grid.flat;
     element("start-panel").hidden = !grid.flat;

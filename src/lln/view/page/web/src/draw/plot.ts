@@ -192,9 +192,12 @@ export function handle(context: CanvasRenderingContext2D, x: number, y: number, 
   dot(context, x, y, 5, c.handle);
 }
 
-/** The vertical mark of a moment, with words beside it: above the axis, where its `title` leaves room, or inside. */
+/** How persistence is drawn. */
+export const DOTS = [2, 3];
+
+/** The vertical mark of a moment, with words beside it: above the axis, where its `title` leaves room, or inside, at the foot if `low`. */
 export function mark(
-  surface: Surface, box: Box, at: number, text: string, colour: string, dash: number[] = [], title = "",
+  surface: Surface, box: Box, at: number, text: string, colour: string, dash: number[] = [], title = "", low = false,
 ): void {
   const { context } = surface;
   context.strokeStyle = colour;
@@ -203,11 +206,16 @@ export function mark(
   segment(context, at, box.top, at, box.bottom);
   context.setLineDash([]);
   if (!text) return;
-  const wide = context.measureText(text).width;
-  // Behind the line, or before it; where neither has room, as near as the words stay whole.
-  const from = at + 6 + wide < box.right + 10 ? at + 6 : Math.max(at - 6 - wide, box.left + 2);
+  const from = beside(context, box, at, text);
+  if (low) return rimmed(context, text, from, box.bottom - 5, "bottom", colour);
   const above = title !== "" && from > box.left + context.measureText(title).width + 8;
   rimmed(context, text, from, above ? box.top - 4 : box.top + 5, above ? "bottom" : "top", colour);
+}
+
+/** Where words beside a mark begin: behind the line, or before it; where neither has room, as near as they stay whole. */
+export function beside(context: CanvasRenderingContext2D, box: Box, at: number, text: string): number {
+  const wide = context.measureText(text).width;
+  return at + 6 + wide < box.right + 10 ? at + 6 : Math.max(at - 6 - wide, box.left + 2);
 }
 
 /** Words with a rim of paper, which keeps them readable on lines and pictures. */

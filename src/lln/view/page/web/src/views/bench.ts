@@ -13,6 +13,7 @@ import { element, type View } from "./view";
 const SLICES = 44;
 const TURNS = 64; // height of the strip with the turns
 const HIGHLIGHTS = 3;
+const three = (value: number): string => short(+value.toPrecision(3)); // digits
 
 export class BenchView implements View {
   private readonly surface: Surface;
@@ -284,7 +285,7 @@ export class BenchView implements View {
     context.fillStyle = c.ink;
     context.textAlign = "left";
     context.textBaseline = "bottom";
-    context.fillText(`turn of each layer, up to ${short(most > 1e-9 ? most : 0)}°`, box.left, top - 2);
+    context.fillText(`turn of each layer, up to ${three(most > 1e-9 ? most : 0)}°`, box.left, top - 2);
     context.textAlign = "right";
     context.fillText("layer", box.right, bottom + 14);
   }
@@ -329,9 +330,9 @@ export class BenchView implements View {
     const here = (this.layer + 1) * width + this.ray;
     const [before, behind] = [trace.theta[here - width], trace.theta[here]];
     const facts =
-      `Lens ${this.layer + 1}, ray ${this.ray + 1}: at y = ${short(trace.y[here])} the lens field is ` +
-      `${short(this.phi(this.layer, this.ray, trace.y[here]))}; the angle goes from ${short(before)} to ${short(behind)}. ` +
-      `All rays together turn by ${short(this.sums.turn[this.layer])}° here.`;
+      `Lens ${this.layer + 1}, ray ${this.ray + 1}: at y = ${three(trace.y[here])} the lens field is ` +
+      `${three(this.phi(this.layer, this.ray, trace.y[here]))}; the angle goes from ${three(before)} to ${three(behind)}. ` +
+      `All rays together turn by ${three(this.sums.turn[this.layer])}° here.`;
     const told = element("facts");
     // While it plays the words change too fast to be read out.
     told.setAttribute("aria-live", this.state.playing ? "off" : "polite");

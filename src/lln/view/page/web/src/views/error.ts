@@ -1,6 +1,6 @@
 // How far the rollout is from the truth, step by step, on a logarithmic axis, with the valid prediction time.
 
-import { axes, clip, line, linear, mark, powerOfTen, rimmed, segment, short, type Scale } from "../draw/plot";
+import { axes, beside, clip, DOTS, line, linear, mark, powerOfTen, rimmed, segment, short, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -40,12 +40,13 @@ export class ErrorView implements View {
     const limit = y(Math.log10(payload.threshold));
     const { context } = surface;
     context.strokeStyle = c["soft-ink"];
-    context.setLineDash([2, 3]);
+    context.setLineDash([9, 4]);
     segment(context, box.left, limit, box.right, limit);
     context.setLineDash([]);
+    const height = (values: Float64Array, k: number): number => y(Math.log10(Math.max(values[k], FLOOR)));
     clip(context, box, () => {
-      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
-      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.forecast, 2);
+      line(context, many, (k) => [at(k + 1), height(state.baseline, k + 1)], c["soft-ink"], 1.25, DOTS);
+      line(context, many, (k) => [at(k + 1), height(state.errors, k + 1)], c.forecast, 2);
     });
     const words = `threshold ${short(payload.threshold)}`;
     const above = !(state.errors[many] > payload.threshold); // where the last error is not
@@ -53,7 +54,21 @@ export class ErrorView implements View {
     rimmed(context, words, right, limit + (above ? -3 : 4), above ? "bottom" : "top", c["soft-ink"]);
     mark(surface, box, at(state.now), "", c["soft-ink"]);
     if (state.limit !== null) {
-      mark(surface, box, at(state.limit), `valid for ${span(payload, state.limit)}`, c.highlight, [5, 4]);
+      // Short words where the long ones would lie across the mark; at the foot where they would hide a curve.
+      const [until, whole] = [at(state.limit), `valid for ${span(payload, state.limit)}`];
+      const wide = context.measureText(whole).width;
+      const said = until + 6 + wide < box.right + 10 || until - 6 - wide > box.left ? whole : "valid until here";
+      const from = beside(context, box, until, said);
+      const to = from + context.measureText(said).width;
+      let [hidden, foot] = [false, true];
+      for (let k = 1; k <= many; k++) {
+        if (at(k) < from - 3 || at(k) > to + 3) continue;
+        for (const value of [height(state.errors, k), height(state.baseline, k)]) {
+          hidden ||= value < box.top + 17;
+          foot &&= !(value > box.bottom - 19);
+        }
+      }
+      mark(surface, box, until, said, c.highlight, [5, 4], "", hidden && foot);
     }
   }
 

@@ -342,6 +342,11 @@ export class FieldView implements View {
     context.fillText(low, box.left, box.bottom + 34);
     context.textAlign = "right";
     context.fillText(high, box.left + wide, box.bottom + 34);
+    const { grid, state } = this;
+    if (!state.payload.space.length) return;
+    const name = named(grid.channels[grid.channel], state.payload.units[grid.index(0)] ?? "");
+    context.textAlign = "left";
+    if (wide + 10 + context.measureText(name).width < box.right - box.left) context.fillText(name, box.left + wide + 10, box.bottom + 34);
   }
 
   private seek(px: number, py: number): boolean {

@@ -1,6 +1,6 @@
 // Every coordinate over time: the rows before the start, truth, forecast and persistence. The start of each can be dragged up and down.
 
-import { axes, clip, dot, handle, line, linear, mark, trail, type Box, type Scale } from "../draw/plot";
+import { axes, clip, DOTS, dot, handle, line, linear, mark, trail, type Box, type Scale } from "../draw/plot";
 import { grab, Surface } from "../draw/surface";
 import { colours } from "../draw/theme";
 import type { State } from "../state";
@@ -60,7 +60,7 @@ export class SeriesView implements View {
         const dash = state.reference.kind === "analog" ? [7, 5] : [];
         if (state.known > 0) {
           trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);
-          line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1, [1, 3]);
+          line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1.25, DOTS);
         }
         trail(context, state.fresh + 1, state.now, (k) => [at(k), y(state.predicted(k, i))], c.forecast, 1.75);
       });
