@@ -48,7 +48,7 @@ def test_the_numbers_say_what_the_model_is_and_how_it_was_trained():
     numbers = numbers_of(forecaster_page(fitted()))
     assert numbers["Model", "width h"] == "8"
     assert numbers["Model", "parameters"] == f"{fitted().parameters_:,}"
-    assert numbers["Training", "pairs that trained"] == str(fitted().report_.pairs)
+    assert numbers["Training", "training pairs"] == str(fitted().report_.pairs)
     assert numbers["Training", "hidden positions between the control points"].endswith("%")
     assert ("Versions", "torch") in numbers
 

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 # Fields of the fit report, and their labels on the page.
 _REPORT = {
     "trajectories": "trajectories",
-    "pairs": "pairs that trained",
-    "left_out": "pairs left out for gaps",
-    "noise": "noise, against the states",
+    "pairs": "training pairs",
+    "left_out": "pairs left out at gaps",
+    "noise": "noise, relative to the spread of the states",
     "correction_weight": "correction weight of the network",
     "updates": "updates",
     "unroll": "steps of fine-tuning",
@@ -60,6 +60,7 @@ _REPORT = {
     "linear_nmse": "the same, linear map alone",
     "spectral_radius": "spectral radius of the linear map",
 }
+_RECIPE = {"seed": "random state", "time_limit": "time limit in seconds"}  # other options have their own names
 _KINDS: dict[type, str] = {
     LensNetwork: "lens network",
     FieldLensNetwork: "convolutional lens network",
@@ -107,7 +108,7 @@ def numbers_of(
         training.append(("hidden positions between the control points", f"{1 - report['coverage']:.2%}"))
     # None means that the fit chose, except for the ridge: there it means no linear part.
     recipe = [
-        ("random state" if key == "seed" else key.replace("_", " "), _shown(value))
+        (_RECIPE.get(key, key.replace("_", " ")), _shown(value))
         for key, value in forecaster.recipe_.record().items()
         if value is not None or key == "ridge"
     ]
@@ -154,7 +155,7 @@ def _network_rows(surrogate: AnyStep, tried: tuple[str, ...]) -> list[tuple[str,
         low, high = optics["control_range"]
         rows += [
             ("control points K", f"{first.basis}"),
-            ("control range", f"{low:g} to {high:g}"),
+            ("control range", f"{low:g} to {high:g}".replace("-", "−")),
             ("propagation L of a layer", f"{optics['propagation']:.4g}"),
             ("lens scale s", f"{optics['lens_scale']:g}"),
             ("initial angle", optics["initial_angle"]),
