@@ -188,6 +188,7 @@ def test_a_ring_of_coordinates_shares_its_weights(size):
     turned = found.surrogate.rollout(np.roll(states[:1], 3, axis=1), 5)
     np.testing.assert_allclose(turned, np.roll(found.surrogate.rollout(states[:1], 5), 3, axis=1), rtol=1e-10)
     assert np.ptp(frame.scale) == 0
+    assert np.ptp(frame.low) == np.ptp(frame.high) == 0  # where one coordinate has been, all may go
 
 
 def test_coordinates_that_differ_are_no_ring():

@@ -269,7 +269,7 @@ class ClosedForms:
             field = DenseStep(self.flows.frame(choice.flow, choice.ridge, parts))
             ready = self.preparer.prepare(parts, choice.history)
             margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _safe_margin(field, ready)
-            return self.bounded(field, ready, margin)
+            return self.bounded(field, ready, margin, alike=choice.flow.radius > 0)
         if choice.flow is not None:
             self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)  # once, and not for every draw
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
@@ -454,15 +454,21 @@ class ClosedForms:
         if choice.flow is not None:
             frame = replace(frame, flow=self.flows.frame(choice.flow, FLOW_RIDGES[0], parts).flow)
         made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
-        return self.bounded(made, self.preparer.prepare(parts, choice.history))
+        alike = choice.flow is not None and choice.flow.radius > 0
+        return self.bounded(made, self.preparer.prepare(parts, choice.history), alike=alike)
 
-    def bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
+    def bounded(
+        self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN, *, alike: bool = False
+    ) -> DenseStep:
         """The step whose rollouts are kept near all rows, also those that judge, but for what drifts.
 
-        The final model knows all rows. Bounds of fewer would judge it by where it may not go.
+        The final model knows all rows. Bounds of fewer would judge it by where it may not go. Coordinates that are
+        `alike`, such as the points of a ring, may go where any of them has been.
         """
         held = self._judges
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
+        if alike:
+            least, most = np.full_like(least, least.min()), np.full_like(most, most.max())
         room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.angles
         low = np.where(drifts, ready.units.mean - far, least - room)
         high = np.where(drifts, ready.units.mean + far, most + room)
