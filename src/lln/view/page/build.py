@@ -50,7 +50,7 @@ _REPORT = {
     "trajectories": "trajectories",
     "pairs": "pairs that trained",
     "left_out": "pairs left out for gaps",
-    "noise": "noise, against the states",
+    "noise": "noise, relative to the states' spread",
     "correction_weight": "correction weight of the network",
     "updates": "updates",
     "unroll": "steps of fine-tuning",
@@ -60,6 +60,8 @@ _REPORT = {
     "linear_nmse": "the same, linear map alone",
     "spectral_radius": "spectral radius of the linear map",
 }
+# Options of the recipe that are not called by their names.
+_OPTIONS = {"seed": "random state", "time_limit": "time limit in seconds"}
 _KINDS: dict[type, str] = {
     LensNetwork: "lens network",
     FieldLensNetwork: "convolutional lens network",
@@ -74,7 +76,8 @@ _KINDS: dict[type, str] = {
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     """The model in one line."""
     layout = forecaster.layout_
-    return f"{layout.listing()} · time step {layout.step_length} · {_network_words(forecaster, surrogate)}"
+    listing = layout.listing().replace(" x ", " × ") if layout.space else layout.listing()
+    return f"{listing} · time step {_time_step(layout)} · {_network_words(forecaster, surrogate)}"
 
 
 def numbers_of(
@@ -87,7 +90,7 @@ def numbers_of(
         ("states a step looks at", f"{frame.history}{', their logarithms' * forecaster.report_.logarithms}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
-        ("time step", layout.step_length),
+        ("time step", _time_step(layout)),
         ("closed-form parts", ", ".join(_closed_forms(surrogate, forecaster.report_.part)) or "none"),
         *_network_rows(surrogate, forecaster.recipe_.tried_parts),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
@@ -99,7 +102,7 @@ def numbers_of(
     same = _shown(report.get("linear_nmse"), ",") == _shown(report.get("held_out_nmse"), ",")
     left_out |= {"linear_nmse"} if same or forecaster.report_.part in LINEAR else set()
     training += [
-        (words, _shown(report[key], ","))
+        (words.replace("linear map", "convolution") if surrogate.kind == "field" else words, _shown(report[key], ","))
         for key, words in _REPORT.items()
         if report.get(key) is not None and key not in left_out
     ]
@@ -107,7 +110,7 @@ def numbers_of(
         training.append(("hidden positions between the control points", f"{1 - report['coverage']:.2%}"))
     # None means that the fit chose, except for the ridge: there it means no linear part.
     recipe = [
-        ("random state" if key == "seed" else key.replace("_", " "), _shown(value))
+        (_OPTIONS.get(key, key.replace("_", " ")), _shown(value))
         for key, value in forecaster.recipe_.record().items()
         if value is not None or key == "ridge"
     ]
@@ -116,6 +119,12 @@ def numbers_of(
     if truth:
         tables.insert(1, ("Truth on this page", truth))
     return tables
+
+
+def _time_step(layout: Layout) -> str:
+    """The time step with its unit, which may stand in the name of the time: "time [s]"."""
+    found = None if layout.time_unit else re.search(r"\[([^][]+)\]$", layout.time_name)
+    return f"{layout.step_length} {found[1]}" if found else layout.step_length
 
 
 def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
@@ -154,7 +163,7 @@ def _network_rows(surrogate: AnyStep, tried: tuple[str, ...]) -> list[tuple[str,
         low, high = optics["control_range"]
         rows += [
             ("control points K", f"{first.basis}"),
-            ("control range", f"{low:g} to {high:g}"),
+            ("control range", f"{low:g} to {high:g}".replace("-", "−")),
             ("propagation L of a layer", f"{optics['propagation']:.4g}"),
             ("lens scale s", f"{optics['lens_scale']:g}"),
             ("initial angle", optics["initial_angle"]),
