@@ -40,11 +40,11 @@ export class ErrorView implements View {
     const limit = y(Math.log10(payload.threshold));
     const { context } = surface;
     context.strokeStyle = c["soft-ink"];
-    context.setLineDash([2, 3]);
+    context.setLineDash([7, 4]);
     segment(context, box.left, limit, box.right, limit);
     context.setLineDash([]);
     clip(context, box, () => {
-      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1, [1, 3]);
+      line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.baseline[k + 1], FLOOR)))], c["soft-ink"], 1.5, [1.5, 2.5]);
       line(context, many, (k) => [at(k + 1), y(Math.log10(Math.max(state.errors[k + 1], FLOOR)))], c.forecast, 2);
     });
     const words = `threshold ${short(payload.threshold)}`;

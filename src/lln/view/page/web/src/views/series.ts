@@ -60,7 +60,7 @@ export class SeriesView implements View {
         const dash = state.reference.kind === "analog" ? [7, 5] : [];
         if (state.known > 0) {
           trail(context, state.known + 1, state.now, (k) => [at(k), y(state.truth(k, i))], c.truth, 3.5, dash);
-          line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1, [1, 3]);
+          line(context, 2, (k) => [at(k * state.steps), y(state.predicted(0, i))], c["soft-ink"], 1.5, [1.5, 2.5]);
         }
         trail(context, state.fresh + 1, state.now, (k) => [at(k), y(state.predicted(k, i))], c.forecast, 1.75);
       });
