@@ -75,7 +75,8 @@ _KINDS: dict[type, str] = {
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
     """The model in one line."""
     layout = forecaster.layout_
-    return f"{layout.listing()} · time step {layout.step_length} · {_network_words(forecaster, surrogate)}"
+    listing = layout.listing().replace(" x ", " × ") if layout.space else layout.listing()
+    return f"{listing} · time step {_time_step(layout)} · {_network_words(forecaster, surrogate)}"
 
 
 def numbers_of(
@@ -88,7 +89,7 @@ def numbers_of(
         ("states a step looks at", f"{frame.history}{', their logarithms' * forecaster.report_.logarithms}"),
         ("known inputs", ", ".join(layout.input_names) or "none"),
         *([("earlier values of each", f"{forecaster.input_lags_}")] if forecaster.input_lags_ else []),
-        ("time step", layout.step_length),
+        ("time step", _time_step(layout)),
         ("closed-form parts", ", ".join(_closed_forms(surrogate, forecaster.report_.part)) or "none"),
         *_network_rows(surrogate, forecaster.recipe_.tried_parts),
         ("parameters", f"{_parameters(forecaster, surrogate):,}"),
@@ -100,7 +101,7 @@ def numbers_of(
     same = _shown(report.get("linear_nmse"), ",") == _shown(report.get("held_out_nmse"), ",")
     left_out |= {"linear_nmse"} if same or forecaster.report_.part in LINEAR else set()
     training += [
-        (words, _shown(report[key], ","))
+        (words.replace("linear map", "convolution") if surrogate.kind == "field" else words, _shown(report[key], ","))
         for key, words in _REPORT.items()
         if report.get(key) is not None and key not in left_out
     ]
@@ -117,6 +118,12 @@ def numbers_of(
     if truth:
         tables.insert(1, ("Truth on this page", truth))
     return tables
+
+
+def _time_step(layout: Layout) -> str:
+    """The time step with its unit, which may stand in the name of the time: "time [s]"."""
+    found = None if layout.time_unit else re.search(r"\[([^][]+)\]$", layout.time_name)
+    return f"{layout.step_length} {found[1]}" if found else layout.step_length
 
 
 def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:

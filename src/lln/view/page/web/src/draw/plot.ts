@@ -77,7 +77,9 @@ export function axes(surface: Surface, box: Box, x: Scale | null, y: Scale | nul
     const word = options.dates ?? short;
     const count = (box.right - box.left) / (options.dates ? 110 : 80);
     const stands = (many: number): number[] => (options.dates?.ticks ?? ticks)(x.low, x.high, many);
-    for (const value of stands(count).length > 1 ? stands(count) : stands(count + 1)) {
+    // One tick alone gives no scale.
+    const most = [0, 1, 2, 3].find((more) => stands(count + more).length > 1) ?? 3;
+    for (const value of stands(count + most)) {
       const at = Math.round(x(value)) + 0.5;
       segment(context, at, box.top, at, box.bottom);
       if (options.xTicks === false) continue;

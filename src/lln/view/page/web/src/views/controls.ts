@@ -74,10 +74,10 @@ export class Controls implements View {
         data: "The forecast", simulation: "The start was moved; against the simulated truth the forecast",
       };
       if (reference.kind === "analog") {
-        parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${short(+reference.distance.toPrecision(2))} standard deviations away.`);
+        parts.push(`The start was moved; its true future is unknown. Shown is the ${reference.name}, ${deviations(reference.distance)} away.`);
       } else {
         parts.push(whole ? `${against[reference.kind]} is valid throughout: ${time}.` : `${against[reference.kind]} is valid for ${time}.`);
-        parts.push(`The last error is ${short(+state.errors[state.known].toPrecision(2))} standard deviations; that of persistence is ${short(+state.baseline[state.known].toPrecision(2))}.`);
+        parts.push(`The last error is ${deviations(state.errors[state.known])}; that of persistence is ${short(+state.baseline[state.known].toPrecision(2))}.`);
         if (state.known < state.steps) parts.push(`The truth ends after ${counted(state.known)}.`);
       }
     } else if (state.moved) parts.push("The start was moved.");
@@ -235,6 +235,12 @@ export class Controls implements View {
       if (document.activeElement !== input && input.value !== text) input.value = text;
     });
   }
+}
+
+/** A distance in words. */
+function deviations(value: number): string {
+  const text = short(+value.toPrecision(2));
+  return `${text} standard ${text === "1" ? "deviation" : "deviations"}`;
 }
 
 function write(id: string, text: string): void {

@@ -42,10 +42,10 @@ const UNITS = new Set([
   "time units", "seconds", "minutes", "hours", "days", "business days", "weeks", "months", "quarters", "years",
 ]);
 
-/** A number of steps in words: time with its unit and, where the exponent is known, Lyapunov times. */
+/** A number of steps in words: time with its unit, which may stand in its name, as in "time [s]", and, where the exponent is known, Lyapunov times. */
 export function span(payload: Payload, steps: number): string {
   const time = steps * payload.dt;
-  const units = payload.timeUnit || "time units";
+  const units = payload.timeUnit || (/\[([^[\]]+)\]$/.exec(payload.timeName)?.[1] ?? "time units");
   const unit = time === 1 && UNITS.has(units) ? units.slice(0, -1) : units;
   const many = payload.lyapunov === null ? 0 : +(time * payload.lyapunov).toPrecision(2);
   const times = payload.lyapunov === null ? "" : ` = ${short(many)} Lyapunov ${many === 1 ? "time" : "times"}`;
