@@ -268,8 +268,10 @@ class ClosedForms:
             assert choice.flow is not None
             field = DenseStep(self.flows.frame(choice.flow, choice.ridge, parts))
             ready = self.preparer.prepare(parts, choice.history)
+            if choice.flow.radius:
+                ready = _alike(ready)
             margin = _LAW_MARGIN if self.flows.is_law(choice.flow) else _safe_margin(field, ready)
-            return self.bounded(field, ready, margin, alike=choice.flow.radius > 0)
+            return self.bounded(field, ready, margin)
         if choice.flow is not None:
             self.flows.frame(choice.flow, FLOW_RIDGES[0], parts)  # once, and not for every draw
         pieces = [(choice, parts, draw) for draw in range(draws if choice.kind == "lens" else 1)]
@@ -454,21 +456,16 @@ class ClosedForms:
         if choice.flow is not None:
             frame = replace(frame, flow=self.flows.frame(choice.flow, FLOW_RIDGES[0], parts).flow)
         made = basis.step(frame, np.ascontiguousarray(weights[:, count:]))
-        alike = choice.flow is not None and choice.flow.radius > 0
-        return self.bounded(made, self.preparer.prepare(parts, choice.history), alike=alike)
+        ready = self.preparer.prepare(parts, choice.history)
+        return self.bounded(made, _alike(ready) if choice.flow is not None and choice.flow.radius else ready)
 
-    def bounded(
-        self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN, *, alike: bool = False
-    ) -> DenseStep:
+    def bounded(self, made: DenseStep, ready: PreparedData, margin: float = _MARGIN) -> DenseStep:
         """The step whose rollouts are kept near all rows, also those that judge, but for what drifts.
 
-        The final model knows all rows. Bounds of fewer would judge it by where it may not go. Coordinates that are
-        `alike`, such as the points of a ring, may go where any of them has been.
+        The final model knows all rows. Bounds of fewer would judge it by where it may not go.
         """
         held = self._judges
         least, most = np.minimum(ready.low, held.low), np.maximum(ready.high, held.high)
-        if alike:
-            least, most = np.full_like(least, least.min()), np.full_like(most, most.max())
         room, far, drifts = margin * (most - least), _FREE * ready.units.scale, self._drifting | made.angles
         low = np.where(drifts, ready.units.mean - far, least - room)
         high = np.where(drifts, ready.units.mean + far, most + room)
@@ -540,6 +537,12 @@ def _drawn(forms: ClosedForms, piece: tuple[ClosedChoice, tuple[Part, ...] | Non
     choice, parts, draw = piece
     units, basis, rows = forms._problem(choice, parts, draw)
     return forms._assembled(choice, parts, units, basis, *RidgePath.solved(rows.blocks(basis), choice.ridge))
+
+
+def _alike(ready: PreparedData) -> PreparedData:
+    """The same with one range for all coordinates: on a ring every point may go where any of them has been."""
+    low, high = np.full_like(ready.low, ready.low.min()), np.full_like(ready.high, ready.high.max())
+    return replace(ready, low=low, high=high)
 
 
 def _safe_margin(step: DenseStep, ready: PreparedData) -> float:
