@@ -74,8 +74,8 @@ def test_lyapunov_times_are_those_of_the_fit():
     assert payload_of(forecaster_page(model, Dataset((Series(lorenz()),), 0.01)))["lyapunov"] == 0.9
 
 
-def test_networks_have_names_of_people():
-    assert payload_of(forecaster_page(fitted(model="mlp")))["subtitle"].endswith("2 × plain MLP, h = 8, D = 3")
+def test_other_networks_have_the_names_that_options_and_tables_give_them():
+    assert payload_of(forecaster_page(fitted(model="mlp")))["subtitle"].endswith("2 × mlp, h = 8, D = 3")
 
 
 def test_the_error_of_the_linear_map_is_shown_where_it_is_another():

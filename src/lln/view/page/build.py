@@ -26,15 +26,7 @@ from lln.evaluate.metrics import VALID_RMSE
 from lln.evaluate.rollout import Region
 from lln.forecaster.layout import Layout
 from lln.forecaster.summary import LINEAR, NAIVE
-from lln.models import (
-    FieldLensNetwork,
-    LayerScaleMLP,
-    LensNetwork,
-    PlainMLP,
-    ResidualBatchNormMLP,
-    ResidualMLP,
-    ScaledResidualMLP,
-)
+from lln.models import FieldLensNetwork, LensNetwork
 from lln.step.frame import PolynomialPart
 from lln.step.step import AnyStep
 from lln.systems import EVERY_PRESET, System
@@ -61,15 +53,7 @@ _REPORT = {
     "spectral_radius": "spectral radius of the linear map",
 }
 _RECIPE = {"seed": "random state", "time_limit": "time limit in seconds"}  # other options have their own names
-_KINDS: dict[type, str] = {
-    LensNetwork: "lens network",
-    FieldLensNetwork: "convolutional lens network",
-    PlainMLP: "plain MLP",
-    ResidualMLP: "ResMLP",
-    ScaledResidualMLP: "scaled ResMLP",
-    ResidualBatchNormMLP: "ResMLP with batch normalisation",
-    LayerScaleMLP: "LayerScale MLP",
-}
+_KINDS: dict[type, str] = {LensNetwork: "lens network", FieldLensNetwork: "convolutional lens network"}
 
 
 def subtitle_of(forecaster: LensForecaster, surrogate: AnyStep) -> str:
@@ -131,7 +115,7 @@ def _network_words(forecaster: LensForecaster, surrogate: AnyStep) -> str:
         return " + ".join(_closed_forms(surrogate, forecaster.report_.part)) or "persistence"
     first = surrogate.members[0]
     many = f"{len(surrogate.members)} × " if len(surrogate.members) > 1 else ""
-    kind = _KINDS.get(type(first), type(first).__name__)
+    kind = _KINDS.get(type(first), forecaster.report_.model)
     basis = f", K = {first.basis}" if isinstance(first, LensNetwork | FieldLensNetwork) else ""
     return f"{many}{kind}, h = {first.width}, D = {first.depth}{basis}"
 
