@@ -64,3 +64,5 @@ def test_a_preset_is_simulated_by_its_name():
     assert found.name == same.name
     with pytest.raises(InputError, match="unknown system 'lorenz-29'; did you mean 'lorenz-28'"):
         simulate("lorenz-29", 20)
+    with pytest.raises(InputError, match="system must be a system or the name of a preset, such as 'lorenz-28', got 3"):
+        simulate(3, 20)

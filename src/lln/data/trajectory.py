@@ -90,6 +90,8 @@ def simulate(
     """
     if isinstance(system, str):
         system = preset(system)
+    if not isinstance(system, System):
+        raise InputError(f"system must be a system or the name of a preset, such as 'lorenz-28', got {system!r}")
     states = simulated_states(system, steps, starts=start, dtype=dtype)
     return Trajectory(states, system.dt, system.coordinates, system.grid, system.name)
 
