@@ -92,8 +92,17 @@ def kinds(results: Path) -> str | None:
         parts = " or ".join(sorted({row["part"] for row in rows}))
         ratio = mean["lln"] / mean[best]
         cells.append([kind, f"{mean['lln']:.2g} ({parts})", f"{mean[best]:.2g} ({_LABELS[best]})", f"{ratio:.2g}"])
+    if not cells:
+        return None
+    covered = [row["coverage_90"] for row in _rows(results, "accuracy-kinds.json").values()]
+    more, less = sum(one > 0.95 for one in covered), sum(one < 0.85 for one in covered)
+    words = (
+        f"The 90 % intervals cover {100 * fmean(covered):.0f} % of the states on average: 85 to 95 % in "
+        f"{len(covered) - more - less} of {len(covered)} data sets, more in {more} and less in {less} "
+        f"(at least {100 * min(covered):.0f} %)."
+    )
     columns = ("data", "`LensForecaster()`", "best simple method", "ratio")
-    return Table(columns, cells).to_markdown() + _made(results, "accuracy-kinds.json") if cells else None
+    return f"{Table(columns, cells).to_markdown()}\n\n{words}{_made(results, 'accuracy-kinds.json')}"
 
 
 def _by_draw(results: Path, pattern: str) -> dict[str, list[Rows]]:
