@@ -114,3 +114,16 @@ def test_numbers_that_are_dates_are_so_in_a_table_to_start_from(alias, rows):
     model = lln.LensForecaster(parts="linear", history=2).fit(given)
     ahead = model.rollout(given[rows], steps=2).to_pandas()
     pd.testing.assert_frame_equal(ahead, model.rollout(steps=2).to_pandas())
+
+
+@pytest.mark.parametrize("form", [None, "%Y-%m-%d", "%d.%m.%Y", "%Y%m%d"])
+@pytest.mark.parametrize("more", [0, 3])
+def test_dates_to_start_from_are_found_under_any_name_of_a_column(form, more):
+    days = pd.date_range("2023-01-01", periods=120, freq="D")
+    cells = days if form is None else days.strftime(form)
+    if form == "%Y%m%d":
+        cells = cells.astype(int)
+    table = pd.DataFrame({"when" if cells.dtype.kind != "i" else "day": cells, "level": np.sin(0.2 * np.arange(120))})
+    model = lln.LensForecaster(parts="linear", history=2).fit(table)
+    found = model.rollout(table.iloc[-2 - more :], steps=2).to_pandas()
+    assert list(found.index) == [*pd.date_range("2023-04-30", periods=3, freq="D")]

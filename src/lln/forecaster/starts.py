@@ -15,7 +15,7 @@ import numpy as np
 
 from lln.core.errors import InputError, did_you_mean
 from lln.data.interpret.calendar import LOCAL, dates_of, first_date, step_numbers, time_zone
-from lln.data.interpret.cells import months_of_years
+from lln.data.interpret.cells import counted_dates, months_of_years, text_dates
 from lln.data.read.formats import as_dataset
 from lln.data.series import Dataset
 from lln.data.stream import lagged_rows
@@ -216,6 +216,8 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
         given = table[table.columns[columns.index(layout.time_name)]]
     elif table.index.name == layout.time_name or isinstance(table.index, pd.DatetimeIndex):
         given = table.index
+    else:
+        given = _dated_column(table, layout)
     times = None if given is None else _as_dates(_clock(given.to_numpy(), layout.time_name), table, layout)
     zone = "" if given is None else str(getattr(given.dtype, "tz", None) or "")
     if zone and layout.time_zone.startswith(LOCAL):
@@ -229,10 +231,28 @@ def _from_table(x0: pandas.DataFrame | pandas.Series[Any], layout: Layout, histo
     return Start(values[:, None, :], "table", times, zone=zone)
 
 
+def _dated_column(table: pandas.DataFrame, layout: Layout) -> Any:
+    """The column beside states and inputs that holds dates, whatever its name; None if there is no single one."""
+    if first_date(layout.units.get(layout.time_name, "")) is None:
+        return None
+    rest = [table[name] for name in table.columns if str(name) not in (*layout.names, *layout.input_names)]
+    dated = []
+    for column in rest:
+        values = column.to_numpy()
+        if column.dtype.kind == "M" or counted_dates(values, fewest=1) is not None:
+            dated.append(column)
+        elif values.dtype.kind == "O" and (found := text_dates(column, "x0")) is not None:
+            dated.append(type(column)(found))
+    return dated[0] if len(dated) == 1 else None
+
+
 def _as_dates(times: Any, table: pandas.DataFrame, layout: Layout) -> Any:
     """Numbers that are dates in tables, such as 20240131 or 1949.083, as dates if those of the model are."""
     if times.dtype.kind not in "fiu" or first_date(layout.units.get(layout.time_name, "")) is None:
         return times
+    days = counted_dates(times, fewest=1)
+    if days is not None:
+        return days
     falls = len(times) > 1 and times[0] > times[-1]
     dates = None if layout.frequency is None else months_of_years(times[::-1] if falls else times, fewest=2)
     if dates is None:

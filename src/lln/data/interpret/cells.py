@@ -270,9 +270,9 @@ def seconds_of_day(column: Any) -> NDArray[np.float64] | None:
     return seconds if (np.diff(seconds) > 0).all() else None
 
 
-def counted_dates(values: NDArray[Any]) -> NDArray[np.datetime64] | None:
+def counted_dates(values: NDArray[Any], fewest: int = 3) -> NDArray[np.datetime64] | None:
     """Whole numbers such as 20240131 or 202401 as dates, if all of them are."""
-    if values.dtype.kind not in "iu" or len(values) < 3:
+    if values.dtype.kind not in "iu" or len(values) < fewest:
         return None
     for digits, unit in ((8, "M8[D]"), (6, "M8[M]")):
         if values.min() < 1700 * 10 ** (digits - 4) or values.max() >= 2262 * 10 ** (digits - 4):
